@@ -1,0 +1,130 @@
+//! Every way in which a command is refused. Nothing has changed when one of these is answered.
+
+use std::fmt;
+
+use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
+
+/// The longest piece of a client's own bytes that an error repeats.
+const QUOTED: usize = 64;
+
+/// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
+/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`) included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Too few or too many arguments; the server words this one.
+    Arity,
+    /// The owner cannot be a field of a lock's hash.
+    BadOwner,
+    /// `lease-ms`, or what follows LEASE, is no integer from 1 to 2^43.
+    BadLease,
+    /// What follows HOLDS is no integer from this to 2^53.
+    BadHolds {
+        /// The smallest that the command takes.
+        least: i64,
+    },
+    /// What follows LIMIT is no integer from 0 to 2^32 - 1.
+    BadLimit,
+    /// A word that the command does not know.
+    UnknownOption(Vec<u8>),
+    /// A word of the contract that this version does not serve yet.
+    UnsupportedOption(&'static str),
+    /// An option word given twice.
+    RepeatedOption(&'static str),
+    /// ALL together with HOLDS.
+    AllAndHolds,
+    /// The word stands last, and what it needs is missing.
+    MissingValue(&'static str),
+    /// One hold more than can be counted.
+    TooManyHolds,
+    /// `rlock.accept` is `no`.
+    NotAccepting,
+    /// In cluster mode: the lock's channel would fall in another slot than the lock.
+    CrossSlot,
+    /// The key holds something that is no hash.
+    WrongType,
+    /// A hash that is no lock.
+    NotALock,
+    /// A read/write lock, asked as a mutex.
+    ReadWriteLock,
+    /// The server refused a call that it must not refuse, or a callback panicked.
+    Internal(&'static str),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arity => f.write_str("ERR wrong number of arguments"),
+            Self::BadOwner => f.write_str(
+                "ERR the owner must have 1 to 512 bytes, must not be 'mode' and must not end in ':write'",
+            ),
+            Self::BadLease => write!(f, "ERR the lease must be an integer from 1 to {MAX_LEASE_MS} (milliseconds)"),
+            Self::BadHolds { least } => write!(f, "ERR HOLDS must be followed by an integer from {least} to {MAX_HOLDS}"),
+            Self::BadLimit => write!(f, "ERR LIMIT must be followed by an integer from 0 to {}", u32::MAX),
+            Self::UnknownOption(word) => {
+                let shown = word.get(..QUOTED).unwrap_or(word);
+                write!(f, "ERR unknown option '{}'; see COMMAND DOCS for what this command takes", shown.escape_ascii())
+            }
+            Self::UnsupportedOption(word) => write!(f, "ERR {word} is not supported by this version of rlock"),
+            Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
+            Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
+            Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
+            Self::TooManyHolds => write!(f, "ERR the owner has {MAX_HOLDS} holds, the most there can be; release some first"),
+            Self::NotAccepting => f.write_str(
+                "ERR this server accepts no new acquisitions: rlock.accept is no; ask another server or an operator",
+            ),
+            Self::CrossSlot => f.write_str(
+                "ERR in cluster mode the lock's channel would fall in another slot than this key; name it without '}' or with a hash tag such as {name}",
+            ),
+            Self::WrongType => f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            Self::NotALock => f.write_str(
+                "WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key",
+            ),
+            Self::ReadWriteLock => f.write_str(
+                "WRONGLOCK the key holds a read/write lock, which this version of rlock does not serve; nothing was changed",
+            ),
+            Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_is_one_line_with_a_known_prefix() {
+        let all = [
+            Error::Arity,
+            Error::BadOwner,
+            Error::BadLease,
+            Error::BadHolds { least: 1 },
+            Error::BadLimit,
+            Error::UnknownOption(b"\r\n\0\xff".to_vec()),
+            Error::UnsupportedOption("READ"),
+            Error::RepeatedOption("HOLDS"),
+            Error::AllAndHolds,
+            Error::MissingValue("HOLDS"),
+            Error::TooManyHolds,
+            Error::NotAccepting,
+            Error::CrossSlot,
+            Error::WrongType,
+            Error::NotALock,
+            Error::ReadWriteLock,
+            Error::Internal("a test"),
+        ];
+        for error in all {
+            let line = error.to_string();
+            let prefix = line.split(' ').next().unwrap_or_default();
+            assert!(["ERR", "WRONGTYPE", "WRONGLOCK"].contains(&prefix), "{line}");
+            assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_clients_own_bytes_are_cut_short() {
+        let line = Error::UnknownOption(vec![b'x'; 10_000]).to_string();
+        assert!(line.len() < 200, "{}", line.len());
+    }
+}

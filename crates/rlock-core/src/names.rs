@@ -1,0 +1,75 @@
+//! The names that Redisson gives to what belongs to a lock, and the cluster slot they fall in.
+
+/// Redisson's `prefix`: `p:name` where the name has a `{`, else `p:{name}`, so that both hash alike.
+fn prefixed(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    let tagged = name.contains(&b'{');
+    let mut full = Vec::with_capacity(prefix.len().saturating_add(name.len()).saturating_add(3));
+    full.extend_from_slice(prefix);
+    full.extend_from_slice(if tagged { b":" } else { b":{" });
+    full.extend_from_slice(name);
+    if !tagged {
+        full.push(b'}');
+    }
+    full
+}
+
+/// The channel on which a lock's release is published.
+pub fn unlock_channel(name: &[u8]) -> Vec<u8> {
+    prefixed(b"redisson_lock__channel", name)
+}
+
+/// The key of a lock's last fencing token.
+pub fn token_key(name: &[u8]) -> Vec<u8> {
+    prefixed(b"redisson_lock_token", name)
+}
+
+/// The part of a key that decides its cluster slot: between the first `{` and the next `}` where that
+/// is not empty, else all of it.
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let tag = || {
+        let open = key.iter().position(|byte| *byte == b'{')?;
+        let rest = key.get(open.checked_add(1)?..)?;
+        let close = rest.iter().position(|byte| *byte == b'}')?;
+        rest.get(..close).filter(|tag| !tag.is_empty())
+    };
+    tag().unwrap_or(key)
+}
+
+/// Whether all that belongs to the lock falls in the lock's own slot: it has the same hash tag.
+///
+/// Not so for an empty name and for names such as `a}b` and `a{}b`.
+pub fn one_slot(name: &[u8]) -> bool {
+    hash_tag(&unlock_channel(name)) == hash_tag(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_redissons() {
+        let cases: &[(&[u8], &[u8], &[u8])] = &[
+            (b"orders", b"redisson_lock__channel:{orders}", b"redisson_lock_token:{orders}"),
+            (b"{o}rders", b"redisson_lock__channel:{o}rders", b"redisson_lock_token:{o}rders"),
+            (b"o{", b"redisson_lock__channel:o{", b"redisson_lock_token:o{"),
+            (b"", b"redisson_lock__channel:{}", b"redisson_lock_token:{}"),
+            (b"\0\xff", b"redisson_lock__channel:{\0\xff}", b"redisson_lock_token:{\0\xff}"),
+        ];
+        for (name, channel, token) in cases {
+            assert_eq!(unlock_channel(name), *channel);
+            assert_eq!(token_key(name), *token);
+        }
+    }
+
+    #[test]
+    fn some_names_have_their_channel_in_another_slot() {
+        let good: &[&[u8]] = &[b"orders", b"{a}b", b"x{a}b{c}", b"\0\xff"];
+        for name in good {
+            assert!(one_slot(name), "{}", name.escape_ascii());
+        }
+        let bad: &[&[u8]] = &[b"", b"a}b", b"}", b"a{}b", b"a{", b"a}{b"];
+        for name in bad {
+            assert!(!one_slot(name), "{}", name.escape_ascii());
+        }
+    }
+}

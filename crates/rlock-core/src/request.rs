@@ -1,0 +1,227 @@
+//! The arguments of each command, parsed. Every parser takes what follows the key.
+//!
+//! Option words come in any case and order, each at most once.
+
+use crate::error::Error;
+use crate::types::{Holds, LeaseMs, MAX_HOLDS, Owner, canonical_integer};
+
+/// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
+pub const DEFAULT_INFO_LIMIT: u32 = 100;
+
+/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire<'a> {
+    /// Who asks.
+    pub owner: Owner<'a>,
+    /// How long a new hold lasts.
+    pub lease: LeaseMs,
+    /// HOLDS: the count to arrive at, instead of one more.
+    pub arrive_at: Option<Holds>,
+}
+
+/// `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// Who gives back.
+    pub owner: Owner<'a>,
+    /// How much.
+    pub down_to: DownTo,
+    /// LEASE: the lease that remaining holds get, counted from now.
+    pub lease: Option<LeaseMs>,
+}
+
+/// How far RLOCK.RELEASE lowers the holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownTo {
+    /// One hold less.
+    OneLess,
+    /// At most so many; ALL is 0. More than there are leaves them as they are.
+    AtMost(i64),
+}
+
+/// `RLOCK.RENEW key owner lease-ms`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew<'a> {
+    /// Who renews.
+    pub owner: Owner<'a>,
+    /// The lease, counted from now.
+    pub lease: LeaseMs,
+}
+
+/// `RLOCK.INFO key [LIMIT n]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The most entries in each list of the reply.
+    pub limit: u32,
+}
+
+/// `RLOCK.FORCERELEASE key [owner]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForceRelease<'a> {
+    /// Whose holds; anybody's where it is not given.
+    pub owner: Option<Owner<'a>>,
+}
+
+impl<'a> Acquire<'a> {
+    /// Parses what follows the key.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let (owner, lease) = (args.required()?, args.required()?);
+        let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
+        let mut arrive_at = None;
+        while let Some(word) = args.next() {
+            match Word::of(word) {
+                Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
+                other => return Err(unexpected(other, word)),
+            }
+        }
+        Ok(Self { owner, lease, arrive_at })
+    }
+}
+
+impl<'a> Release<'a> {
+    /// Parses what follows the key.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let owner = Owner::new(args.required()?)?;
+        let (mut all, mut holds, mut lease) = (None, None, None);
+        while let Some(word) = args.next() {
+            match Word::of(word) {
+                Some(Word::All) => once(&mut all, "ALL", ())?,
+                Some(Word::Holds) => once(&mut holds, "HOLDS", args.holds(0, holds_or_none)?)?,
+                Some(Word::Lease) => once(&mut lease, "LEASE", lease_from(args.value("LEASE")?)?)?,
+                other => return Err(unexpected(other, word)),
+            }
+        }
+        let down_to = match (all, holds) {
+            (Some(()), Some(_)) => return Err(Error::AllAndHolds),
+            (Some(()), None) => DownTo::AtMost(0),
+            (None, Some(count)) => DownTo::AtMost(count),
+            (None, None) => DownTo::OneLess,
+        };
+        Ok(Self { owner, down_to, lease })
+    }
+}
+
+impl<'a> Renew<'a> {
+    /// Parses what follows the key.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let (owner, lease) = (args.required()?, args.required()?);
+        let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
+        match args.next() {
+            None => Ok(Self { owner, lease }),
+            Some(word) => Err(unexpected(Word::of(word), word)),
+        }
+    }
+}
+
+impl Info {
+    /// Parses what follows the key.
+    pub fn parse<'a>(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let mut limit = None;
+        while let Some(word) = args.next() {
+            match Word::of(word) {
+                Some(Word::Limit) => once(&mut limit, "LIMIT", limit_from(args.value("LIMIT")?)?)?,
+                other => return Err(unexpected(other, word)),
+            }
+        }
+        Ok(Self { limit: limit.unwrap_or(DEFAULT_INFO_LIMIT) })
+    }
+}
+
+impl<'a> ForceRelease<'a> {
+    /// Parses what follows the key.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let owner = args.next().map(Owner::new).transpose()?;
+        if args.next().is_some() {
+            return Err(Error::Arity);
+        }
+        Ok(Self { owner })
+    }
+}
+
+/// The option words of all commands.
+#[derive(Clone, Copy)]
+enum Word {
+    All,
+    Holds,
+    Lease,
+    Limit,
+    /// In the contract, not yet served.
+    Later(&'static str),
+}
+
+impl Word {
+    const TABLE: [(&'static str, Self); 10] = [
+        ("ALL", Self::All),
+        ("HOLDS", Self::Holds),
+        ("LEASE", Self::Lease),
+        ("LIMIT", Self::Limit),
+        ("READ", Self::Later("READ")),
+        ("WRITE", Self::Later("WRITE")),
+        ("FAIR", Self::Later("FAIR")),
+        ("FENCED", Self::Later("FENCED")),
+        ("BLOCK", Self::Later("BLOCK")),
+        ("ENQUEUE", Self::Later("ENQUEUE")),
+    ];
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let entry = Self::TABLE.iter().find(|(text, _)| bytes.eq_ignore_ascii_case(text.as_bytes()));
+        entry.map(|(_, word)| *word)
+    }
+}
+
+fn unexpected(word: Option<Word>, bytes: &[u8]) -> Error {
+    match word {
+        Some(Word::Later(text)) => Error::UnsupportedOption(text),
+        _ => Error::UnknownOption(bytes.to_vec()),
+    }
+}
+
+/// The arguments, one after the other.
+struct Args<I>(I);
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.0.next()
+    }
+
+    fn required(&mut self) -> Result<&'a [u8], Error> {
+        self.next().ok_or(Error::Arity)
+    }
+
+    fn value(&mut self, word: &'static str) -> Result<&'a [u8], Error> {
+        self.next().ok_or(Error::MissingValue(word))
+    }
+
+    fn holds<T>(&mut self, least: i64, from: impl Fn(i64) -> Option<T>) -> Result<T, Error> {
+        let value = self.value("HOLDS")?;
+        canonical_integer(value).and_then(from).ok_or(Error::BadHolds { least })
+    }
+}
+
+fn holds_or_none(count: i64) -> Option<i64> {
+    (0..=MAX_HOLDS).contains(&count).then_some(count)
+}
+
+fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
+    canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
+}
+
+fn limit_from(bytes: &[u8]) -> Result<u32, Error> {
+    canonical_integer(bytes).and_then(|n| u32::try_from(n).ok()).ok_or(Error::BadLimit)
+}
+
+fn once<T>(slot: &mut Option<T>, word: &'static str, value: T) -> Result<(), Error> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::RepeatedOption(word)),
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

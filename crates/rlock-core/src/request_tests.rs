@@ -1,0 +1,150 @@
+//! Tables of argument vectors: written as a client types them, words parted by one blank.
+
+use super::*;
+
+fn args(line: &str) -> Vec<&[u8]> {
+    line.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
+}
+
+fn acquire(line: &str) -> Result<(i64, Option<i64>), Error> {
+    let args = args(line);
+    Acquire::parse(args.into_iter()).map(|a| (a.lease.get(), a.arrive_at.map(Holds::get)))
+}
+
+fn release(line: &str) -> Result<(DownTo, Option<i64>), Error> {
+    let args = args(line);
+    Release::parse(args.into_iter()).map(|r| (r.down_to, r.lease.map(LeaseMs::get)))
+}
+
+fn unknown(word: &str) -> Error {
+    Error::UnknownOption(word.as_bytes().to_vec())
+}
+
+#[test]
+fn acquire_takes_an_owner_a_lease_and_holds() {
+    let bad_holds = Error::BadHolds { least: 1 };
+    let cases = [
+        ("me 30000", Ok((30_000, None))),
+        ("me 1", Ok((1, None))),
+        ("me 8796093022208", Ok((1 << 43, None))),
+        ("me 1 HOLDS 1", Ok((1, Some(1)))),
+        ("me 1 hOlDs 9007199254740992", Ok((1, Some(1 << 53)))),
+        ("", Err(Error::Arity)),
+        ("me", Err(Error::Arity)),
+        ("mode 1", Err(Error::BadOwner)),
+        ("me:write 1", Err(Error::BadOwner)),
+        ("me 0", Err(Error::BadLease)),
+        ("me -1", Err(Error::BadLease)),
+        ("me 8796093022209", Err(Error::BadLease)),
+        ("me 99999999999999999999", Err(Error::BadLease)),
+        ("me 1.5", Err(Error::BadLease)),
+        ("me 01", Err(Error::BadLease)),
+        ("me HOLDS 1", Err(Error::BadLease)),
+        ("me 1 HOLDS", Err(Error::MissingValue("HOLDS"))),
+        ("me 1 HOLDS 0", Err(bad_holds.clone())),
+        ("me 1 HOLDS x", Err(bad_holds.clone())),
+        ("me 1 HOLDS 9007199254740993", Err(bad_holds)),
+        ("me 1 HOLDS 1 HOLDS 1", Err(Error::RepeatedOption("HOLDS"))),
+        ("me 1 ALL", Err(unknown("ALL"))),
+        ("me 1 LEASE 5", Err(unknown("LEASE"))),
+        ("me 1 HOLD 1", Err(unknown("HOLD"))),
+        ("me 1 5", Err(unknown("5"))),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(acquire(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn words_of_the_contract_that_are_not_served_yet_are_named() {
+    for word in ["READ", "WRITE", "FAIR", "FENCED", "BLOCK", "ENQUEUE"] {
+        let line = format!("me 1 {}", word.to_lowercase());
+        assert_eq!(acquire(&line), Err(Error::UnsupportedOption(word)));
+    }
+    for word in ["READ", "WRITE"] {
+        assert_eq!(release(&format!("me {word}")), Err(Error::UnsupportedOption(word)));
+        let renew = args("me 1 read");
+        assert_eq!(Renew::parse(renew.into_iter()), Err(Error::UnsupportedOption("READ")));
+    }
+}
+
+#[test]
+fn release_takes_all_or_holds_and_a_lease() {
+    let bad_holds = Error::BadHolds { least: 0 };
+    let cases = [
+        ("me", Ok((DownTo::OneLess, None))),
+        ("me ALL", Ok((DownTo::AtMost(0), None))),
+        ("me HOLDS 0", Ok((DownTo::AtMost(0), None))),
+        ("me HOLDS 9007199254740992", Ok((DownTo::AtMost(1 << 53), None))),
+        ("me lease 5 holds 2", Ok((DownTo::AtMost(2), Some(5)))),
+        ("me HOLDS 2 LEASE 5", Ok((DownTo::AtMost(2), Some(5)))),
+        ("me ALL LEASE 5", Ok((DownTo::AtMost(0), Some(5)))),
+        ("", Err(Error::Arity)),
+        ("mode", Err(Error::BadOwner)),
+        ("me ALL ALL", Err(Error::RepeatedOption("ALL"))),
+        ("me ALL HOLDS 0", Err(Error::AllAndHolds)),
+        ("me HOLDS 0 ALL", Err(Error::AllAndHolds)),
+        ("me HOLDS -1", Err(bad_holds.clone())),
+        ("me HOLDS ALL", Err(bad_holds)),
+        ("me HOLDS", Err(Error::MissingValue("HOLDS"))),
+        ("me LEASE", Err(Error::MissingValue("LEASE"))),
+        ("me LEASE 0", Err(Error::BadLease)),
+        ("me LEASE 1 LEASE 1", Err(Error::RepeatedOption("LEASE"))),
+        ("me LIMIT 1", Err(unknown("LIMIT"))),
+        ("me FAIR", Err(Error::UnsupportedOption("FAIR"))),
+        ("me 30000", Err(unknown("30000"))),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(release(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn renew_takes_an_owner_and_a_lease() {
+    let cases = [
+        ("me 5", Ok(5)),
+        ("", Err(Error::Arity)),
+        ("me", Err(Error::Arity)),
+        ("mode 5", Err(Error::BadOwner)),
+        ("me 0", Err(Error::BadLease)),
+        ("me 5 HOLDS 1", Err(unknown("HOLDS"))),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(Renew::parse(args(line).into_iter()).map(|r| r.lease.get()), expected, "{line}");
+    }
+}
+
+#[test]
+fn info_takes_a_limit() {
+    let cases = [
+        ("", Ok(DEFAULT_INFO_LIMIT)),
+        ("LIMIT 0", Ok(0)),
+        ("limit 4294967295", Ok(u32::MAX)),
+        ("LIMIT 4294967296", Err(Error::BadLimit)),
+        ("LIMIT -1", Err(Error::BadLimit)),
+        ("LIMIT", Err(Error::MissingValue("LIMIT"))),
+        ("LIMIT 1 LIMIT 1", Err(Error::RepeatedOption("LIMIT"))),
+        ("HOLDS 1", Err(unknown("HOLDS"))),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(Info::parse(args(line).into_iter()).map(|i| i.limit), expected, "{line}");
+    }
+}
+
+#[test]
+fn force_release_takes_an_owner_or_nothing() {
+    let parse = |line| ForceRelease::parse(args(line).into_iter()).map(|f| f.owner.is_some());
+    assert_eq!(parse(""), Ok(false));
+    assert_eq!(parse("me"), Ok(true));
+    assert_eq!(parse("mode"), Err(Error::BadOwner));
+    assert_eq!(parse("me ALL"), Err(Error::Arity));
+}
+
+#[test]
+fn owners_of_any_bytes_are_taken() {
+    for byte in 0..=u8::MAX {
+        let owner = [byte, b'x', byte];
+        let parsed = Acquire::parse([&owner[..], b"5"].into_iter());
+        assert_eq!(parsed.map(|a| a.owner.bytes().to_vec()), Ok(owner.to_vec()));
+    }
+}

@@ -1,0 +1,197 @@
+//! The words of the field as types, so that a lease is never taken for a point in time.
+
+use crate::error::Error;
+
+/// The longest lease: 2^43 ms, about 278 years. Far below what added to a point in time overflows.
+pub const MAX_LEASE_MS: i64 = 1 << 43;
+/// The most holds: 2^53, the largest integer that Lua and JavaScript count exactly.
+pub const MAX_HOLDS: i64 = 1 << 53;
+/// The longest owner in bytes.
+pub const MAX_OWNER_LEN: usize = 512;
+
+/// Who holds or asks: any bytes that can be the field of a lock's hash.
+///
+/// 1 to 512 bytes; not `mode` and not ending in `:write`, which are Redisson's own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a>(&'a [u8]);
+
+impl<'a> Owner<'a> {
+    /// Accepts the bytes of an owner, or says what an owner must look like.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        let fits = !bytes.is_empty()
+            && bytes.len() <= MAX_OWNER_LEN
+            && bytes != crate::shape::MODE_FIELD
+            && !bytes.ends_with(b":write");
+        if fits { Ok(Self(bytes)) } else { Err(Error::BadOwner) }
+    }
+
+    /// The bytes, as they stand in the hash.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// How long a hold lasts unless renewed, in milliseconds: 1 to 2^43.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeaseMs(i64);
+
+impl LeaseMs {
+    /// A lease of `ms` milliseconds; `None` outside 1 to 2^43.
+    pub fn new(ms: i64) -> Option<Self> {
+        (1..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms))
+    }
+
+    /// Milliseconds.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+/// How many times the owner holds the lock: 1 to 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holds(i64);
+
+impl Holds {
+    /// One hold: the lock was free.
+    pub const ONE: Self = Self(1);
+
+    /// `count` holds; `None` outside 1 to 2^53.
+    pub fn new(count: i64) -> Option<Self> {
+        (1..=MAX_HOLDS).contains(&count).then_some(Self(count))
+    }
+
+    /// The count.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+
+    /// One hold more; `None` at the maximum.
+    pub fn one_more(self) -> Option<Self> {
+        Self::new(self.0.saturating_add(1))
+    }
+
+    /// One hold less; `None` when this was the last.
+    pub fn one_less(self) -> Option<Self> {
+        Self::new(self.0.saturating_sub(1))
+    }
+}
+
+/// A point in time by the server's clock: milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixMs(pub i64);
+
+impl UnixMs {
+    /// When a lease that starts now ends.
+    pub fn after(self, lease: LeaseMs) -> Self {
+        Self(self.0.saturating_add(lease.get()))
+    }
+}
+
+/// When the key expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key has no expiry; no rlock command makes such a lock, a foreign PERSIST does.
+    Never,
+    /// The lease ends then.
+    At(UnixMs),
+}
+
+impl Expiry {
+    /// The lease that is left in ms, as replies tell it: -1 without an expiry, and never less than 0,
+    /// since a key that is still there is alive by the server's judgement.
+    pub fn left(self, now: UnixMs) -> i64 {
+        match self {
+            Self::Never => -1,
+            Self::At(at) => at.0.saturating_sub(now.0).max(0),
+        }
+    }
+}
+
+/// Reads a decimal integer in its one canonical form: no sign but `-`, no leading zero, no blanks.
+///
+/// What the server itself takes for an integer; `None` for anything else, overflow included.
+pub fn canonical_integer(bytes: &[u8]) -> Option<i64> {
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let canonical = match digits {
+        [b'0'] => bytes.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_integers_are_read() {
+        let cases: &[(&[u8], Option<i64>)] = &[
+            (b"0", Some(0)),
+            (b"1", Some(1)),
+            (b"-7", Some(-7)),
+            (b"9223372036854775807", Some(i64::MAX)),
+            (b"-9223372036854775808", Some(i64::MIN)),
+            (b"9223372036854775808", None),
+            (b"", None),
+            (b"-", None),
+            (b"-0", None),
+            (b"01", None),
+            (b"+1", None),
+            (b" 1", None),
+            (b"1 ", None),
+            (b"1.0", None),
+            (b"1e3", None),
+            (b"0x1", None),
+            (b"1\0", None),
+            (b"\xff", None),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(canonical_integer(bytes), *expected, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn owners_are_fields_that_redisson_does_not_use_itself() {
+        let longest = [b'x'; MAX_OWNER_LEN];
+        let too_long = [b'x'; MAX_OWNER_LEN + 1];
+        let good: &[&[u8]] = &[b"a", b"\0", b"\xff\r\n", b"Mode", b"mode ", b":writes", &longest];
+        for bytes in good {
+            assert_eq!(Owner::new(bytes).map(Owner::bytes), Ok(*bytes));
+        }
+        let bad: &[&[u8]] = &[b"", b"mode", b":write", b"me:write", &too_long];
+        for bytes in bad {
+            assert_eq!(Owner::new(bytes), Err(Error::BadOwner), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn holds_stay_between_one_and_two_to_the_53() {
+        assert_eq!(Holds::new(0), None);
+        assert_eq!(Holds::new(-1), None);
+        assert_eq!(Holds::new(MAX_HOLDS + 1), None);
+        assert_eq!(Holds::ONE.one_less(), None);
+        assert_eq!(Holds::new(MAX_HOLDS).and_then(Holds::one_more), None);
+        assert_eq!(Holds::ONE.one_more(), Holds::new(2));
+    }
+
+    #[test]
+    fn what_is_left_is_never_negative_and_minus_one_without_an_expiry() {
+        let now = UnixMs(1_000);
+        assert_eq!(Expiry::Never.left(now), -1);
+        assert_eq!(Expiry::At(UnixMs(1_250)).left(now), 250);
+        assert_eq!(Expiry::At(UnixMs(990)).left(now), 0);
+        assert_eq!(Expiry::At(UnixMs(i64::MIN)).left(now), 0);
+    }
+
+    #[test]
+    fn a_lease_is_one_to_two_to_the_43() {
+        assert_eq!(LeaseMs::new(0), None);
+        assert_eq!(LeaseMs::new(MAX_LEASE_MS + 1), None);
+        let longest = LeaseMs::new(MAX_LEASE_MS).map(|lease| UnixMs(i64::MAX).after(lease));
+        assert_eq!(longest, Some(UnixMs(i64::MAX)), "a lease never overflows");
+    }
+}
