@@ -1,1 +1,43 @@
-//! The rlock module.
+//! rlock: distributed locks as native commands of Redis and Valkey.
+//!
+//! This file registers; what is registered lives elsewhere:
+//!
+//! - [`command`]: one file per command: parse, decide, perform.
+//! - [`keyspace`]: what a key holds, read as the state of a lock.
+//! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
+//! - [`options`]: the options `rlock.*`.
+//! - [`stats`]: the counters and our section in INFO.
+//! - [`eviction`]: the warning that locks may be evicted.
+//! - [`ffi`]: the server's C API, and every `unsafe`.
+//!
+//! The decisions themselves are in the crate `rlock-core`, which knows no server.
+
+// The page of links above is for readers of the source; nothing here is public to other crates.
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod command;
+mod eviction;
+mod ffi;
+mod keyspace;
+mod options;
+mod perform;
+mod stats;
+
+use ffi::{Args, Ctx, LoadError, register, register_bool, register_info};
+
+#[global_allocator]
+static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
+
+/// Registers all that the module offers; called once, at load.
+fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+    register::<command::Acquire>(ctx)?;
+    register::<command::Release>(ctx)?;
+    register::<command::Renew>(ctx)?;
+    register::<command::Info>(ctx)?;
+    register::<command::ForceRelease>(ctx)?;
+    #[cfg(feature = "fault-injection")]
+    register::<ffi::fault::Fault>(ctx)?;
+    let at_load = options::AtLoad::parse(args)?;
+    register_bool(ctx, &options::ACCEPT, at_load.accept)?;
+    register_info(ctx)
+}

@@ -1,0 +1,30 @@
+//! `RLOCK.FORCERELEASE key [owner]`
+
+use rlock_core::{Error, Reply, decide, request};
+
+use super::{after_key, run};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+
+/// Takes a lock from whoever holds it.
+pub(crate) struct ForceRelease;
+
+impl Command for ForceRelease {
+    type Answer = Reply;
+    const SPEC: Spec = Spec {
+        name: c"rlock.forcerelease",
+        flags: c"write fast",
+        // Not in our own category: who may lock may not therefore take locks from others.
+        acl: c"write fast dangerous",
+        summary: c"Takes a lock from its owner, or only from the owner given; 0 if there was nothing to take",
+        complexity: c"O(1)",
+        tips: None,
+        arity: -2,
+        key: KeyUse::Change,
+        args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String).optional()],
+    };
+
+    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
+        let request = request::ForceRelease::parse(after_key(args))?;
+        run(ctx, args, |state| Ok(decide::force_release(state, &request)))
+    }
+}

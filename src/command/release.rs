@@ -1,0 +1,41 @@
+//! `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
+
+use rlock_core::{Error, Reply, decide, request};
+
+use super::{after_key, run};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+
+/// Gives holds back.
+pub(crate) struct Release;
+
+impl Command for Release {
+    type Answer = Reply;
+    const SPEC: Spec = Spec {
+        name: c"rlock.release",
+        flags: c"write fast",
+        acl: c"write fast rlock",
+        summary: c"Gives one hold of a lock back, or all; 1 if the lock is free now, 0 if holds remain, null if none was held",
+        complexity: c"O(1)",
+        tips: None,
+        arity: -3,
+        key: KeyUse::Change,
+        args: &[
+            Arg::new(c"key", ArgKind::Key),
+            Arg::new(c"owner", ArgKind::String),
+            Arg::new(
+                c"down-to",
+                ArgKind::OneOf(&[
+                    Arg::new(c"all", ArgKind::Token).after(c"ALL"),
+                    Arg::new(c"n", ArgKind::Integer).after(c"HOLDS"),
+                ]),
+            )
+            .optional(),
+            Arg::new(c"lease-ms", ArgKind::Integer).after(c"LEASE").optional(),
+        ],
+    };
+
+    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
+        let request = request::Release::parse(after_key(args))?;
+        run(ctx, args, |state| Ok(decide::release(state, &request, ctx.now())))
+    }
+}

@@ -1,0 +1,33 @@
+//! `RLOCK.RENEW key owner lease-ms`
+
+use rlock_core::{Error, Reply, decide, request};
+
+use super::{after_key, run};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+
+/// Lets a lease count from now.
+pub(crate) struct Renew;
+
+impl Command for Renew {
+    type Answer = Reply;
+    const SPEC: Spec = Spec {
+        name: c"rlock.renew",
+        flags: c"write fast",
+        acl: c"write fast rlock",
+        summary: c"Lets the lease of a held lock count from now; 0 if the owner holds nothing",
+        complexity: c"O(1)",
+        tips: None,
+        arity: -4,
+        key: KeyUse::Change,
+        args: &[
+            Arg::new(c"key", ArgKind::Key),
+            Arg::new(c"owner", ArgKind::String),
+            Arg::new(c"lease-ms", ArgKind::Integer),
+        ],
+    };
+
+    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
+        let request = request::Renew::parse(after_key(args))?;
+        run(ctx, args, |state| Ok(decide::renew(state, &request, ctx.now())))
+    }
+}

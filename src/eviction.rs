@@ -1,0 +1,40 @@
+//! The warning that the server may evict locks: an evicted lock has two holders soon after.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module_macros::config_changed_event_handler;
+
+use crate::ffi::{Callback, Ctx, guarded, warn};
+
+/// What the log and INFO say.
+pub(crate) const WARNING: &CStr =
+    c"maxmemory is set and maxmemory-policy may evict locks, which lets two owners hold one lock: set maxmemory-policy noeviction";
+
+static MAY_BE_EVICTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether maxmemory is set with a policy other than noeviction, as of the last time either changed.
+pub(crate) fn locks_may_be_evicted() -> bool {
+    MAY_BE_EVICTED.load(Ordering::Relaxed)
+}
+
+/// Looks at the server's settings, and warns where they are dangerous.
+pub(crate) fn check(ctx: Ctx<'_>) {
+    let limited = ctx.server_info_number(c"memory", c"maxmemory") > 0;
+    let policy = ctx.server_info_text(c"memory", c"maxmemory_policy");
+    let dangerous = limited && policy.as_deref() != Some(c"noeviction");
+    MAY_BE_EVICTED.store(dangerous, Ordering::Relaxed);
+    if dangerous {
+        warn(WARNING);
+    }
+}
+
+/// Called when CONFIG SET has changed something.
+#[config_changed_event_handler]
+fn on_config_change(context: &redis_module::Context, names: &[&str]) {
+    guarded(Callback::ServerEvent, (), || {
+        if names.iter().any(|name| name.starts_with("maxmemory")) {
+            check(Ctx::of(context));
+        }
+    });
+}

@@ -1,0 +1,268 @@
+//! Commands: what they tell the server about themselves, and how the server calls them.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::io;
+use std::mem;
+use std::ptr;
+
+use redis_module::raw;
+use rlock_core::Error;
+
+use super::api::{api, optional_api};
+use super::args::Args;
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+use super::load::LoadError;
+use crate::stats::STATS;
+
+/// The ACL category of our own, where the server has such.
+pub(super) const ACL_CATEGORY: &CStr = c"rlock";
+
+/// One command.
+pub(crate) trait Command {
+    /// What it answers.
+    type Answer: Respond;
+    /// What it tells the server about itself.
+    const SPEC: Spec;
+
+    /// Parses, decides and performs; the reply is sent after it.
+    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Self::Answer, Error>;
+}
+
+/// An answer that knows how to send itself.
+pub(crate) trait Respond {
+    /// Sends exactly one reply.
+    fn send(&self, ctx: Ctx<'_>);
+}
+
+/// What a command tells the server about itself.
+pub(crate) struct Spec {
+    /// The name, in lower case.
+    pub(crate) name: &'static CStr,
+    /// The server's own flags, such as `write` and `deny-oom`.
+    pub(crate) flags: &'static CStr,
+    /// The ACL categories, from Redis 7.2 on.
+    pub(crate) acl: &'static CStr,
+    /// One line for COMMAND DOCS.
+    pub(crate) summary: &'static CStr,
+    /// Its cost for COMMAND DOCS.
+    pub(crate) complexity: &'static CStr,
+    /// Hints for proxies and client libraries.
+    pub(crate) tips: Option<&'static CStr>,
+    /// The number of arguments with the name; -n for n or more.
+    pub(crate) arity: c_int,
+    /// What it does to the key, which is its first argument.
+    pub(crate) key: KeyUse,
+    /// The arguments.
+    pub(crate) args: &'static [Arg],
+}
+
+/// What a command does to its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyUse {
+    /// It has no key.
+    #[cfg(feature = "fault-injection")]
+    None,
+    /// It reads it.
+    Read,
+    /// It reads and changes it, and may delete it.
+    Change,
+}
+
+impl KeyUse {
+    fn flags(self) -> u32 {
+        let change = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE;
+        match self {
+            #[cfg(feature = "fault-injection")]
+            Self::None => 0,
+            Self::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+            Self::Change => change | raw::REDISMODULE_CMD_KEY_ACCESS,
+        }
+    }
+}
+
+/// One argument of a command, as clients show it.
+pub(crate) struct Arg {
+    name: &'static CStr,
+    kind: ArgKind,
+    token: Option<&'static CStr>,
+    optional: bool,
+}
+
+/// What an argument is.
+pub(crate) enum ArgKind {
+    /// The key.
+    Key,
+    /// Any bytes.
+    String,
+    /// An integer.
+    Integer,
+    /// Only its token.
+    Token,
+    /// One of these.
+    OneOf(&'static [Arg]),
+}
+
+impl Arg {
+    /// An argument that must be there.
+    pub(crate) const fn new(name: &'static CStr, kind: ArgKind) -> Self {
+        Self { name, kind, token: None, optional: false }
+    }
+
+    /// The same after a word.
+    pub(crate) const fn after(mut self, token: &'static CStr) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// The same, but it may be left out.
+    pub(crate) const fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    fn to_raw(&self, arena: &mut Arena) -> raw::RedisModuleCommandArg {
+        let mut key_spec_index = -1;
+        let mut subargs = ptr::null_mut();
+        let type_ = match &self.kind {
+            ArgKind::Key => {
+                key_spec_index = 0;
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY
+            }
+            ArgKind::String => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            ArgKind::OneOf(choices) => {
+                subargs = arena.list(choices);
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF
+            }
+        };
+        raw::RedisModuleCommandArg {
+            name: self.name.as_ptr(),
+            type_,
+            key_spec_index,
+            token: text(self.token),
+            subargs,
+            flags: if self.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int } else { 0 },
+            // SAFETY: the rest are pointers that may be null: no text.
+            ..unsafe { mem::zeroed() }
+        }
+    }
+}
+
+/// Keeps the lists of arguments alive while the server copies them.
+#[derive(Default)]
+struct Arena(Vec<Box<[raw::RedisModuleCommandArg]>>);
+
+impl Arena {
+    /// A list that ends with an argument without a name, as the server wants it.
+    fn list(&mut self, args: &[Arg]) -> *mut raw::RedisModuleCommandArg {
+        let mut list: Vec<_> = args.iter().map(|arg| arg.to_raw(self)).collect();
+        // SAFETY: all null is the end of the list.
+        list.push(unsafe { mem::zeroed() });
+        let mut list = list.into_boxed_slice();
+        let start = list.as_mut_ptr();
+        self.0.push(list);
+        start
+    }
+}
+
+fn text(text: Option<&'static CStr>) -> *const c_char {
+    text.map_or(ptr::null(), CStr::as_ptr)
+}
+
+/// Registers a command with the server.
+pub(crate) fn register<C: Command>(ctx: Ctx<'_>) -> Result<(), LoadError> {
+    let spec = &C::SPEC;
+    let key = c_int::from(spec.key.flags() != 0);
+    let (name, flags) = (spec.name.as_ptr(), spec.flags.as_ptr());
+    let create = api!(RedisModule_CreateCommand);
+    // SAFETY: the context is that of the load; `call::<C>` is a function for as long as we are loaded.
+    let status = unsafe { create(ctx.as_ptr(), name, Some(call::<C>), flags, key, key, key) };
+    // SAFETY: as above; null if there is no such command.
+    let command = unsafe { api!(RedisModule_GetCommand)(ctx.as_ptr(), name) };
+    if status != raw::REDISMODULE_OK as c_int || command.is_null() {
+        return Err(LoadError::Refused("a command", spec.name));
+    }
+    // SAFETY: the command was just made, and the description lives until the call returns.
+    unsafe { describe(command, spec)? };
+    if let Some(set_categories) = optional_api!(RedisModule_SetCommandACLCategories) {
+        // SAFETY: as above.
+        if unsafe { set_categories(command, spec.acl.as_ptr()) } != raw::REDISMODULE_OK as c_int {
+            return Err(LoadError::Refused("the ACL categories of", spec.name));
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The command must be one of ours, and the load still under way.
+unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result<(), LoadError> {
+    let version = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    // SAFETY: all zero is the end of the list of key specs.
+    let mut key_specs: [raw::RedisModuleCommandKeySpec; 2] = unsafe { mem::zeroed() };
+    let [first, _] = &mut key_specs;
+    first.flags = spec.key.flags().into();
+    first.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    first.bs.index.pos = 1;
+    first.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    first.fk.range =
+        raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 { lastkey: 0, keystep: 1, limit: 0 };
+    let mut arena = Arena::default();
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const version,
+        summary: spec.summary.as_ptr(),
+        complexity: spec.complexity.as_ptr(),
+        since: c"0.1.0".as_ptr(),
+        tips: text(spec.tips),
+        arity: spec.arity,
+        key_specs: if spec.key.flags() == 0 { ptr::null_mut() } else { key_specs.as_mut_ptr() },
+        args: arena.list(spec.args),
+        // SAFETY: the rest is a pointer that may be null: no history.
+        ..unsafe { mem::zeroed() }
+    };
+    // SAFETY: by the promise of this function; the server copies all of it.
+    match unsafe { api!(RedisModule_SetCommandInfo)(command, &raw const info) } {
+        status if status == raw::REDISMODULE_OK as c_int => Ok(()),
+        _ => Err(LoadError::Refused("the description of", spec.name)),
+    }
+}
+
+/// Makes our own ACL category, where the server can have one.
+pub(super) fn add_acl_category(ctx: Ctx<'_>) -> Result<(), LoadError> {
+    let Some(add) = optional_api!(RedisModule_AddACLCategory) else { return Ok(()) };
+    // SAFETY: the context is that of the load.
+    if unsafe { add(ctx.as_ptr(), ACL_CATEGORY.as_ptr()) } == raw::REDISMODULE_OK as c_int {
+        return Ok(());
+    }
+    // A category outlives the module that made it: it is there when the module is loaded again.
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::EBUSY) => Ok(()),
+        _ => Err(LoadError::Refused("the ACL category", ACL_CATEGORY)),
+    }
+}
+
+/// What the server calls for the command `C`.
+unsafe extern "C" fn call<C: Command>(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server passes a context and a vector that are valid for this call.
+    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
+    let panicked = Err(Error::Internal("a command panicked"));
+    let answer = guarded(Callback::Command, panicked, || C::run(ctx, args));
+    guarded(Callback::Reply, (), || match &answer {
+        Ok(answer) => answer.send(ctx),
+        Err(error) => {
+            STATS.errors.add(1);
+            ctx.reply_error(error);
+        }
+    });
+    raw::REDISMODULE_OK as c_int
+}

@@ -1,0 +1,82 @@
+//! Options that CONFIG GET and CONFIG SET know.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+use super::load::LoadError;
+
+/// A yes-or-no option, `rlock.<name>` for CONFIG.
+pub(crate) struct BoolOption {
+    name: &'static CStr,
+    default: bool,
+    value: AtomicBool,
+}
+
+impl BoolOption {
+    /// An option and its default.
+    pub(crate) const fn new(name: &'static CStr, default: bool) -> Self {
+        Self { name, default, value: AtomicBool::new(default) }
+    }
+
+    /// The value in force.
+    pub(crate) fn get(&self) -> bool {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// The name after `rlock.`.
+    pub(crate) fn name(&self) -> &'static CStr {
+        self.name
+    }
+}
+
+/// Registers an option; `at_load` is what the load-time arguments say, and goes before the default.
+/// What the configuration file says goes before both.
+pub(crate) fn register_bool(
+    ctx: Ctx<'_>,
+    option: &'static BoolOption,
+    at_load: Option<bool>,
+) -> Result<(), LoadError> {
+    let data = std::ptr::from_ref(option).cast_mut().cast();
+    let default = c_int::from(at_load.unwrap_or(option.default));
+    let (name, flags) = (option.name.as_ptr(), raw::REDISMODULE_CONFIG_DEFAULT);
+    let register = api!(RedisModule_RegisterBoolConfig);
+    // SAFETY: the context is that of the load; the option is static, and only read through `data`.
+    let status = unsafe { register(ctx.as_ptr(), name, default, flags, Some(get), Some(set), None, data) };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err(LoadError::Refused("the option", option.name))
+    }
+}
+
+/// Lets the server set every registered option to its value.
+pub(super) fn apply(ctx: Ctx<'_>) -> Result<(), LoadError> {
+    // SAFETY: the context is that of the load.
+    let status = unsafe { api!(RedisModule_LoadConfigs)(ctx.as_ptr()) };
+    if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(LoadError::BadConfiguration) }
+}
+
+unsafe extern "C" fn get(_: *const c_char, option: *mut c_void) -> c_int {
+    // SAFETY: the server passes back what `register_bool` gave it, a static option.
+    let option = unsafe { &*option.cast::<BoolOption>() };
+    guarded(Callback::Config, option.default.into(), || option.get().into())
+}
+
+unsafe extern "C" fn set(
+    _: *const c_char,
+    value: c_int,
+    option: *mut c_void,
+    _: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: as in `get`.
+    let option = unsafe { &*option.cast::<BoolOption>() };
+    guarded(Callback::Config, raw::REDISMODULE_ERR as c_int, || {
+        option.value.store(value != 0, Ordering::Relaxed);
+        raw::REDISMODULE_OK as c_int
+    })
+}

@@ -1,0 +1,223 @@
+//! The context of a callback: what the server does for us.
+
+use std::ffi::{CStr, CString, c_int};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module::raw;
+use rlock_core::{Error, UnixMs};
+
+use super::api::{api, optional_api};
+use super::string::StringRef;
+
+/// The classes of keyspace events that we raise.
+#[derive(Clone, Copy)]
+pub(crate) enum EventClass {
+    /// `g`: `del`, `expire`.
+    Generic,
+    /// `h`: `hset`.
+    Hash,
+    /// `d`: our own.
+    Module,
+}
+
+/// Whether the server is in cluster mode, which cannot change while it runs.
+static IN_CLUSTER: AtomicBool = AtomicBool::new(false);
+
+/// The context of the callback under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Ctx<'a> {
+    raw: *mut raw::RedisModuleCtx,
+    lives: PhantomData<&'a ()>,
+}
+
+impl Ctx<'_> {
+    /// Wraps the context that the server passed to a callback.
+    ///
+    /// # Safety
+    /// The context must be valid for as long as the wrapper is used.
+    pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleCtx) -> Self {
+        Self { raw, lives: PhantomData }
+    }
+
+    /// The context of a callback that came through the crate's own wrapper.
+    pub(crate) fn of(context: &redis_module::Context) -> Self {
+        // SAFETY: the wrapper stands for a callback under way, and is borrowed for no longer than it.
+        unsafe { Self::from_raw(context.ctx) }
+    }
+
+    pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {
+        self.raw
+    }
+
+    /// Learns once, at load, in what mode the server runs.
+    pub(super) fn learn_mode(self) {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.raw) };
+        IN_CLUSTER.store(flags & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0, Ordering::Relaxed);
+    }
+
+    /// Whether the server is part of a cluster.
+    pub(crate) fn in_cluster(self) -> bool {
+        IN_CLUSTER.load(Ordering::Relaxed)
+    }
+
+    /// The server's time: the one by which it judges expiry in this command, where it tells that
+    /// (7.2 and later), else the clock now.
+    pub(crate) fn now(self) -> UnixMs {
+        match optional_api!(RedisModule_CachedMicroseconds) {
+            // SAFETY: takes nothing, reads a variable.
+            Some(cached) => UnixMs(unsafe { cached() } / 1_000),
+            // SAFETY: takes nothing, reads the clock.
+            None => UnixMs(unsafe { api!(RedisModule_Milliseconds)() }),
+        }
+    }
+
+    /// Tells WATCH and client-side caches that a key has changed.
+    pub(crate) fn signal_modified(self, key: StringRef<'_>) {
+        // SAFETY: context and name live.
+        unsafe { api!(RedisModule_SignalModifiedKey)(self.raw, key.as_ptr()) };
+    }
+
+    /// Raises a keyspace event.
+    pub(crate) fn notify(self, class: EventClass, event: &CStr, key: StringRef<'_>) {
+        let class = match class {
+            EventClass::Generic => raw::REDISMODULE_NOTIFY_GENERIC,
+            EventClass::Hash => raw::REDISMODULE_NOTIFY_HASH,
+            EventClass::Module => raw::REDISMODULE_NOTIFY_MODULE,
+        };
+        // SAFETY: context, event and name live.
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.as_ptr()) };
+    }
+
+    /// Sends `DEL key` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_del(self, key: StringRef<'_>) -> bool {
+        // SAFETY: the format says: one string.
+        let status =
+            unsafe { api!(RedisModule_Replicate)(self.raw, c"DEL".as_ptr(), c"s".as_ptr(), key.as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Sends `HSET key field value` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_hset(self, key: StringRef<'_>, field: StringRef<'_>, value: i64) -> bool {
+        let (name, format) = (c"HSET".as_ptr(), c"ssl".as_ptr());
+        let replicate = api!(RedisModule_Replicate);
+        // SAFETY: the format says: two strings and a long long.
+        let status = unsafe { replicate(self.raw, name, format, key.as_ptr(), field.as_ptr(), value) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Sends `PEXPIREAT key at` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_pexpireat(self, key: StringRef<'_>, at: UnixMs) -> bool {
+        let (name, format) = (c"PEXPIREAT".as_ptr(), c"sl".as_ptr());
+        // SAFETY: the format says: a string and a long long.
+        let status = unsafe { api!(RedisModule_Replicate)(self.raw, name, format, key.as_ptr(), at.0) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Publishes to whoever has subscribed: here, on replicas, and in a cluster to the key's shard.
+    ///
+    /// False if it could not be sent to replicas.
+    #[must_use]
+    pub(crate) fn publish(self, channel: StringRef<'_>, message: StringRef<'_>) -> bool {
+        if self.in_cluster() {
+            // SAFETY: context and strings live. The cluster's own bus reaches the replicas.
+            unsafe { api!(RedisModule_PublishMessageShard)(self.raw, channel.as_ptr(), message.as_ptr()) };
+            return true;
+        }
+        // SAFETY: context and strings live. This reaches the subscribers of this server only.
+        unsafe { api!(RedisModule_PublishMessage)(self.raw, channel.as_ptr(), message.as_ptr()) };
+        // `A`: to the replicas, not into the AOF, where nobody would hear it.
+        let (name, format) = (c"PUBLISH".as_ptr(), c"Ass".as_ptr());
+        let replicate = api!(RedisModule_Replicate);
+        // SAFETY: the format says: two strings.
+        let status = unsafe { replicate(self.raw, name, format, channel.as_ptr(), message.as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// A number of the server's INFO; 0 where there is none.
+    pub(crate) fn server_info_number(self, section: &CStr, field: &CStr) -> u64 {
+        let mut failed: c_int = 0;
+        // SAFETY: the section's data is freed below and not used after that.
+        unsafe {
+            let data = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
+            let value = api!(RedisModule_ServerInfoGetFieldUnsigned)(data, field.as_ptr(), &raw mut failed);
+            api!(RedisModule_FreeServerInfo)(self.raw, data);
+            if failed == 0 { value } else { 0 }
+        }
+    }
+
+    /// A text of the server's INFO.
+    pub(crate) fn server_info_text(self, section: &CStr, field: &CStr) -> Option<CString> {
+        // SAFETY: the text is copied before the data that it belongs to is freed.
+        unsafe {
+            let data = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
+            let text = api!(RedisModule_ServerInfoGetFieldC)(data, field.as_ptr());
+            let copy = (!text.is_null()).then(|| CStr::from_ptr(text).to_owned());
+            api!(RedisModule_FreeServerInfo)(self.raw, data);
+            copy
+        }
+    }
+}
+
+/// The replies.
+impl Ctx<'_> {
+    /// An integer.
+    pub(crate) fn reply_integer(self, value: i64) {
+        // SAFETY: the context is that of a command; so in every function of this block.
+        unsafe { api!(RedisModule_ReplyWithLongLong)(self.raw, value) };
+    }
+
+    /// Null, where a number or a text would stand.
+    pub(crate) fn reply_null(self) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithNull)(self.raw) };
+    }
+
+    /// Null, where an array would stand.
+    pub(crate) fn reply_null_array(self) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithNullArray)(self.raw) };
+    }
+
+    /// The head of an array of so many elements, which follow.
+    pub(crate) fn reply_array(self, len: i32) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithArray)(self.raw, len.into()) };
+    }
+
+    /// The head of a map of so many pairs, which follow; a flat array in RESP2.
+    pub(crate) fn reply_map(self, pairs: i32) {
+        // SAFETY: see above.
+        unsafe { api!(RedisModule_ReplyWithMap)(self.raw, pairs.into()) };
+    }
+
+    /// A bulk string.
+    pub(crate) fn reply_bytes(self, bytes: &[u8]) {
+        // SAFETY: see above; pointer and length are those of a slice, and the server copies it.
+        unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.raw, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// An error.
+    pub(crate) fn reply_error(self, error: &Error) {
+        if *error == Error::Arity {
+            // SAFETY: see above.
+            unsafe { api!(RedisModule_WrongArity)(self.raw) };
+            return;
+        }
+        let line = CString::new(error.to_string()).unwrap_or_else(|_| c"ERR".to_owned());
+        // SAFETY: see above; the server copies the line.
+        unsafe { api!(RedisModule_ReplyWithError)(self.raw, line.as_ptr()) };
+    }
+}
+
+/// Writes a line to the server's log, for whoever must act.
+pub(crate) fn warn(line: &CStr) {
+    let (level, format) = (c"warning".as_ptr(), c"rlock: %s".as_ptr());
+    // SAFETY: a null context is allowed; the format takes one C string.
+    unsafe { api!(RedisModule_Log)(ptr::null_mut(), level, format, line.as_ptr()) };
+}

@@ -1,0 +1,76 @@
+//! Panics on demand, to show that the guard holds. Only in builds with the feature `fault-injection`,
+//! which no release has.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rlock_core::Error;
+
+use super::{Arg, ArgKind, Args, Callback, Command, Ctx, KeyUse, Respond, Spec};
+
+/// The environment variable by which a test lets the load itself panic.
+const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
+
+static UNLOAD: AtomicBool = AtomicBool::new(false);
+static COMMAND: AtomicBool = AtomicBool::new(false);
+static CONFIG: AtomicBool = AtomicBool::new(false);
+static INFO: AtomicBool = AtomicBool::new(false);
+static SERVER_EVENT: AtomicBool = AtomicBool::new(false);
+static SCAN: AtomicBool = AtomicBool::new(false);
+
+/// Panics if the next callback of this kind was told to; once.
+pub(super) fn strike(callback: Callback) {
+    let struck = match callback {
+        Callback::Load => std::env::var_os(AT_LOAD).is_some(),
+        Callback::Unload => UNLOAD.swap(false, Ordering::Relaxed),
+        Callback::Command => COMMAND.swap(false, Ordering::Relaxed),
+        // A fault there would leave a client without an answer, which no guard can mend.
+        Callback::Reply => false,
+        Callback::Config => CONFIG.swap(false, Ordering::Relaxed),
+        Callback::Info => INFO.swap(false, Ordering::Relaxed),
+        Callback::ServerEvent => SERVER_EVENT.swap(false, Ordering::Relaxed),
+        Callback::Scan => SCAN.swap(false, Ordering::Relaxed),
+    };
+    assert!(!struck, "a planted fault\nof two lines with a \0 in them");
+}
+
+/// `RLOCK.FAULT kind`: the next callback of that kind panics.
+pub(crate) struct Fault;
+
+/// The answer of [`Fault`].
+pub(crate) struct Armed;
+
+impl Respond for Armed {
+    fn send(&self, ctx: Ctx<'_>) {
+        ctx.reply_integer(1);
+    }
+}
+
+impl Command for Fault {
+    type Answer = Armed;
+    const SPEC: Spec = Spec {
+        name: c"rlock.fault",
+        flags: c"fast",
+        acl: c"fast dangerous",
+        summary: c"Lets the next callback of a kind panic",
+        complexity: c"O(1)",
+        tips: None,
+        arity: 2,
+        key: KeyUse::None,
+        args: &[Arg::new(c"kind", ArgKind::String)],
+    };
+
+    fn run(_: Ctx<'_>, args: Args<'_>) -> Result<Armed, Error> {
+        let kind = args.all().nth(1).unwrap_or_default();
+        let flag = match kind {
+            b"unload" => &UNLOAD,
+            b"command" => &COMMAND,
+            b"config" => &CONFIG,
+            b"info" => &INFO,
+            b"server-event" => &SERVER_EVENT,
+            b"scan" => &SCAN,
+            _ => return Err(Error::UnknownOption(kind.to_vec())),
+        };
+        flag.store(true, Ordering::Relaxed);
+        Ok(Armed)
+    }
+}

@@ -1,0 +1,72 @@
+//! The one guard: no panic crosses into the server, where it would abort somebody's database.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::ctx::warn;
+use crate::stats::STATS;
+
+/// The kinds of callback that the server calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callback {
+    /// RedisModule_OnLoad.
+    Load,
+    /// RedisModule_OnUnload.
+    Unload,
+    /// A command, up to its answer.
+    Command,
+    /// Sending a command's answer.
+    Reply,
+    /// Reading or setting an option.
+    Config,
+    /// The section in INFO.
+    Info,
+    /// A server event.
+    ServerEvent,
+    /// A field of a hash that is scanned.
+    Scan,
+}
+
+thread_local! {
+    /// Message and place of the last panic, kept by the hook for the guard that catches it.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Lets panics leave their message and place to the guard instead of writing to standard error.
+pub(super) fn install_panic_hook() {
+    panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        // A panic while the text is borrowed loses its text, nothing else.
+        let _ = LAST_PANIC.try_with(|last| last.try_borrow_mut().map(|mut last| *last = text));
+    }));
+}
+
+/// Runs a callback's body; a panic in it is logged and counted, and `on_panic` is the result.
+pub(crate) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() -> T) -> T {
+    let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+        #[cfg(feature = "fault-injection")]
+        super::fault::strike(callback);
+        body()
+    }));
+    match caught {
+        Ok(result) => result,
+        Err(payload) => {
+            report(callback, payload);
+            on_panic
+        }
+    }
+}
+
+/// Must not panic itself: it runs outside the guard.
+fn report(callback: Callback, payload: Box<dyn Any + Send>) {
+    STATS.panics.add(1);
+    let text = LAST_PANIC.try_with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default());
+    let place = text.unwrap_or_default().replace(['\0', '\n'], " ");
+    let line =
+        format!("panic in a {callback:?} callback, which is a bug in rlock, please report it: {place}");
+    warn(&CString::new(line).unwrap_or_default());
+    // Dropping a payload can panic in turn if it was made to; leaking it cannot.
+    std::mem::forget(payload);
+}

@@ -1,0 +1,49 @@
+//! Our section in the server's INFO.
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+use super::load::LoadError;
+
+/// The section being written.
+pub(crate) struct InfoPage(*mut raw::RedisModuleInfoCtx);
+
+impl InfoPage {
+    /// A field with a number; the server puts `rlock_` before the name.
+    pub(crate) fn number(&self, field: &CStr, value: u64) {
+        // SAFETY: the context is valid for the callback under way.
+        unsafe { api!(RedisModule_InfoAddFieldULongLong)(self.0, field.as_ptr(), value) };
+    }
+
+    /// A field with a text.
+    pub(crate) fn text(&self, field: &CStr, value: &CStr) {
+        // SAFETY: as above; the server copies the text.
+        unsafe { api!(RedisModule_InfoAddFieldCString)(self.0, field.as_ptr(), value.as_ptr()) };
+    }
+}
+
+/// Registers the section.
+pub(crate) fn register_info(ctx: Ctx<'_>) -> Result<(), LoadError> {
+    // SAFETY: the context is that of the load.
+    let status = unsafe { api!(RedisModule_RegisterInfoFunc)(ctx.as_ptr(), Some(on_info)) };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err(LoadError::Refused("the section in", c"INFO"))
+    }
+}
+
+unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
+    guarded(Callback::Info, (), || {
+        // SAFETY: the context is valid for this callback; without a name the section is `rlock`.
+        // An error means that nobody asked for it.
+        let wanted = unsafe { api!(RedisModule_InfoAddSection)(ctx, std::ptr::null()) };
+        if wanted == raw::REDISMODULE_OK as c_int {
+            crate::stats::show(&InfoPage(ctx));
+        }
+    });
+}

@@ -1,0 +1,197 @@
+//! An open key, closed when it is dropped.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use redis_module::raw;
+use rlock_core::{Expiry, UnixMs};
+
+use super::api::{api, optional_api};
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+use super::string::{OwnedString, StringRef};
+
+/// What kind of value a key has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// There is no such key.
+    Empty,
+    /// A hash.
+    Hash,
+    /// A string.
+    String,
+    /// Anything else.
+    Other,
+}
+
+/// An open key.
+///
+/// The module is set not to signal a key as modified when it is closed: who changes it does so.
+pub(crate) struct Key<'a> {
+    /// Null where the key was opened for reading and is not there, which every call below allows.
+    raw: *mut raw::RedisModuleKey,
+    name: StringRef<'a>,
+}
+
+/// The end of every list of the server's variadic functions.
+const END: *mut c_void = ptr::null_mut();
+
+impl<'a> Key<'a> {
+    /// Opens a key to read and write. An expired one is deleted by the server now, with its event.
+    pub(crate) fn open_write(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
+        Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+    }
+
+    /// Opens a key to look at it: its idle time, the server's statistics and events stay as they are,
+    /// as far as the server can do that (7.0 counts a miss and raises `keymiss`).
+    pub(crate) fn open_inspect(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
+        let quiet = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
+        Self::open(ctx, name, raw::REDISMODULE_READ | quiet)
+    }
+
+    fn open(ctx: Ctx<'a>, name: StringRef<'a>, mode: u32) -> Self {
+        // SAFETY: context and name live; the modes are bits well below the sign.
+        let raw = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode as c_int) };
+        Self { raw, name }
+    }
+
+    /// The key's name.
+    pub(crate) fn name(&self) -> StringRef<'a> {
+        self.name
+    }
+
+    /// What kind of value it has.
+    pub(crate) fn kind(&self) -> KeyKind {
+        // SAFETY: the key is open, or null, which counts as empty.
+        match unsafe { api!(RedisModule_KeyType)(self.raw) } as isize {
+            raw::REDISMODULE_KEYTYPE_EMPTY => KeyKind::Empty,
+            raw::REDISMODULE_KEYTYPE_HASH => KeyKind::Hash,
+            raw::REDISMODULE_KEYTYPE_STRING => KeyKind::String,
+            _ => KeyKind::Other,
+        }
+    }
+
+    /// How many fields a hash has.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: the key is open, or null, which counts as empty.
+        unsafe { api!(RedisModule_ValueLength)(self.raw) }
+    }
+
+    /// When the key expires.
+    pub(crate) fn expiry(&self) -> Expiry {
+        if self.kind() == KeyKind::Empty {
+            // Asking for the expiry of a key that is not there crashes Redis 8.6.
+            return Expiry::Never;
+        }
+        // SAFETY: the key is open and not empty.
+        match unsafe { api!(RedisModule_GetAbsExpire)(self.raw) } {
+            at if at == i64::from(raw::REDISMODULE_NO_EXPIRE) => Expiry::Never,
+            at => Expiry::At(UnixMs(at)),
+        }
+    }
+
+    /// The value of a hash's field.
+    pub(crate) fn field(&self, field: StringRef<'_>) -> Option<OwnedString> {
+        let mut value: *mut raw::RedisModuleString = ptr::null_mut();
+        let flags = raw::REDISMODULE_HASH_NONE as c_int;
+        let get = api!(RedisModule_HashGet);
+        // SAFETY: the key is open; with these flags the list is field, place of the value, null.
+        let status = unsafe { get(self.raw, flags, field.as_ptr(), &raw mut value, END) };
+        if status != raw::REDISMODULE_OK as c_int {
+            return None;
+        }
+        // SAFETY: the server made the value for the caller to free, or left the pointer null.
+        unsafe { OwnedString::from_raw(value) }
+    }
+
+    /// Calls `each` with field and value of a hash of few fields. False if that was not possible for
+    /// all of them, so that nobody takes a field that was not seen for one that is not there.
+    #[must_use]
+    pub(crate) fn for_each_field(&self, mut each: impl FnMut(&[u8], &[u8])) -> bool {
+        let mut scan = Scan { each: &mut each, complete: true };
+        let data = ptr::from_mut(&mut scan).cast();
+        // SAFETY: the cursor is used for this one scan and destroyed below.
+        let cursor = unsafe { api!(RedisModule_ScanCursorCreate)() };
+        let scan_key = api!(RedisModule_ScanKey);
+        // SAFETY: key and cursor live; `data` outlives the scan, and `on_field` expects a `Scan`.
+        while unsafe { scan_key(self.raw, cursor, Some(on_field), data) } != 0 {}
+        // SAFETY: made above, not used any more.
+        unsafe { api!(RedisModule_ScanCursorDestroy)(cursor) };
+        scan.complete
+    }
+
+    /// The bytes of a string.
+    pub(crate) fn string(&self) -> Option<&[u8]> {
+        if self.kind() != KeyKind::String {
+            return None;
+        }
+        let mut len = 0;
+        // SAFETY: the key is open, for a string; the bytes stay while nothing writes, and writing
+        // takes the key mutably.
+        let start =
+            unsafe { api!(RedisModule_StringDMA)(self.raw, &raw mut len, raw::REDISMODULE_READ as c_int) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the server gave start and length.
+        Some(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+    }
+
+    /// Sets a field of the hash to an integer, and makes the hash where there is none.
+    #[must_use]
+    pub(crate) fn set_field(&mut self, field: StringRef<'_>, value: i64) -> bool {
+        let value = OwnedString::from_integer(value);
+        let flags = raw::REDISMODULE_HASH_COUNT_ALL as c_int;
+        let set = api!(RedisModule_HashSet);
+        // SAFETY: the key is open; the list is field, value, null. The server copies the value.
+        let changed = unsafe { set(self.raw, flags, field.as_ptr(), value.borrow().as_ptr(), END) };
+        changed == 1
+    }
+
+    /// Sets the expiry of a key that is there.
+    #[must_use]
+    pub(crate) fn set_expiry(&mut self, at: UnixMs) -> bool {
+        // SAFETY: the key is open.
+        let status = unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at.0) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Deletes the key; it stays open and is empty.
+    #[must_use]
+    pub(crate) fn delete(&mut self) -> bool {
+        // SAFETY: the key is open.
+        let status = unsafe { api!(RedisModule_DeleteKey)(self.raw) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+}
+
+impl Drop for Key<'_> {
+    fn drop(&mut self) {
+        // SAFETY: opened by us and closed only here; the server ignores null.
+        unsafe { api!(RedisModule_CloseKey)(self.raw) };
+    }
+}
+
+/// A scan under way.
+struct Scan<'a> {
+    each: &'a mut dyn FnMut(&[u8], &[u8]),
+    complete: bool,
+}
+
+/// Called by the server for every field of a scan.
+unsafe extern "C" fn on_field(
+    _: *mut raw::RedisModuleKey,
+    field: *mut raw::RedisModuleString,
+    value: *mut raw::RedisModuleString,
+    scan: *mut c_void,
+) {
+    // SAFETY: `for_each_field` passes this pointer, and nobody else uses it during the scan.
+    let scan = unsafe { &mut *scan.cast::<Scan<'_>>() };
+    // SAFETY: both strings live for the time of this call.
+    let pair = unsafe { (StringRef::from_raw(field), StringRef::from_raw(value)) };
+    scan.complete &= guarded(Callback::Scan, false, || {
+        let (Some(field), Some(value)) = pair else { return false };
+        (scan.each)(field.bytes(), value.bytes());
+        true
+    });
+}

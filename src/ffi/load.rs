@@ -1,0 +1,156 @@
+//! Load and unload: what the server calls first and last.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt;
+use std::io;
+
+use redis_module::raw;
+
+use super::api::{api, missing, optional_api};
+use super::args::Args;
+use super::command::add_acl_category;
+use super::config;
+use super::ctx::{Ctx, warn};
+use super::guard::{Callback, guarded, install_panic_hook};
+use super::string::OwnedString;
+
+const MODULE_NAME: &CStr = c"rlock";
+/// 1 * 10,000 per major, 100 per minor version: 0.1.0.
+const MODULE_VERSION: c_int = 100;
+
+/// The commands by whose names we send effects to replicas and AOF.
+const EFFECTS: [&CStr; 4] = [c"DEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
+
+/// Why the module does not load.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// The server lacks a function that we need.
+    OldServer(&'static str),
+    /// A command by which we send effects has been renamed away.
+    RenamedCommand(&'static CStr),
+    /// The server refused something of ours.
+    Refused(&'static str, &'static CStr),
+    /// An option in the configuration file has a value that it cannot have.
+    BadConfiguration,
+    /// A load-time argument that there is not.
+    BadArgument(String),
+    /// The load panicked.
+    Panicked,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OldServer(function) => {
+                write!(
+                    f,
+                    "this server has no {function}: rlock needs Redis 7.0, Valkey 7.2, Redict 7.3 or later"
+                )
+            }
+            Self::RenamedCommand(name) => write!(
+                f,
+                "the command {0} is not there: rlock writes to replicas and AOF with it; remove 'rename-command {0}' from the configuration",
+                name.to_string_lossy()
+            ),
+            Self::Refused(what, name) => write!(f, "the server refused {what} {}", name.to_string_lossy()),
+            Self::BadConfiguration => {
+                f.write_str("an option rlock.* in the configuration has no valid value")
+            }
+            Self::BadArgument(what) => {
+                write!(f, "{what}; load-time arguments are pairs such as 'accept yes'")
+            }
+            Self::Panicked => f.write_str("loading panicked"),
+        }
+    }
+}
+
+/// Called by the server when it loads the module.
+///
+/// # Safety
+/// Only the server may call it, with a valid context and argument vector.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, unreachable_pub)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // Before anything else: it makes the allocator work, without which not even a panic can be caught.
+    let api_version = raw::REDISMODULE_APIVER_1 as c_int;
+    let name = MODULE_NAME.as_ptr().cast::<c_char>();
+    // SAFETY: the server passes a valid context.
+    let status = unsafe { raw::Export_RedisModule_Init(ctx, name, MODULE_VERSION, api_version) };
+    if status != raw::REDISMODULE_OK as c_int {
+        return status;
+    }
+    install_panic_hook();
+    // SAFETY: the server passes a context and a vector that are valid for this call.
+    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
+    let loaded = guarded(Callback::Load, Err(LoadError::Panicked), || load(ctx, args));
+    match loaded {
+        Ok(()) => raw::REDISMODULE_OK as c_int,
+        Err(error) => {
+            let line = CString::new(format!("not loaded: {error}")).unwrap_or_default();
+            warn(&line);
+            raw::REDISMODULE_ERR as c_int
+        }
+    }
+}
+
+fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+    if let Some(function) = missing() {
+        return Err(LoadError::OldServer(function));
+    }
+    ctx.learn_mode();
+    for name in EFFECTS {
+        if !is_command(ctx, name) {
+            return Err(LoadError::RenamedCommand(name));
+        }
+    }
+    // SAFETY: the context is valid. From here on closing a key does not break WATCH: perform does.
+    unsafe {
+        let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
+        api!(RedisModule_SetModuleOptions)(ctx.as_ptr(), options);
+    }
+    add_acl_category(ctx)?;
+    crate::register_all(ctx, args)?;
+    config::apply(ctx)?;
+    // SAFETY: the context is valid for this call, which is all that the wrapper is used for.
+    let context = redis_module::Context::new(ctx.as_ptr());
+    redis_module::server_events::register_server_events(&context)
+        .map_err(|_| LoadError::Refused("to tell of", c"server events"))?;
+    crate::eviction::check(ctx);
+    Ok(())
+}
+
+/// Whether the server knows a command by this name; `rename-command` takes names away.
+fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
+    let words = [
+        OwnedString::new(name.to_bytes()),
+        OwnedString::new(b"x"),
+        OwnedString::new(b"x"),
+        OwnedString::new(b"x"),
+    ];
+    let mut argv: Vec<_> = words.iter().map(|word| word.borrow().as_ptr()).collect();
+    let argc = argv.len() as c_int;
+    let mut keys = 0;
+    // SAFETY: the vector and its strings live; the list of keys is for us to free.
+    let list =
+        unsafe { api!(RedisModule_GetCommandKeys)(ctx.as_ptr(), argv.as_mut_ptr(), argc, &raw mut keys) };
+    if list.is_null() {
+        return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
+    }
+    // SAFETY: made by the server for us to free.
+    unsafe { api!(RedisModule_Free)(list.cast()) };
+    true
+}
+
+/// Called by the server before it unloads the module.
+///
+/// # Safety
+/// Only the server may call it.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, unreachable_pub)]
+pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
+    guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || raw::REDISMODULE_OK as c_int)
+}

@@ -1,0 +1,34 @@
+//! Every `unsafe` of the module, each with its reason: thin, checked wrappers over the server's C API.
+//!
+//! What the crates are used for:
+//! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]), its allocator (so that the
+//!   server accounts for our memory) and its list of server-event callbacks. Its own wrappers are not
+//!   used on keys and strings: they take C strings, and panic on a NUL that a client may send. Its
+//!   feature stays at 6.2, since a build for 7.0 demands functions that Redis 7.0 does not have; newer
+//!   functions are called through their pointers, which are null where the server lacks them.
+//! - `redis-module-macros`: the registration of handlers for server events (with `linkme`, to which its
+//!   attributes expand).
+//! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
+
+mod api;
+mod args;
+mod command;
+mod config;
+mod ctx;
+#[cfg(feature = "fault-injection")]
+pub(crate) mod fault;
+mod guard;
+mod info;
+mod key;
+mod load;
+mod string;
+
+pub(crate) use args::Args;
+pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Respond, Spec, register};
+pub(crate) use config::{BoolOption, register_bool};
+pub(crate) use ctx::{Ctx, EventClass, warn};
+pub(crate) use guard::{Callback, guarded};
+pub(crate) use info::{InfoPage, register_info};
+pub(crate) use key::{Key, KeyKind};
+pub(crate) use load::LoadError;
+pub(crate) use string::{OwnedString, StringRef};

@@ -1,0 +1,101 @@
+//! The server's strings: borrowed from an argument vector, or owned by us.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+
+/// A string of the server's that lives at least as long as `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct StringRef<'a> {
+    raw: NonNull<raw::RedisModuleString>,
+    lives: PhantomData<&'a [u8]>,
+}
+
+impl<'a> StringRef<'a> {
+    /// Wraps a pointer; `None` if it is null.
+    ///
+    /// # Safety
+    /// The string must live, and must not be changed, for all of `'a`.
+    pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Option<Self> {
+        Some(Self { raw: NonNull::new(raw)?, lives: PhantomData })
+    }
+
+    pub(super) fn as_ptr(self) -> *mut raw::RedisModuleString {
+        self.raw.as_ptr()
+    }
+
+    /// The bytes, whatever they are.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        let mut len = 0;
+        // SAFETY: the string lives for `'a` by the promise of `from_raw`, and the server gives its bytes.
+        let start = unsafe { api!(RedisModule_StringPtrLen)(self.as_ptr(), &raw mut len) };
+        if start.is_null() {
+            return &[];
+        }
+        // SAFETY: the server gave start and length of the bytes, which stay as they are for `'a`.
+        unsafe { slice::from_raw_parts(start.cast(), len) }
+    }
+}
+
+/// A string that is freed when it is dropped.
+pub(crate) struct OwnedString(StringRef<'static>);
+
+impl OwnedString {
+    /// Takes over a string that the server made for us; `None` if the pointer is null.
+    ///
+    /// # Safety
+    /// Nobody else may free the string.
+    pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Option<Self> {
+        // SAFETY: the string lives until this owner is dropped, and lends it no longer than that.
+        unsafe { StringRef::from_raw(raw) }.map(Self)
+    }
+
+    /// A string of these bytes.
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        // SAFETY: pointer and length are those of a slice; a null context is allowed.
+        let made =
+            unsafe { api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()) };
+        Self::made(made)
+    }
+
+    /// The decimal form of an integer.
+    pub(crate) fn from_integer(value: i64) -> Self {
+        // SAFETY: a null context is allowed.
+        let made = unsafe { api!(RedisModule_CreateStringFromLongLong)(ptr::null_mut(), value) };
+        Self::made(made)
+    }
+
+    fn made(raw: *mut raw::RedisModuleString) -> Self {
+        // SAFETY: the server has just made it for us.
+        match unsafe { Self::from_raw(raw) } {
+            Some(string) => string,
+            // The server aborts when it is out of memory, so that it never answers null.
+            None => panic!("the server made no string"),
+        }
+    }
+
+    /// The string, for as long as this owner lives.
+    pub(crate) fn borrow(&self) -> StringRef<'_> {
+        self.0
+    }
+}
+
+impl Deref for OwnedString {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Drop for OwnedString {
+    fn drop(&mut self) {
+        // SAFETY: we own the string, and nothing borrows it any more.
+        unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,45 @@
+//! What a key holds, read as the state of a lock.
+
+use rlock_core::shape::{self, SingleField};
+use rlock_core::{Error, LockState, names};
+
+use crate::ffi::{Ctx, Key, KeyKind, OwnedString, StringRef};
+
+/// Refuses, in cluster mode, a lock whose channel would fall in another slot.
+pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error> {
+    if ctx.in_cluster() && !names::one_slot(name.bytes()) { Err(Error::CrossSlot) } else { Ok(()) }
+}
+
+/// The state of the lock as this owner sees it; as a stranger does, where none is given.
+pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockState, Error> {
+    match key.kind() {
+        KeyKind::Empty => return Ok(LockState::Free),
+        KeyKind::Hash => {}
+        KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
+    }
+    if key.len() != 1 {
+        let mode = key.field(OwnedString::new(shape::MODE_FIELD).borrow());
+        return Err(shape::several_fields(mode.as_deref()));
+    }
+    if let Some(value) = owner.and_then(|owner| key.field(owner)) {
+        let holds = shape::holds(&value)?;
+        return Ok(LockState::Mine { holds, expiry: key.expiry() });
+    }
+    match only_field(key, |_, _| ())? {
+        Some((SingleField::Hold(_), ())) => Ok(LockState::Theirs),
+        Some((SingleField::ModeOnly, ())) | None => Ok(LockState::Abandoned),
+    }
+}
+
+/// The only field of a hash of length 1, with what `with` makes of its name and value; `None` where the
+/// server shows no field, since the one there has expired (HPEXPIRE).
+pub(crate) fn only_field<T>(
+    key: &Key<'_>,
+    with: impl Fn(&[u8], SingleField) -> T,
+) -> Result<Option<(SingleField, T)>, Error> {
+    let mut found = None;
+    let complete = key.for_each_field(|field, value| {
+        found = Some(shape::single_field(field, value).map(|single| (single, with(field, single))));
+    });
+    if complete { found.transpose() } else { Err(Error::Internal("the hash could not be read")) }
+}
