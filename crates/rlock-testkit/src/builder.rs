@@ -1,0 +1,257 @@
+//! How a server is to be started, and starting it.
+
+use std::fmt::{self, Display};
+use std::fs::{self, OpenOptions};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::binary::{binary_version, server_binary};
+use crate::client::{Health, health};
+use crate::conf::{Conf, words};
+use crate::datadir::DataDir;
+use crate::module::module_path;
+use crate::process::Process;
+use crate::server::{LOG_FILE, TestServer};
+use crate::version::ServerName;
+use crate::wait::poll;
+
+/// How long a server may take until it answers: generous, since machines may be very busy.
+const START_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How often a start is repeated because another process took the port in between.
+const PORT_ATTEMPTS: usize = 10;
+
+/// Highest port in use, exclusive: the cluster bus is 10000 above and must be a port as well.
+const PORT_LIMIT: u16 = 55_000;
+
+/// A server to be started; see [`TestServer::builder`].
+#[derive(Debug, Default)]
+pub struct ServerBuilder {
+    conf: Conf,
+    module: Module,
+    module_args: Vec<String>,
+    dir: Option<DataDir>,
+    binary: Option<PathBuf>,
+}
+
+#[derive(Debug, Default)]
+enum Module {
+    #[default]
+    Built,
+    At(PathBuf),
+    None,
+}
+
+/// A server that ended, or did not answer in time, instead of starting.
+#[derive(Debug)]
+pub struct StartFailure {
+    /// What the server wrote since this start, its standard error included.
+    pub log: String,
+    /// How it ended; `None` when it still ran but did not answer within 20 seconds.
+    pub status: Option<ExitStatus>,
+}
+
+impl Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "the server ended with {status}; its log:\n{}", self.log),
+            None => write!(f, "no answer within {START_DEADLINE:?}; the log:\n{}", self.log),
+        }
+    }
+}
+
+impl std::error::Error for StartFailure {}
+
+impl ServerBuilder {
+    /// Adds a configuration directive; repeatable, and in place of the kit's default if any.
+    ///
+    /// The value is split at white space as in a configuration file and every word quoted;
+    /// an empty value is the empty word (`save ""`). See [`ServerBuilder::conf_words`].
+    #[must_use]
+    pub fn conf(self, name: &str, value: impl Display) -> Self {
+        let words = words(&value.to_string());
+        self.push(name, words)
+    }
+
+    /// Adds a configuration directive whose words may hold any characters.
+    #[must_use]
+    pub fn conf_words(self, name: &str, words: &[&str]) -> Self {
+        self.push(name, words.iter().map(ToString::to_string).collect())
+    }
+
+    fn push(mut self, name: &str, words: Vec<String>) -> Self {
+        self.conf.push(name, words);
+        self
+    }
+
+    /// Passes arguments to the module, as after the path in a `loadmodule` line.
+    #[must_use]
+    pub fn module_args(mut self, arguments: &[&str]) -> Self {
+        self.module_args.extend(arguments.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Starts a plain server.
+    #[must_use]
+    pub fn without_module(mut self) -> Self {
+        self.module = Module::None;
+        self
+    }
+
+    /// Loads the module at `path` instead of [`module_path()`].
+    #[must_use]
+    pub fn module(mut self, path: impl Into<PathBuf>) -> Self {
+        self.module = Module::At(path.into());
+        self
+    }
+
+    /// Starts on existing data: what [`TestServer::shutdown`] returned, a [`DataDir`], or a path
+    /// (which is then not removed).
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<DataDir>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Listens on this port instead of a free one: to come back where clients and replicas look.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        self.conf("port", port)
+    }
+
+    /// Runs this server binary instead of the one under test.
+    #[must_use]
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
+    /// Starts the server and waits until it answers; panics with its log if it does not.
+    #[must_use]
+    #[track_caller]
+    pub fn start(self) -> TestServer {
+        match self.try_start() {
+            Ok(server) => server,
+            Err(failure) => panic!("the server did not start: {failure}"),
+        }
+    }
+
+    /// Starts the server, for tests that expect it to refuse.
+    pub fn try_start(mut self) -> Result<TestServer, StartFailure> {
+        let binary = self.binary.take().unwrap_or_else(server_binary);
+        let dir = self.dir.take().unwrap_or_else(DataDir::temporary);
+        self.complete(&binary, &dir);
+        let given = self.conf.first_word("port").map(|port| port.parse().expect("a port number"));
+        let mut attempts = if given.is_some() { 1 } else { PORT_ATTEMPTS };
+        let mut dir = Some(dir);
+        loop {
+            let port = given.unwrap_or_else(free_port);
+            let server = self.launch(&binary, dir.take().expect("kept below"), port);
+            let failure = match await_ready(&server) {
+                None => return Ok(server),
+                Some(failure) => failure,
+            };
+            let data = server.kill9().data;
+            attempts -= 1;
+            if attempts == 0 || !failure.port_taken() {
+                return Err(failure);
+            }
+            dir = Some(data);
+        }
+    }
+
+    /// Adds the kit's defaults and the module to what the test asked for.
+    fn complete(&mut self, binary: &Path, dir: &DataDir) {
+        let version = binary_version(binary);
+        let path = dir.path().to_str().expect("the temporary directory's path is UTF-8");
+        let defaults = [
+            ("bind", "127.0.0.1"),
+            ("protected-mode", "no"),
+            ("daemonize", "no"),
+            ("dir", path),
+            ("logfile", LOG_FILE),
+            ("loglevel", "notice"),
+            ("save", ""),
+            ("appendonly", "no"),
+            // Otherwise every first replication waits 5 seconds for more replicas.
+            ("repl-diskless-sync-delay", "0"),
+        ];
+        for (name, value) in defaults {
+            self.conf.push_default(name, &[value]);
+        }
+        if version.name != ServerName::Redis || version.major >= 7 {
+            self.conf.push_default("enable-module-command", &["local"]);
+            self.conf.push_default("enable-debug-command", &["local"]);
+        }
+        let module = match &self.module {
+            Module::None => return,
+            Module::At(path) => path.as_path(),
+            Module::Built => module_path(),
+        };
+        let mut line = vec![module.to_str().expect("the module's path is UTF-8").to_string()];
+        line.append(&mut self.module_args);
+        self.conf.push("loadmodule", line);
+    }
+
+    fn launch(&self, binary: &Path, dir: DataDir, port: u16) -> TestServer {
+        let mut conf = self.conf.clone();
+        conf.push_default("port", &[&port.to_string()]);
+        let file = dir.path().join("test.conf");
+        fs::write(&file, conf.text()).expect("writing the configuration file");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.path().join(LOG_FILE))
+            .expect("opening the log file");
+        let log_start = log.metadata().expect("the log file's size").len();
+        let mut command = Command::new(binary);
+        command.arg(&file).current_dir(dir.path()).stdin(std::process::Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle of the log file")).stderr(log);
+        let process = Process::spawn(command)
+            .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
+        let password = conf.first_word("requirepass").filter(|word| !word.is_empty());
+        TestServer::new(process, port, dir, log_start, binary.into(), password.map(str::to_string))
+    }
+}
+
+impl StartFailure {
+    fn port_taken(&self) -> bool {
+        ["Address already in use", "Failed listening on port"].iter().any(|text| self.log.contains(text))
+    }
+}
+
+/// Waits until the server answers; returns why it never will.
+fn await_ready(server: &TestServer) -> Option<StartFailure> {
+    let outcome = poll(START_DEADLINE, || {
+        if let Some(status) = server.exit_status() {
+            return Some(Some(StartFailure { log: server.log_of_this_start(), status: Some(status) }));
+        }
+        is_ready(server).then_some(None)
+    });
+    outcome.unwrap_or_else(|| Some(StartFailure { log: server.log_of_this_start(), status: None }))
+}
+
+/// Whether this very server answers: another one may have taken the port in the meantime.
+fn is_ready(server: &TestServer) -> bool {
+    match health(server.port()) {
+        Health::Unreachable | Health::Loading => false,
+        Health::Answers { process_id: Some(id) } => id == server.pid(),
+        // It hides its process id behind a password; that it listens is in its log.
+        Health::Answers { process_id: None } => {
+            server.log_of_this_start().contains("eady to accept connections")
+        }
+    }
+}
+
+/// A port free at this moment.
+fn free_port() -> u16 {
+    loop {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free TCP port");
+        let port = listener.local_addr().expect("the bound address").port();
+        if port < PORT_LIMIT && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
+            return port;
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Testing the documentation: its examples are run, its statements traced to tests.
+//!
+//! Here rather than in the test itself, so that the parsers have tests of their own.
+
+mod console;
+mod markdown;
+mod trace;
+mod words;
+
+pub use console::{ExampleReport, check_examples};
+pub use trace::untraced_statements;

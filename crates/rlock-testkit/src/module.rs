@@ -1,0 +1,115 @@
+//! Building the module under test.
+//!
+//! A test must never run a stale module. Cargo does not build a `cdylib` for the integration
+//! tests of its own package, so the kit asks it to, once per process: nearly free when nothing
+//! has changed.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The workspace's root, two levels above this crate.
+const KIT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The module, freshly built in the release profile, or the one `RLOCK_MODULE` names.
+///
+/// `RLOCK_MODULE` is for testing a packaged build. Panics with cargo's output when the build fails.
+pub fn module_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("RLOCK_MODULE").filter(|value| !value.is_empty()) {
+        Some(named) => Path::new(&named).canonicalize().unwrap_or_else(|error| {
+            panic!("RLOCK_MODULE names {}: {error}; correct or unset it", named.display())
+        }),
+        None => build(&["--release"]),
+    })
+}
+
+/// The module with its fault injection, built in the dev profile.
+///
+/// It is built into a target directory of its own, `<target>/fault-injection`, so that it can
+/// never be taken for the real one. `RLOCK_MODULE` does not replace it.
+pub fn fault_module_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let target = target_directory().join("fault-injection");
+        let target = target.to_str().expect("the target directory's path is UTF-8");
+        build(&["--features", "fault-injection", "--target-dir", target])
+    })
+}
+
+fn build(arguments: &[&str]) -> PathBuf {
+    let fixed = ["build", "-p", "rlock-module", "--lib", "--message-format=json-render-diagnostics"];
+    let output = cargo(&[&fixed[..], arguments].concat());
+    let artifact = output.lines().filter(|line| line.contains("\"compiler-artifact\"")).find_map(|line| {
+        let files = line.split_once("\"filenames\":[")?.1;
+        strings(files).into_iter().find(|file| is_module(file))
+    });
+    let path = artifact.unwrap_or_else(|| {
+        panic!("cargo built no librlock: is the library of rlock-module still a cdylib named rlock?")
+    });
+    PathBuf::from(path)
+}
+
+fn is_module(file: &str) -> bool {
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
+    let dynamic = [".so", ".dylib"].iter().any(|suffix| file.ends_with(suffix));
+    dynamic && stem == Some("librlock")
+}
+
+fn target_directory() -> PathBuf {
+    let output = cargo(&["metadata", "--format-version=1", "--no-deps"]);
+    let directory = output
+        .split_once("\"target_directory\":")
+        .and_then(|(_, rest)| strings(rest).into_iter().next())
+        .unwrap_or_else(|| panic!("`cargo metadata` names no target_directory"));
+    PathBuf::from(directory)
+}
+
+/// Runs cargo in the workspace's root and returns what it printed; panics with it on failure.
+fn cargo(arguments: &[&str]) -> String {
+    let root = Path::new(KIT).ancestors().nth(2).expect("the kit is at crates/rlock-testkit");
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run cargo: {error}; put it on the PATH"));
+    assert!(
+        output.status.success(),
+        "`cargo {}` failed; mend the build first:\n{}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("cargo writes UTF-8")
+}
+
+/// The JSON strings up to the first bracket or brace that closes, without their escapes.
+fn strings(json: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut current: Option<String> = None;
+    let mut chars = json.chars();
+    while let Some(c) = chars.next() {
+        match (&mut current, c) {
+            (None, ']' | '}') => break,
+            (None, '"') => current = Some(String::new()),
+            (Some(_), '"') => found.extend(current.take()),
+            (Some(text), '\\') => text.extend(chars.next()),
+            (Some(text), c) => text.push(c),
+            (None, _) => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_taken_from_cargos_json() {
+        assert_eq!(strings(r#""/a b/\"q\".so","/c"],"x":"y""#), ["/a b/\"q\".so", "/c"]);
+        assert!(is_module("/t/release/librlock.so"));
+        assert!(!is_module("/t/release/librlock.rlib"));
+    }
+}

@@ -1,0 +1,213 @@
+//! A running server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::builder::ServerBuilder;
+use crate::datadir::DataDir;
+use crate::process::Process;
+use crate::version::ServerVersion;
+
+/// The log's name in the server's directory; standard output and error go there as well.
+pub(crate) const LOG_FILE: &str = "server.log";
+
+/// How long a server may take to end after it was told to.
+const EXIT_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How much of the log a failing test shows.
+const LOG_LINES_SHOWN: usize = 40;
+
+/// A server of one's own: killed, waited for and its directory removed when dropped.
+///
+/// Dropping it panics if it had crashed, unless the test told it to end
+/// ([`TestServer::signal`]) or awaited its end ([`TestServer::wait_exit`]).
+#[derive(Debug)]
+pub struct TestServer {
+    process: Process,
+    port: u16,
+    /// `Some` until the server is stopped and the directory handed on.
+    data: Option<DataDir>,
+    log_start: u64,
+    binary: PathBuf,
+    password: Option<String>,
+    end_expected: AtomicBool,
+}
+
+/// A server that has ended, and the directory it leaves.
+///
+/// `TestServer::builder().dir(server.shutdown())` starts the next one on the same data.
+#[derive(Debug)]
+pub struct Stopped {
+    /// How the server ended.
+    pub status: ExitStatus,
+    /// Its directory, which still exists.
+    pub data: DataDir,
+}
+
+impl From<Stopped> for DataDir {
+    fn from(stopped: Stopped) -> Self {
+        stopped.data
+    }
+}
+
+impl TestServer {
+    /// Starts a server with the module and the kit's defaults.
+    ///
+    /// These are: bound to 127.0.0.1 on a free port, no snapshots, no append only file, DEBUG and
+    /// MODULE allowed for local clients.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> TestServer {
+        TestServer::builder().start()
+    }
+
+    /// A server to be configured first.
+    #[must_use]
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    pub(crate) fn new(
+        process: Process,
+        port: u16,
+        data: DataDir,
+        log_start: u64,
+        binary: PathBuf,
+        password: Option<String>,
+    ) -> TestServer {
+        let end_expected = AtomicBool::new(false);
+        TestServer { process, port, data: Some(data), log_start, binary, password, end_expected }
+    }
+
+    /// The TCP port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Its working directory: data files, configuration (`test.conf`) and log.
+    pub fn dir(&self) -> &Path {
+        self.data.as_ref().expect("present until stopped").path()
+    }
+
+    /// The server binary it runs.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Everything it logged, including the starts before this one on the same directory.
+    pub fn log(&self) -> String {
+        self.log_from(0)
+    }
+
+    /// What it logged since it was started.
+    pub fn log_of_this_start(&self) -> String {
+        self.log_from(self.log_start as usize)
+    }
+
+    fn log_from(&self, offset: usize) -> String {
+        let log = fs::read(self.dir().join(LOG_FILE)).unwrap_or_default();
+        String::from_utf8_lossy(log.get(offset..).unwrap_or_default()).into_owned()
+    }
+
+    /// The server's name and version.
+    #[must_use]
+    #[track_caller]
+    pub fn version(&self) -> ServerVersion {
+        let info = self.info("server");
+        ServerVersion::from_info(&info).unwrap_or_else(|| panic!("INFO without version: {info:?}"))
+    }
+
+    /// Whether the process still runs; a stopped one (SIGSTOP) does.
+    pub fn is_alive(&self) -> bool {
+        self.process.exited().is_none()
+    }
+
+    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
+        self.process.exited()
+    }
+
+    /// Sends a signal, for instance `libc::SIGSTOP` and `SIGCONT`.
+    pub fn signal(&self, signal: i32) {
+        if ![libc::SIGSTOP, libc::SIGCONT].contains(&signal) {
+            self.end_expected.store(true, Ordering::Relaxed);
+        }
+        self.process.signal(signal);
+    }
+
+    /// Waits until the server has ended by itself, for tests that expect that.
+    #[track_caller]
+    pub fn wait_exit(&self, within: Duration) -> ExitStatus {
+        self.end_expected.store(true, Ordering::Relaxed);
+        self.process.wait(within).unwrap_or_else(|| {
+            panic!("the server still runs after {within:?}; its log:\n{}", self.log_tail())
+        })
+    }
+
+    /// Sends `SHUTDOWN` and waits until the server has ended; it saves if its `save` says so.
+    #[track_caller]
+    pub fn shutdown(self) -> Stopped {
+        self.shutdown_with(&[])
+    }
+
+    /// Sends `SHUTDOWN` with arguments (`SAVE`, `NOSAVE`, `NOW`) and waits for the end.
+    #[track_caller]
+    pub fn shutdown_with(mut self, arguments: &[&str]) -> Stopped {
+        let outcome = redis::cmd("SHUTDOWN").arg(arguments).query::<()>(&mut self.connect());
+        // Success shows as a closed connection; a reply is a refusal.
+        if let Err(error) = outcome
+            && error.code().is_some()
+        {
+            panic!("SHUTDOWN {arguments:?} was refused: {error}; the log:\n{}", self.log_tail());
+        }
+        let status = self.wait_exit(EXIT_DEADLINE);
+        Stopped { status, data: self.data.take().expect("present until stopped") }
+    }
+
+    /// Kills the server (SIGKILL) with all its child processes: nothing is saved or flushed.
+    pub fn kill9(mut self) -> Stopped {
+        self.end_expected.store(true, Ordering::Relaxed);
+        let status = self.process.kill();
+        Stopped { status, data: self.data.take().expect("present until stopped") }
+    }
+
+    pub(crate) fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+    }
+
+    /// Whether it ended in a way nobody asked for.
+    fn crashed(&self) -> bool {
+        let failed = self.process.exited().is_some_and(|status| !status.success());
+        failed && !self.end_expected.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if self.data.is_none() {
+            return;
+        }
+        let crashed = self.crashed();
+        let log = self.log_tail();
+        // Before the directory goes: a running server would write into it.
+        self.process.kill();
+        if std::thread::panicking() {
+            eprintln!("the end of the log of the server on port {}:\n{log}", self.port);
+        } else if crashed {
+            panic!("the server on port {} crashed; the end of its log:\n{log}", self.port);
+        }
+    }
+}

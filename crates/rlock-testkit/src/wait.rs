@@ -1,0 +1,35 @@
+//! Waiting for a condition instead of sleeping.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Pause between two attempts: short against the latencies under test, long against busy waiting.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Calls `attempt` about every millisecond until it returns `Some`, and returns what it holds.
+///
+/// Panics when `within` has passed; `what` names in the message what was waited for.
+/// `attempt` is always called once more after the deadline, so that a machine too busy to run
+/// this thread does not fail a condition that holds.
+#[track_caller]
+pub fn eventually<T>(what: &str, within: Duration, attempt: impl FnMut() -> Option<T>) -> T {
+    match poll(within, attempt) {
+        Some(value) => value,
+        None => panic!("waited {within:?} in vain for: {what}"),
+    }
+}
+
+/// Like [`eventually`], but returns `None` when `within` has passed.
+pub(crate) fn poll<T>(within: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        let last = Instant::now() >= deadline;
+        if let Some(value) = attempt() {
+            return Some(value);
+        }
+        if last {
+            return None;
+        }
+        sleep(PAUSE);
+    }
+}
