@@ -1,0 +1,77 @@
+# The only entrance: `make` alone tells what there is.
+
+CARGO ?= cargo
+PORT ?= 6399
+DESTDIR ?=
+# Debian's unit of redis-server lets it map code from /usr/lib, but not from /usr/local or /opt.
+MODULEDIR ?= /usr/lib/redis/modules
+
+export CARGO PORT
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+SO := $(TARGET_DIR)/release/librlock.so
+INSTALLED := $(MODULEDIR)/librlock.so
+# setup writes it; it tells where the server is, and libclang when it is nowhere usual.
+ENV := . ./.deps/env;
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run free-port build test lint install uninstall setup clean
+
+help: ## Show this help
+	@echo "usage: make TARGET [NAME=VALUE]..."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PORT=$(PORT)  MODULEDIR=$(MODULEDIR)  DESTDIR=$(DESTDIR)  CARGO=$(CARGO)"
+	@echo "  REDIS_SERVER and REDIS_CLI name other programs than those on PATH."
+
+run: free-port build ## Build, then run a server with the module on PORT until Ctrl-C
+	@export USER_PATH="$$PATH"; $(ENV) exec ./scripts/run.sh
+
+free-port: setup
+	@$(ENV) ./scripts/run.sh --check
+
+build: setup ## Build target/release/librlock.so
+	@$(ENV) $(CARGO) build --release --locked
+	@# Redis takes any name, but redis.conf and the tests say .so on every system.
+	@if [ -e $(TARGET_DIR)/release/librlock.dylib ]; then \
+		cp $(TARGET_DIR)/release/librlock.dylib $(SO); fi
+
+# cargo test builds no .so that a server could load: `build` did. Its own profile is the
+# unoptimised one, with overflow checks and debug assertions in the code under test.
+test: build ## Run every test, those against real servers included
+	@$(ENV) $(CARGO) test --workspace --locked --no-fail-fast
+
+lint: setup ## Check formatting, clippy, the documentation and the shell scripts
+	@for tool in fmt clippy; do \
+		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
+			echo "lint: cargo $$tool is missing: rustup component add rustfmt clippy" >&2; exit 1; }; \
+	done
+	$(CARGO) fmt --all --check
+	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh .ci/run; \
+	else echo "lint: no shellcheck here, the scripts were not checked"; fi
+
+# Neither needs setup nor cargo: root often has no Rust of its own.
+install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)
+	@[ -e $(SO) ] || { echo "install: $(SO) is not built: run 'make build' first, without sudo" >&2; exit 1; }
+	install -d -m 0755 "$(DESTDIR)$(MODULEDIR)"
+	@# Redis refuses a module without the permission to execute it.
+	install -m 0755 $(SO) "$(DESTDIR)$(INSTALLED)"
+	@echo
+	@echo "Add this line to the server's redis.conf and restart the server:"
+	@echo
+	@echo "    loadmodule $(INSTALLED)"
+
+uninstall: ## Remove the installed module
+	rm -f "$(DESTDIR)$(INSTALLED)"
+	@rmdir "$(DESTDIR)$(MODULEDIR)" 2>/dev/null || true
+	@echo "Remove the line 'loadmodule $(INSTALLED)' from the server's redis.conf too."
+
+setup: ## Get what the build and the tests need (all the others call it)
+	@./scripts/setup.sh
+
+clean: ## Remove what was built or downloaded into the project
+	rm -rf $(TARGET_DIR) .deps
