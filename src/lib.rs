@@ -5,6 +5,9 @@
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
+//! - [`waiters`]: who waits: queues, blocked clients, the timer.
+//! - [`serve`]: handing a lock that is free to the one who waits first.
+//! - [`events`]: what happens to keys and to the server outside our commands.
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and our section in INFO.
 //! - [`eviction`]: the warning that locks may be evicted.
@@ -16,14 +19,17 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod command;
+mod events;
 mod eviction;
 mod ffi;
 mod keyspace;
 mod options;
 mod perform;
+mod serve;
 mod stats;
+mod waiters;
 
-use ffi::{Args, Ctx, LoadError, register, register_bool, register_info};
+use ffi::{Args, Ctx, LoadError, listen, register, register_info};
 
 #[global_allocator]
 static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
@@ -33,11 +39,12 @@ fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
     register::<command::Acquire>(ctx)?;
     register::<command::Release>(ctx)?;
     register::<command::Renew>(ctx)?;
+    register::<command::Cancel>(ctx)?;
     register::<command::Info>(ctx)?;
     register::<command::ForceRelease>(ctx)?;
     #[cfg(feature = "fault-injection")]
     register::<ffi::fault::Fault>(ctx)?;
-    let at_load = options::AtLoad::parse(args)?;
-    register_bool(ctx, &options::ACCEPT, at_load.accept)?;
-    register_info(ctx)
+    options::register(ctx, args)?;
+    register_info(ctx)?;
+    listen(ctx)
 }

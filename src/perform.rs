@@ -7,6 +7,7 @@
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
 
+use crate::events;
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
 use crate::stats::STATS;
 
@@ -23,14 +24,19 @@ pub(crate) fn perform(
     write(key, owner, change)?;
     let name = key.name();
     ctx.signal_modified(name);
-    let replicated = replicate(ctx, name, owner, change);
-    notify(ctx, name, change);
-    let published = change.unlock_message.is_none_or(|message| publish(ctx, name, message));
-    if !(replicated && published) {
+    note_failure(replicate(ctx, name, owner, change));
+    events::quietly(|| notify(ctx, name, change));
+    if let Some(message) = change.unlock_message {
+        publish(ctx, name, message);
+    }
+    Ok(())
+}
+
+fn note_failure(replicated: bool) {
+    if !replicated {
         STATS.replication_failures.add(1);
         warn(c"the server did not take an effect for replicas and AOF");
     }
-    Ok(())
 }
 
 /// The holds to set, after deleting what was there where that is to be.
@@ -80,17 +86,19 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
         let event = match event {
             LockEvent::Acquire => c"rlock.acquire",
             LockEvent::Release => c"rlock.release",
+            LockEvent::HandOff => c"rlock.handoff",
             LockEvent::ForceRelease => c"rlock.forcerelease",
         };
         ctx.notify(EventClass::Module, event, name);
     }
 }
 
-fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> bool {
+/// Tells those who wait by Redisson's protocol to try again.
+pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) {
     let channel = OwnedString::new(&names::unlock_channel(name.bytes()));
     let message = match message {
         UnlockMessage::Free => OwnedString::new(b"0"),
     };
     STATS.unlock_messages.add(1);
-    ctx.publish(channel.borrow(), message.borrow())
+    note_failure(ctx.publish(channel.borrow(), message.borrow()));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rlock_core::{Change, LockEvent, Reply};
 
 use crate::ffi::InfoPage;
-use crate::{eviction, options};
+use crate::{eviction, options, waiters};
 
 /// A number that only grows. The server runs callbacks one at a time, so adding needs no atomic
 /// read-modify-write; the atomic is for the compiler.
@@ -21,8 +21,52 @@ impl Counter {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// Raises it to at least this.
+    pub(crate) fn raise_to(&self, least: u64) {
+        self.0.store(self.get().max(least), Ordering::Relaxed);
+    }
+
     fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How long waits for a grant were: how many up to each of [`Histogram::BOUNDS`], and all.
+pub(crate) struct Histogram {
+    up_to: [Counter; 6],
+    all: Counter,
+}
+
+impl Histogram {
+    /// In milliseconds, each with the name of its field.
+    const BOUNDS: [(u64, &'static std::ffi::CStr); 6] = [
+        (1, c"waited_up_to_1_ms"),
+        (10, c"waited_up_to_10_ms"),
+        (100, c"waited_up_to_100_ms"),
+        (1_000, c"waited_up_to_1000_ms"),
+        (10_000, c"waited_up_to_10000_ms"),
+        (60_000, c"waited_up_to_60000_ms"),
+    ];
+
+    const fn new() -> Self {
+        Self { up_to: [const { Counter::new() }; 6], all: Counter::new() }
+    }
+
+    /// Counts a wait of so many milliseconds.
+    pub(crate) fn record(&self, ms: u64) {
+        for ((bound, _), counter) in Self::BOUNDS.iter().zip(&self.up_to) {
+            if ms <= *bound {
+                counter.add(1);
+            }
+        }
+        self.all.add(1);
+    }
+
+    fn show(&self, page: &InfoPage) {
+        for ((_, name), counter) in Self::BOUNDS.iter().zip(&self.up_to) {
+            page.number(name, counter.get());
+        }
+        page.number(c"waited", self.all.get());
     }
 }
 
@@ -44,6 +88,24 @@ pub(crate) struct Stats {
     not_held: Counter,
     /// FORCERELEASE answered with 1.
     force_released: Counter,
+    /// CANCEL answered with 1.
+    pub(crate) cancelled: Counter,
+    /// Locks given to the one who waited first.
+    pub(crate) hand_offs: Counter,
+    /// Of these, by the timer: after an expiry, a foreign client's DEL, a FLUSHALL.
+    pub(crate) wakeups: Counter,
+    /// Waits that ended without a grant.
+    pub(crate) timeouts: Counter,
+    /// Grants taken back, since their clients went before the answer.
+    pub(crate) take_backs: Counter,
+    /// Waiters whose clients went.
+    pub(crate) waiters_gone: Counter,
+    /// Waiters answered with UNBLOCKED.
+    pub(crate) waiters_sent_away: Counter,
+    /// The most that ever waited at once.
+    pub(crate) waiters_peak: Counter,
+    /// How long waits for a grant were.
+    pub(crate) waited: Histogram,
     /// Unlock messages published.
     pub(crate) unlock_messages: Counter,
     /// Commands answered with an error.
@@ -64,6 +126,15 @@ pub(crate) static STATS: Stats = Stats {
     renewed: Counter::new(),
     not_held: Counter::new(),
     force_released: Counter::new(),
+    cancelled: Counter::new(),
+    hand_offs: Counter::new(),
+    wakeups: Counter::new(),
+    timeouts: Counter::new(),
+    take_backs: Counter::new(),
+    waiters_gone: Counter::new(),
+    waiters_sent_away: Counter::new(),
+    waiters_peak: Counter::new(),
+    waited: Histogram::new(),
     unlock_messages: Counter::new(),
     errors: Counter::new(),
     replication_failures: Counter::new(),
@@ -83,7 +154,8 @@ pub(crate) fn count(reply: &Reply, change: &Change) {
         Reply::Renewed => &STATS.renewed,
         Reply::NotHeld | Reply::NotRenewed => &STATS.not_held,
         Reply::Forced => &STATS.force_released,
-        Reply::NothingToForce => return,
+        // Counted where they happen.
+        Reply::NothingToForce | Reply::Cancelled | Reply::NotQueued => return,
     };
     counter.add(1);
 }
@@ -105,12 +177,22 @@ pub(crate) fn show(page: &InfoPage) {
         (c"renewed", &STATS.renewed),
         (c"not_held", &STATS.not_held),
         (c"force_released", &STATS.force_released),
+        (c"waiters_peak", &STATS.waiters_peak),
+        (c"hand_offs", &STATS.hand_offs),
+        (c"wakeups", &STATS.wakeups),
+        (c"timeouts", &STATS.timeouts),
+        (c"cancelled", &STATS.cancelled),
+        (c"take_backs", &STATS.take_backs),
+        (c"waiters_gone", &STATS.waiters_gone),
+        (c"waiters_sent_away", &STATS.waiters_sent_away),
         (c"unlock_messages", &STATS.unlock_messages),
         (c"errors", &STATS.errors),
         (c"replication_failures", &STATS.replication_failures),
         (c"panics", &STATS.panics),
     ];
+    page.number(c"waiters", waiters::queues(|queues| queues.len()) as u64);
     for (name, counter) in counters {
         page.number(name, counter.get());
     }
+    STATS.waited.show(page);
 }

@@ -2,7 +2,7 @@
 
 use rlock_core::{Error, Reply, decide, request};
 
-use super::{after_key, run};
+use super::{Call, after_key};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
 
 /// Takes a lock from whoever holds it.
@@ -25,6 +25,8 @@ impl Command for ForceRelease {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(args))?;
-        run(ctx, args, |state| Ok(decide::force_release(state, &request)))
+        let call = Call::open(ctx, args)?;
+        let decision = decide::force_release(call.state()?, &request);
+        call.perform(&decision)
     }
 }

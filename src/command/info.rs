@@ -1,12 +1,13 @@
 //! `RLOCK.INFO key [LIMIT n]`
 
+use rlock_core::queue::Waiter;
 use rlock_core::shape::SingleField;
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, LockState, UnixMs, names, request};
+use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request};
 
 use super::{after_key, key_name};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyUse, OwnedString, Respond, Spec, StringRef};
-use crate::keyspace;
+use crate::{keyspace, serve, waiters};
 
 /// Tells who holds a lock and until when.
 pub(crate) struct Info;
@@ -17,8 +18,20 @@ pub(crate) struct Report {
     holder: Option<Holder>,
     /// The last fencing token, 0 where there was none.
     token: i64,
+    /// How many wait.
+    waiter_count: usize,
+    /// Who waits first, in order.
+    queue: Vec<Waiting>,
     /// The most entries in each list.
     limit: u32,
+}
+
+struct Waiting {
+    owner: Vec<u8>,
+    age_ms: u64,
+    /// What is left of the wait in ms, or -1 for ever.
+    left_ms: i64,
+    client_id: u64,
 }
 
 struct Holder {
@@ -34,8 +47,8 @@ impl Command for Info {
         name: c"rlock.info",
         flags: c"readonly",
         acl: c"read rlock",
-        summary: c"Tells who holds a lock, how often and for how long",
-        complexity: c"O(1)",
+        summary: c"Tells who holds a lock, how often and for how long, and who waits for it",
+        complexity: c"O(n) for the n entries shown",
         tips: Some(c"nondeterministic_output"),
         arity: -2,
         key: KeyUse::Read,
@@ -46,7 +59,8 @@ impl Command for Info {
         let request = request::Info::parse(after_key(args))?;
         let name = key_name(ctx, args)?;
         let holder = holder(&Key::open_inspect(ctx, name), ctx.now())?;
-        Ok(Report { holder, token: last_token(ctx, name), limit: request.limit })
+        let (waiter_count, queue) = queue(ctx, name, request.limit);
+        Ok(Report { holder, token: last_token(ctx, name), waiter_count, queue, limit: request.limit })
     }
 }
 
@@ -61,6 +75,23 @@ fn holder(key: &Key<'_>, now: UnixMs) -> Result<Option<Holder>, Error> {
         SingleField::ModeOnly => None,
     })?;
     Ok(found.and_then(|(_, holder)| holder))
+}
+
+fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: u32) -> (usize, Vec<Waiting>) {
+    let (lock, MonoMs(clock)) = (serve::lock_id(ctx, name), ctx.clock());
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (count, waiters): (usize, Vec<Waiter>) = waiters::queues(|queues| {
+        (queues.waiting_for(&lock), queues.in_order(&lock).take(limit).cloned().collect())
+    });
+    let waiting = waiters.into_iter().map(|waiter| Waiting {
+        age_ms: clock.saturating_sub(waiter.since.0),
+        left_ms: waiter
+            .until
+            .map_or(-1, |until| i64::try_from(until.0.saturating_sub(clock)).unwrap_or(i64::MAX)),
+        client_id: waiters::client_of(waiter.ticket).unwrap_or(0),
+        owner: waiter.owner.into_vec(),
+    });
+    (count, waiting.collect())
 }
 
 /// Redisson's fenced locks keep their last token in a key of its own.
@@ -81,7 +112,7 @@ impl Respond for Report {
         pair(ctx, "lease-ms", holder.map_or(-2, |holder| holder.lease_ms));
         pair(ctx, "token", self.token);
         pair(ctx, "holder-count", holder.is_some().into());
-        pair(ctx, "waiter-count", 0);
+        pair(ctx, "waiter-count", i64::try_from(self.waiter_count).unwrap_or(i64::MAX));
         ctx.reply_bytes(b"holders");
         match holder.filter(|_| self.limit > 0) {
             Some(holder) => {
@@ -91,7 +122,10 @@ impl Respond for Report {
             None => ctx.reply_array(0),
         }
         ctx.reply_bytes(b"queue");
-        ctx.reply_array(0);
+        ctx.reply_array(self.queue.len());
+        for waiting in &self.queue {
+            waiting.send(ctx);
+        }
     }
 }
 
@@ -104,6 +138,21 @@ impl Respond for Holder {
         ctx.reply_null();
         pair(ctx, "holds", self.holds);
         pair(ctx, "lease-ms", self.lease_ms);
+    }
+}
+
+impl Respond for Waiting {
+    fn send(&self, ctx: Ctx<'_>) {
+        ctx.reply_map(6);
+        ctx.reply_bytes(b"owner");
+        ctx.reply_bytes(&self.owner);
+        ctx.reply_bytes(b"mode");
+        ctx.reply_null();
+        ctx.reply_bytes(b"via");
+        ctx.reply_bytes(b"block");
+        pair(ctx, "age-ms", i64::try_from(self.age_ms).unwrap_or(i64::MAX));
+        pair(ctx, "wait-left-ms", self.left_ms);
+        pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));
     }
 }
 

@@ -1,41 +1,77 @@
 //! One file per command, the same steps in each: parse, read the lock, decide, perform, answer.
 
 mod acquire;
+mod cancel;
 mod force_release;
 mod info;
 mod release;
 mod renew;
 
 pub(crate) use acquire::Acquire;
+pub(crate) use cancel::Cancel;
 pub(crate) use force_release::ForceRelease;
 pub(crate) use info::Info;
 pub(crate) use release::Release;
 pub(crate) use renew::Renew;
 
-use rlock_core::{Decision, Error, LockState, Reply};
+use rlock_core::queue::LockId;
+use rlock_core::{Decision, Error, LockState, Reply, UnixMs};
 
 use crate::ffi::{Args, Ctx, Key, Respond, StringRef};
-use crate::{keyspace, perform, stats};
+use crate::{keyspace, perform, serve, stats, waiters};
 
 /// What follows the command's name and the key.
 fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
     args.all().skip(2)
 }
 
-/// The steps that every command which may change a lock shares; the third argument, where it is given,
-/// is the owner, which the command's parser has accepted by now.
-fn run(
-    ctx: Ctx<'_>,
-    args: Args<'_>,
-    decide: impl FnOnce(LockState) -> Result<Decision, Error>,
-) -> Result<Reply, Error> {
-    let (name, owner) = (key_name(ctx, args)?, args.get(2));
-    let mut key = Key::open_write(ctx, name);
-    let state = keyspace::state(&key, owner)?;
-    let decision = decide(state)?;
-    perform::perform(ctx, &mut key, owner, &decision.change)?;
-    stats::count(&decision.reply, &decision.change);
-    Ok(decision.reply)
+/// A call that may change a lock.
+struct Call<'a> {
+    ctx: Ctx<'a>,
+    key: Key<'a>,
+    /// The owner, where one is given; the command's parser has accepted it by now.
+    owner: Option<StringRef<'a>>,
+    /// The lock, unless nobody waits anywhere.
+    lock: Option<LockId>,
+    now: UnixMs,
+}
+
+impl<'a> Call<'a> {
+    /// Opens the key, and serves its queue first: nobody barges in where a lock has become free unseen.
+    fn open(ctx: Ctx<'a>, args: Args<'a>) -> Result<Self, Error> {
+        waiters::clear_doubt(ctx);
+        let (name, owner) = (key_name(ctx, args)?, args.get(2));
+        let (mut key, now) = (Key::open_write(ctx, name), ctx.now());
+        let lock = (!waiters::idle()).then(|| serve::lock_id(ctx, name));
+        if let Some(lock) = &lock {
+            if serve::serve(ctx, &mut key, lock, now) {
+                serve::look_again(ctx, &key, lock);
+            }
+            if let Some(owner) = owner {
+                // The owner is here and learns what it holds: no grant of it is taken back any more.
+                waiters::queues(|queues| queues.settle(lock, owner.bytes()));
+            }
+        }
+        Ok(Self { ctx, key, owner, lock, now })
+    }
+
+    /// The state of the lock as the owner sees it.
+    fn state(&self) -> Result<LockState, Error> {
+        keyspace::state(&self.key, self.owner)
+    }
+
+    /// Performs what was decided.
+    fn perform(mut self, decision: &Decision) -> Result<Reply, Error> {
+        let change = &decision.change;
+        match &self.lock {
+            Some(lock) => {
+                serve::perform_and_serve(self.ctx, &mut self.key, self.owner, change, lock, self.now)?;
+            }
+            None => perform::perform(self.ctx, &mut self.key, self.owner, change)?,
+        }
+        stats::count(&decision.reply, change);
+        Ok(decision.reply)
+    }
 }
 
 /// The name of the lock, once it is known to be one that can be served here.
@@ -56,8 +92,10 @@ impl Respond for Reply {
             }
             Self::Denied => ctx.reply_null_array(),
             Self::NotHeld => ctx.reply_null(),
-            Self::Released | Self::Renewed | Self::Forced => ctx.reply_integer(1),
-            Self::StillHeld | Self::NotRenewed | Self::NothingToForce => ctx.reply_integer(0),
+            Self::Released | Self::Renewed | Self::Forced | Self::Cancelled => ctx.reply_integer(1),
+            Self::StillHeld | Self::NotRenewed | Self::NothingToForce | Self::NotQueued => {
+                ctx.reply_integer(0)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use rlock_core::{Error, Reply, decide, request};
 
-use super::{after_key, run};
+use super::{Call, after_key};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
 
 /// Gives holds back.
@@ -36,6 +36,8 @@ impl Command for Release {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(args))?;
-        run(ctx, args, |state| Ok(decide::release(state, &request, ctx.now())))
+        let call = Call::open(ctx, args)?;
+        let decision = decide::release(call.state()?, &request, call.now);
+        call.perform(&decision)
     }
 }

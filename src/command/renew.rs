@@ -2,7 +2,7 @@
 
 use rlock_core::{Error, Reply, decide, request};
 
-use super::{after_key, run};
+use super::{Call, after_key};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
 
 /// Lets a lease count from now.
@@ -28,6 +28,8 @@ impl Command for Renew {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
-        run(ctx, args, |state| Ok(decide::renew(state, &request, ctx.now())))
+        let call = Call::open(ctx, args)?;
+        let decision = decide::renew(call.state()?, &request, call.now);
+        call.perform(&decision)
     }
 }

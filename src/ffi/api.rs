@@ -37,6 +37,11 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CreateTimer
+        RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
+        RedisModule_GetSelectedDb RedisModule_MonotonicMicroseconds RedisModule_SelectDb
+        RedisModule_SetDisconnectCallback RedisModule_StopTimer RedisModule_SubscribeToKeyspaceEvents
+        RedisModule_UnblockClient
         RedisModule_CloseKey RedisModule_CreateCommand RedisModule_CreateString
         RedisModule_CreateStringFromLongLong RedisModule_DeleteKey RedisModule_FreeServerInfo
         RedisModule_FreeString RedisModule_GetAbsExpire RedisModule_GetCommand RedisModule_GetCommandKeys
@@ -44,7 +49,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_InfoAddFieldCString RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
         RedisModule_KeyType RedisModule_LoadConfigs RedisModule_Log RedisModule_Milliseconds
         RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey RedisModule_PublishMessage
-        RedisModule_PublishMessageShard RedisModule_RegisterBoolConfig RedisModule_RegisterInfoFunc
+        RedisModule_PublishMessageShard RedisModule_RegisterBoolConfig RedisModule_RegisterNumericConfig RedisModule_RegisterInfoFunc
         RedisModule_Replicate RedisModule_ReplyWithArray RedisModule_ReplyWithError
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithMap RedisModule_ReplyWithNull
         RedisModule_ReplyWithNullArray RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate

@@ -1,7 +1,8 @@
 //! Options that CONFIG GET and CONFIG SET know.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redis_module::raw;
 
@@ -34,6 +35,36 @@ impl BoolOption {
     }
 }
 
+/// An option with a number, `rlock.<name>` for CONFIG.
+pub(crate) struct NumberOption {
+    name: &'static CStr,
+    default: i64,
+    range: RangeInclusive<i64>,
+    value: AtomicI64,
+}
+
+impl NumberOption {
+    /// An option, its default, and what it may be set to.
+    pub(crate) const fn new(name: &'static CStr, default: i64, range: RangeInclusive<i64>) -> Self {
+        Self { name, default, range, value: AtomicI64::new(default) }
+    }
+
+    /// The value in force.
+    pub(crate) fn get(&self) -> i64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// What it may be set to.
+    pub(crate) fn range(&self) -> &RangeInclusive<i64> {
+        &self.range
+    }
+
+    /// The name after `rlock.`.
+    pub(crate) fn name(&self) -> &'static CStr {
+        self.name
+    }
+}
+
 /// Registers an option; `at_load` is what the load-time arguments say, and goes before the default.
 /// What the configuration file says goes before both.
 pub(crate) fn register_bool(
@@ -52,6 +83,46 @@ pub(crate) fn register_bool(
     } else {
         Err(LoadError::Refused("the option", option.name))
     }
+}
+
+/// The same for an option with a number.
+pub(crate) fn register_number(
+    ctx: Ctx<'_>,
+    option: &'static NumberOption,
+    at_load: Option<i64>,
+) -> Result<(), LoadError> {
+    let data = std::ptr::from_ref(option).cast_mut().cast();
+    let (default, flags) = (at_load.unwrap_or(option.default), raw::REDISMODULE_CONFIG_DEFAULT);
+    let (name, least, most) = (option.name.as_ptr(), *option.range.start(), *option.range.end());
+    let register = api!(RedisModule_RegisterNumericConfig);
+    let (get, set) = (Some(get_number as _), Some(set_number as _));
+    // SAFETY: as in `register_bool`.
+    let status = unsafe { register(ctx.as_ptr(), name, default, flags, least, most, get, set, None, data) };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err(LoadError::Refused("the option", option.name))
+    }
+}
+
+unsafe extern "C" fn get_number(_: *const c_char, option: *mut c_void) -> i64 {
+    // SAFETY: the server passes back what `register_number` gave it, a static option.
+    let option = unsafe { &*option.cast::<NumberOption>() };
+    guarded(Callback::Config, option.default, || option.get())
+}
+
+unsafe extern "C" fn set_number(
+    _: *const c_char,
+    value: i64,
+    option: *mut c_void,
+    _: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: as in `get_number`.
+    let option = unsafe { &*option.cast::<NumberOption>() };
+    guarded(Callback::Config, raw::REDISMODULE_ERR as c_int, || {
+        option.value.store(value, Ordering::Relaxed);
+        raw::REDISMODULE_OK as c_int
+    })
 }
 
 /// Lets the server set every registered option to its value.

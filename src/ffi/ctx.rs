@@ -1,12 +1,13 @@
 //! The context of a callback: what the server does for us.
 
 use std::ffi::{CStr, CString, c_int};
+use std::io;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use rlock_core::{Error, UnixMs};
+use rlock_core::{Error, MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
 use super::string::StringRef;
@@ -20,6 +21,17 @@ pub(crate) enum EventClass {
     Hash,
     /// `d`: our own.
     Module,
+}
+
+/// Whether a lock may be granted now, outside a client's own command on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// It may.
+    Firm,
+    /// The key is not ours any more, or on its way to another server.
+    Moved,
+    /// The server refuses writes for now.
+    Closed,
 }
 
 /// Whether the server is in cluster mode, which cannot change while it runs.
@@ -69,9 +81,64 @@ impl Ctx<'_> {
         match optional_api!(RedisModule_CachedMicroseconds) {
             // SAFETY: takes nothing, reads a variable.
             Some(cached) => UnixMs(unsafe { cached() } / 1_000),
-            // SAFETY: takes nothing, reads the clock.
-            None => UnixMs(unsafe { api!(RedisModule_Milliseconds)() }),
+            None => self.real_time(),
         }
+    }
+
+    /// The clock now, also in the middle of a command or script.
+    pub(crate) fn real_time(self) -> UnixMs {
+        // SAFETY: takes nothing, reads the clock.
+        UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
+    }
+
+    /// A clock that never steps.
+    pub(crate) fn clock(self) -> MonoMs {
+        // SAFETY: takes nothing, reads the clock.
+        MonoMs(unsafe { api!(RedisModule_MonotonicMicroseconds)() } / 1_000)
+    }
+
+    /// The database that the callback under way works in.
+    pub(crate) fn db(self) -> i32 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
+    }
+
+    /// Works in another database from here on; false if there is none of that number.
+    #[must_use]
+    pub(crate) fn select(self, db: i32) -> bool {
+        // SAFETY: the context is that of a timer, whose client is the server's own.
+        unsafe { api!(RedisModule_SelectDb)(self.raw, db) == raw::REDISMODULE_OK as c_int }
+    }
+
+    /// Whether something may be written outside a client's command: this is a primary that has its
+    /// data, and no CLIENT PAUSE keeps the stream of effects still (writing then ends the server).
+    pub(crate) fn may_write(self) -> bool {
+        // SAFETY: the context is valid; the other function takes nothing.
+        let (flags, paused) = unsafe {
+            (api!(RedisModule_GetContextFlags)(self.raw), api!(RedisModule_AvoidReplicaTraffic)() != 0)
+        };
+        let primary = flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0;
+        let loading = flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0;
+        primary && !loading && !paused
+    }
+
+    /// Asks the server whether a lock that is free may be given to this owner: by a write that does
+    /// nothing, since only the server knows all the reasons for which it refuses writes.
+    pub(crate) fn ground(self, key: StringRef<'_>, owner: StringRef<'_>) -> Ground {
+        // `S`: with the checks that scripts are subject to.
+        let (name, format) = (c"HDEL".as_ptr(), c"Sss".as_ptr());
+        let call = api!(RedisModule_Call);
+        // SAFETY: the format says: two strings. The lock is free, so that the field is not there.
+        let reply = unsafe { call(self.raw, name, format, key.as_ptr(), owner.as_ptr()) };
+        if reply.is_null() {
+            return match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EPERM) => Ground::Moved,
+                _ => Ground::Closed,
+            };
+        }
+        // SAFETY: the reply is ours to free.
+        unsafe { api!(RedisModule_FreeCallReply)(reply) };
+        Ground::Firm
     }
 
     /// Tells WATCH and client-side caches that a key has changed.
@@ -185,9 +252,10 @@ impl Ctx<'_> {
     }
 
     /// The head of an array of so many elements, which follow.
-    pub(crate) fn reply_array(self, len: i32) {
+    pub(crate) fn reply_array(self, len: usize) {
+        let len = std::ffi::c_long::try_from(len).unwrap_or(std::ffi::c_long::MAX);
         // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplyWithArray)(self.raw, len.into()) };
+        unsafe { api!(RedisModule_ReplyWithArray)(self.raw, len) };
     }
 
     /// The head of a map of so many pairs, which follow; a flat array in RESP2.

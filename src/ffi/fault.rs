@@ -15,6 +15,9 @@ static COMMAND: AtomicBool = AtomicBool::new(false);
 static CONFIG: AtomicBool = AtomicBool::new(false);
 static INFO: AtomicBool = AtomicBool::new(false);
 static SERVER_EVENT: AtomicBool = AtomicBool::new(false);
+static DISCONNECT: AtomicBool = AtomicBool::new(false);
+static TIMER: AtomicBool = AtomicBool::new(false);
+static KEY_EVENT: AtomicBool = AtomicBool::new(false);
 static SCAN: AtomicBool = AtomicBool::new(false);
 
 /// Panics if the next callback of this kind was told to; once.
@@ -24,7 +27,11 @@ pub(super) fn strike(callback: Callback) {
         Callback::Unload => UNLOAD.swap(false, Ordering::Relaxed),
         Callback::Command => COMMAND.swap(false, Ordering::Relaxed),
         // A fault there would leave a client without an answer, which no guard can mend.
-        Callback::Reply => false,
+        Callback::Reply | Callback::Unblocked => false,
+        Callback::Free => false,
+        Callback::Disconnect => DISCONNECT.swap(false, Ordering::Relaxed),
+        Callback::Timer => TIMER.swap(false, Ordering::Relaxed),
+        Callback::KeyEvent => KEY_EVENT.swap(false, Ordering::Relaxed),
         Callback::Config => CONFIG.swap(false, Ordering::Relaxed),
         Callback::Info => INFO.swap(false, Ordering::Relaxed),
         Callback::ServerEvent => SERVER_EVENT.swap(false, Ordering::Relaxed),
@@ -67,6 +74,9 @@ impl Command for Fault {
             b"config" => &CONFIG,
             b"info" => &INFO,
             b"server-event" => &SERVER_EVENT,
+            b"disconnect" => &DISCONNECT,
+            b"timer" => &TIMER,
+            b"key-event" => &KEY_EVENT,
             b"scan" => &SCAN,
             _ => return Err(Error::UnknownOption(kind.to_vec())),
         };

@@ -25,6 +25,16 @@ pub(crate) enum Callback {
     Info,
     /// A server event.
     ServerEvent,
+    /// The answer to a client that was blocked.
+    Unblocked,
+    /// A blocked client has gone.
+    Disconnect,
+    /// Data of a blocked client is freed.
+    Free,
+    /// A timer.
+    Timer,
+    /// A key has changed.
+    KeyEvent,
     /// A field of a hash that is scanned.
     Scan,
 }
@@ -62,6 +72,7 @@ pub(crate) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() ->
 /// Must not panic itself: it runs outside the guard.
 fn report(callback: Callback, payload: Box<dyn Any + Send>) {
     STATS.panics.add(1);
+    crate::waiters::doubt();
     let text = LAST_PANIC.try_with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default());
     let place = text.unwrap_or_default().replace(['\0', '\n'], " ");
     let line =

@@ -18,8 +18,8 @@ const MODULE_NAME: &CStr = c"rlock";
 /// 1 * 10,000 per major, 100 per minor version: 0.1.0.
 const MODULE_VERSION: c_int = 100;
 
-/// The commands by whose names we send effects to replicas and AOF.
-const EFFECTS: [&CStr; 4] = [c"DEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
+/// The commands by whose names we send effects to replicas and AOF, and ask whether we may.
+const EFFECTS: [&CStr; 5] = [c"DEL", c"HDEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
 
 /// Why the module does not load.
 #[derive(Debug)]

@@ -12,9 +12,11 @@
 
 mod api;
 mod args;
+mod block;
 mod command;
 mod config;
 mod ctx;
+mod event;
 #[cfg(feature = "fault-injection")]
 pub(crate) mod fault;
 mod guard;
@@ -24,9 +26,13 @@ mod load;
 mod string;
 
 pub(crate) use args::Args;
+pub(crate) use block::{
+    Blocked, Handle, Outcome, Timer, block, client_id, may_block, start_timer, stop_timer,
+};
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Respond, Spec, register};
-pub(crate) use config::{BoolOption, register_bool};
-pub(crate) use ctx::{Ctx, EventClass, warn};
+pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
+pub(crate) use ctx::{Ctx, EventClass, Ground, warn};
+pub(crate) use event::{ServerEvent, listen};
 pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, ForceRelease, Release, Renew};
 use crate::shape::LockState;
-use crate::types::{Expiry, Holds, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
 
 /// What shall happen: answer this, after performing that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,10 @@ pub enum Reply {
     Renewed,
     /// RENEW: the owner holds nothing. 0.
     NotRenewed,
+    /// CANCEL: the owner waits no more. 1.
+    Cancelled,
+    /// CANCEL: the owner did not wait. 0.
+    NotQueued,
     /// FORCERELEASE: holds were removed. 1.
     Forced,
     /// FORCERELEASE: there was nothing to remove. 0.
@@ -85,6 +89,8 @@ pub enum LockEvent {
     Acquire,
     /// `rlock.release`: an owner gave holds back.
     Release,
+    /// `rlock.handoff`: the lock went to the one who waited longest.
+    HandOff,
     /// `rlock.forcerelease`: holds were removed by force.
     ForceRelease,
 }
@@ -153,6 +159,34 @@ fn re_enter(holds: Holds, expiry: Expiry, request: &Acquire<'_>, now: UnixMs) ->
             event: more.then_some(LockEvent::Acquire),
         },
     })
+}
+
+/// Gives the lock to the one who waits first, if it is free. The lease counts from now.
+pub fn hand_off(state: LockState, lease: LeaseMs, now: UnixMs) -> Option<Change> {
+    let hash = match state {
+        LockState::Free => HashChange::Set(Holds::ONE),
+        LockState::Abandoned => HashChange::Replace(Holds::ONE),
+        LockState::Mine { .. } | LockState::Theirs => return None,
+    };
+    let expire_at = Some(now.after(lease));
+    Some(Change { hash, expire_at, unlock_message: None, event: Some(LockEvent::HandOff) })
+}
+
+/// Whether those who wait by Redisson's protocol must be told of a hand-off: they sleep until the end of
+/// the lease that they were told of, and must try again when the new one ends sooner.
+pub fn message_on_hand_off(told: Expiry, ends: UnixMs) -> Option<UnlockMessage> {
+    match told {
+        Expiry::At(told) if told <= ends => None,
+        // A lease that had ended by the time of the hand-off is among those above.
+        Expiry::At(_) | Expiry::Never => Some(UnlockMessage::Free),
+    }
+}
+
+/// Takes a grant back whose client is gone, if it is still as it was made: nobody re-entered, renewed or
+/// took the lock after it. `ends` is the end of the lease that was granted.
+pub fn take_back(state: LockState, ends: UnixMs) -> Option<Change> {
+    let untouched = LockState::Mine { holds: Holds::ONE, expiry: Expiry::At(ends) };
+    (state == untouched).then(|| freed(Reply::Released, LockEvent::Release).change)
 }
 
 /// RLOCK.RELEASE.

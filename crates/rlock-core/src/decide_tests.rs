@@ -25,7 +25,7 @@ fn lease(ms: i64) -> LeaseMs {
 }
 
 fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
-    Acquire { owner: owner(), lease: lease(lease_ms), arrive_at: arrive_at.map(holds) }
+    Acquire { owner: owner(), lease: lease(lease_ms), arrive_at: arrive_at.map(holds), block: None }
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {
@@ -266,4 +266,45 @@ fn events_tell_of_holds_taken_and_given_back() {
     assert_eq!((one, last, none), (Some(LockEvent::Release), Some(LockEvent::Release), None));
     let forced = event(force_release(LockState::Theirs, &ForceRelease { owner: None }));
     assert_eq!(forced, Some(LockEvent::ForceRelease));
+}
+
+#[test]
+fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
+    let ends = at(50);
+    let given =
+        |hash| Some(Change { hash, expire_at: ends, unlock_message: None, event: Some(LockEvent::HandOff) });
+    let cases = [
+        (LockState::Free, given(HashChange::Set(Holds::ONE))),
+        (LockState::Abandoned, given(HashChange::Replace(Holds::ONE))),
+        (LockState::Theirs, None),
+        (mine(1), None),
+    ];
+    for (state, expected) in cases {
+        assert_eq!(hand_off(state, lease(50), NOW), expected, "{state:?}");
+    }
+}
+
+#[test]
+fn a_hand_off_is_told_to_foreign_waiters_only_when_it_ends_sooner_than_they_were_told() {
+    let ends = UnixMs(NOW.0 + 50);
+    assert_eq!(message_on_hand_off(ENDS, ends), Some(UnlockMessage::Free), "they would sleep too long");
+    assert_eq!(message_on_hand_off(Expiry::At(ends), ends), None);
+    assert_eq!(message_on_hand_off(Expiry::At(UnixMs(NOW.0 - 1)), ends), None, "the old lease has ended");
+    assert_eq!(message_on_hand_off(Expiry::Never, ends), Some(UnlockMessage::Free));
+}
+
+#[test]
+fn only_an_untouched_grant_is_taken_back() {
+    let ends = UnixMs(1_010_000);
+    assert_eq!(take_back(mine(1), ends).map(|change| change.hash), Some(HashChange::Delete));
+    let touched = [
+        mine(2),
+        LockState::Mine { holds: holds(1), expiry: Expiry::Never },
+        LockState::Mine { holds: holds(1), expiry: Expiry::At(UnixMs(1_010_001)) },
+        LockState::Theirs,
+        LockState::Free,
+    ];
+    for state in touched {
+        assert_eq!(take_back(state, ends), None, "{state:?}");
+    }
 }

@@ -8,7 +8,7 @@ use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
 const QUOTED: usize = 64;
 
 /// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
-/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`) included.
+/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`) included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
@@ -34,6 +34,12 @@ pub enum Error {
     AllAndHolds,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
+    /// What follows BLOCK is no integer from 0 to 2^43.
+    BadWait,
+    /// As many wait already as may.
+    QueueFull,
+    /// A wait that ended without a grant or a time-out.
+    Unblocked(&'static str),
     /// One hold more than can be counted.
     TooManyHolds,
     /// `rlock.accept` is `no`.
@@ -68,6 +74,11 @@ impl fmt::Display for Error {
             Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
             Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
+            Self::BadWait => write!(f, "ERR BLOCK must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
+            Self::QueueFull => f.write_str(
+                "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
+            ),
+            Self::Unblocked(why) => write!(f, "UNBLOCKED {why}"),
             Self::TooManyHolds => write!(f, "ERR the owner has {MAX_HOLDS} holds, the most there can be; release some first"),
             Self::NotAccepting => f.write_str(
                 "ERR this server accepts no new acquisitions: rlock.accept is no; ask another server or an operator",
@@ -106,6 +117,9 @@ mod tests {
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
             Error::MissingValue("HOLDS"),
+            Error::BadWait,
+            Error::QueueFull,
+            Error::Unblocked("a test"),
             Error::TooManyHolds,
             Error::NotAccepting,
             Error::CrossSlot,
@@ -117,7 +131,7 @@ mod tests {
         for error in all {
             let line = error.to_string();
             let prefix = line.split(' ').next().unwrap_or_default();
-            assert!(["ERR", "WRONGTYPE", "WRONGLOCK"].contains(&prefix), "{line}");
+            assert!(["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED"].contains(&prefix), "{line}");
             assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
         }
     }

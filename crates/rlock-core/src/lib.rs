@@ -11,11 +11,13 @@
 //! - [`shape`]: which hashes are locks.
 //! - [`decide`]: the rules.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
+//! - [`queue`]: who waits, in what order.
 //! - [`error`]: every way in which a command is refused.
 
 pub mod decide;
 pub mod error;
 pub mod names;
+pub mod queue;
 pub mod request;
 pub mod shape;
 pub mod types;
@@ -23,4 +25,4 @@ pub mod types;
 pub use decide::{Admission, Change, Decision, HashChange, LockEvent, Reply};
 pub use error::Error;
 pub use shape::LockState;
-pub use types::{Expiry, Holds, LeaseMs, Owner, UnixMs};
+pub use types::{Expiry, Holds, LeaseMs, MonoMs, Owner, UnixMs, WaitMs};

@@ -3,12 +3,12 @@
 //! Option words come in any case and order, each at most once.
 
 use crate::error::Error;
-use crate::types::{Holds, LeaseMs, MAX_HOLDS, Owner, canonical_integer};
+use crate::types::{Holds, LeaseMs, MAX_HOLDS, Owner, WaitMs, canonical_integer};
 
 /// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
 pub const DEFAULT_INFO_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n]`
+/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [BLOCK wait-ms]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
@@ -17,6 +17,8 @@ pub struct Acquire<'a> {
     pub lease: LeaseMs,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
+    /// BLOCK: how long to wait where the lock is held by another.
+    pub block: Option<WaitMs>,
 }
 
 /// `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
@@ -48,6 +50,13 @@ pub struct Renew<'a> {
     pub lease: LeaseMs,
 }
 
+/// `RLOCK.CANCEL key owner`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancel<'a> {
+    /// Who is to wait no more.
+    pub owner: Owner<'a>,
+}
+
 /// `RLOCK.INFO key [LIMIT n]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -68,14 +77,15 @@ impl<'a> Acquire<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let mut arrive_at = None;
+        let (mut arrive_at, mut block) = (None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
+                Some(Word::Block) => once(&mut block, "BLOCK", wait_from(args.value("BLOCK")?)?)?,
                 other => return Err(unexpected(other, word)),
             }
         }
-        Ok(Self { owner, lease, arrive_at })
+        Ok(Self { owner, lease, arrive_at, block })
     }
 }
 
@@ -116,6 +126,18 @@ impl<'a> Renew<'a> {
     }
 }
 
+impl<'a> Cancel<'a> {
+    /// Parses what follows the key.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        let mut args = Args(args);
+        let owner = Owner::new(args.required()?)?;
+        if args.next().is_some() {
+            return Err(Error::Arity);
+        }
+        Ok(Self { owner })
+    }
+}
+
 impl Info {
     /// Parses what follows the key.
     pub fn parse<'a>(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
@@ -147,6 +169,7 @@ impl<'a> ForceRelease<'a> {
 #[derive(Clone, Copy)]
 enum Word {
     All,
+    Block,
     Holds,
     Lease,
     Limit,
@@ -164,7 +187,7 @@ impl Word {
         ("WRITE", Self::Later("WRITE")),
         ("FAIR", Self::Later("FAIR")),
         ("FENCED", Self::Later("FENCED")),
-        ("BLOCK", Self::Later("BLOCK")),
+        ("BLOCK", Self::Block),
         ("ENQUEUE", Self::Later("ENQUEUE")),
     ];
 
@@ -209,6 +232,10 @@ fn holds_or_none(count: i64) -> Option<i64> {
 
 fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
     canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
+}
+
+fn wait_from(bytes: &[u8]) -> Result<WaitMs, Error> {
+    canonical_integer(bytes).and_then(WaitMs::new).ok_or(Error::BadWait)
 }
 
 fn limit_from(bytes: &[u8]) -> Result<u32, Error> {

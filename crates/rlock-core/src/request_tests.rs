@@ -56,8 +56,39 @@ fn acquire_takes_an_owner_a_lease_and_holds() {
 }
 
 #[test]
+fn acquire_takes_a_wait() {
+    let parse = |line| {
+        let args = args(line);
+        Acquire::parse(args.into_iter()).map(|acquire| (acquire.block, acquire.arrive_at.is_some()))
+    };
+    let cases = [
+        ("me 1", Ok((None, false))),
+        ("me 1 block 0", Ok((WaitMs::new(0), false))),
+        ("me 1 HOLDS 1 BLOCK 8796093022208", Ok((WaitMs::new(1 << 43), true))),
+        ("me 1 BLOCK 5 HOLDS 1", Ok((WaitMs::new(5), true))),
+        ("me 1 BLOCK", Err(Error::MissingValue("BLOCK"))),
+        ("me 1 BLOCK -1", Err(Error::BadWait)),
+        ("me 1 BLOCK 8796093022209", Err(Error::BadWait)),
+        ("me 1 BLOCK forever", Err(Error::BadWait)),
+        ("me 1 BLOCK 1 BLOCK 1", Err(Error::RepeatedOption("BLOCK"))),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(parse(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn cancel_takes_an_owner() {
+    let parse = |line| Cancel::parse(args(line).into_iter()).map(|_| ());
+    assert_eq!(parse("me"), Ok(()));
+    assert_eq!(parse(""), Err(Error::Arity));
+    assert_eq!(parse("mode"), Err(Error::BadOwner));
+    assert_eq!(parse("me ALL"), Err(Error::Arity));
+}
+
+#[test]
 fn words_of_the_contract_that_are_not_served_yet_are_named() {
-    for word in ["READ", "WRITE", "FAIR", "FENCED", "BLOCK", "ENQUEUE"] {
+    for word in ["READ", "WRITE", "FAIR", "FENCED", "ENQUEUE"] {
         let line = format!("me 1 {}", word.to_lowercase());
         assert_eq!(acquire(&line), Err(Error::UnsupportedOption(word)));
     }

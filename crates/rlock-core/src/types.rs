@@ -87,6 +87,27 @@ impl UnixMs {
     }
 }
 
+/// A point on a clock that never steps: milliseconds since some start. Waits are measured by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MonoMs(pub u64);
+
+/// How long a caller waits, in milliseconds: up to 2^43; 0 is for ever, as the server's own blocking
+/// commands have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitMs(u64);
+
+impl WaitMs {
+    /// A wait of `ms` milliseconds; `None` outside 0 to 2^43.
+    pub fn new(ms: i64) -> Option<Self> {
+        (0..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms.unsigned_abs()))
+    }
+
+    /// When a wait that starts now ends; `None` if never.
+    pub fn until(self, now: MonoMs) -> Option<MonoMs> {
+        (self.0 > 0).then_some(MonoMs(now.0.saturating_add(self.0)))
+    }
+}
+
 /// When the key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {

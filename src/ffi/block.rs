@@ -1,0 +1,128 @@
+//! Clients that wait: blocked by us without a time-out of the server's, since where an unblock and such
+//! a time-out meet in one turn of the loop, several servers abort. The time-outs are our own.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use redis_module::raw;
+use rlock_core::queue::Ticket;
+use rlock_core::{Error, Reply};
+
+use super::api::{api, optional_api};
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+
+/// How a wait ended.
+pub(crate) struct Outcome {
+    /// The call that waited.
+    pub(crate) ticket: Ticket,
+    /// What it is answered.
+    pub(crate) answer: Result<Reply, Error>,
+}
+
+/// A blocked client, to be unblocked exactly once.
+pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
+
+/// Which blocked client it is; used again by the server only after that client was answered or went.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Handle(usize);
+
+impl Blocked {
+    /// Which one.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle(self.0.addr())
+    }
+
+    /// Lets the client go on with an answer, at the end of this turn of the server's loop.
+    pub(crate) fn unblock(self, outcome: Outcome) {
+        let data: *mut Outcome = Box::into_raw(Box::new(outcome));
+        // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
+        unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
+    }
+}
+
+/// Blocks the client of the command under way, which sends no reply then.
+pub(crate) fn block(ctx: Ctx<'_>) -> Blocked {
+    let no_timeout = 0;
+    let block = api!(RedisModule_BlockClient);
+    // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
+    unsafe {
+        let blocked = block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout);
+        api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect));
+        Blocked(blocked)
+    }
+}
+
+/// Whether the command under way may block: not in a transaction or script, and not on a replica.
+pub(crate) fn may_block(ctx: Ctx<'_>) -> bool {
+    // SAFETY: the context is valid.
+    let flags = unsafe { api!(RedisModule_GetContextFlags)(ctx.as_ptr()) };
+    flags & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE) as c_int == 0
+}
+
+unsafe extern "C" fn on_reply(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    guarded(Callback::Unblocked, (), || {
+        // SAFETY: the context is valid for this callback, and its private data is what `unblock` gave.
+        let (ctx, outcome) = unsafe {
+            let data = api!(RedisModule_GetBlockedClientPrivateData)(ctx);
+            (Ctx::from_raw(ctx), data.cast::<Outcome>().as_ref())
+        };
+        match outcome {
+            Some(outcome) => crate::waiters::answer(ctx, outcome),
+            None => ctx.reply_error(&Error::Internal("a wait ended without an outcome")),
+        }
+    });
+    raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn on_disconnect(
+    ctx: *mut raw::RedisModuleCtx,
+    blocked: *mut raw::RedisModuleBlockedClient,
+) {
+    guarded(Callback::Disconnect, (), || {
+        // SAFETY: the context is valid for this callback.
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        crate::waiters::client_is_gone(ctx, Handle(blocked.addr()));
+    });
+}
+
+unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
+    if outcome.is_null() {
+        return;
+    }
+    // SAFETY: made by `unblock`, and the server frees it once.
+    guarded(Callback::Free, (), || drop(unsafe { Box::from_raw(outcome.cast::<Outcome>()) }));
+}
+
+/// The number of the client whose command is under way.
+pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
+    // SAFETY: the context is valid.
+    unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
+}
+
+/// A timer of the server's.
+pub(crate) struct Timer(raw::RedisModuleTimerID);
+
+/// Lets [`crate::serve::on_timer`] be called once, in so many milliseconds.
+pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
+    let period = i64::try_from(in_ms).unwrap_or(i64::MAX / 2_000);
+    // SAFETY: the context is valid; the callback uses no data.
+    Timer(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), period, Some(on_timer), ptr::null_mut()) })
+}
+
+/// Stops a timer that has not fired.
+pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
+    // SAFETY: the context is valid; the timer is ours and has no data to give back.
+    unsafe { api!(RedisModule_StopTimer)(ctx.as_ptr(), timer.0, ptr::null_mut()) };
+}
+
+unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    guarded(Callback::Timer, (), || {
+        // SAFETY: the context is valid for this callback.
+        crate::serve::on_timer(unsafe { Ctx::from_raw(ctx) });
+    });
+}
