@@ -4,9 +4,10 @@
 use std::cell::Cell;
 
 use rlock_core::MonoMs;
+use rlock_core::message::DropReason;
 
 use crate::ffi::{Ctx, ServerEvent, StringRef};
-use crate::{serve, waiters};
+use crate::{serve, timer, waiters};
 
 thread_local! {
     /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -14,6 +15,8 @@ thread_local! {
 }
 
 thread_local! {
+    /// Beats while somebody waited.
+    static BEATS: Cell<u32> = const { Cell::new(0) };
     /// Whether the changes now are our own, after which the lock is looked at anyway.
     static OUR_OWN: Cell<bool> = const { Cell::new(false) };
 }
@@ -25,6 +28,9 @@ pub(crate) fn quietly(raise: impl FnOnce()) {
     OUR_OWN.set(false);
 }
 
+/// About a second.
+const BEATS_BETWEEN_SLOT_CHECKS: u32 = 10;
+
 /// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
 
@@ -35,19 +41,16 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
     }
     let lock = serve::lock_id(ctx, key);
     if waiters::queues(|queues| queues.head(&lock).is_some()) {
-        serve::look_soon(ctx, &lock, ctx.real_time());
+        timer::look_soon(ctx, &lock);
     }
 }
 
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::KeysMoved => serve::look_at_all(ctx),
+        ServerEvent::KeysMoved => timer::look_at_all(ctx),
         ServerEvent::Demoted => {
-            waiters::send_all_away(
-                ctx,
-                "this server is no longer the primary; find the new one and try again",
-            );
+            waiters::send_all_away(ctx, DropReason::Demoted);
         }
         ServerEvent::Beat => beat(ctx),
     }
@@ -61,8 +64,17 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    if stepped && !waiters::idle() {
-        serve::look_at_all(ctx);
+    if waiters::idle() {
+        return;
+    }
+    if stepped {
+        timer::look_at_all(ctx);
         waiters::restart_timer(ctx);
+    }
+    // A slot that leaves this server takes its keys along without an event on some versions.
+    let beats = BEATS.get().wrapping_add(1);
+    BEATS.set(beats);
+    if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_SLOT_CHECKS) {
+        timer::look_at_all(ctx);
     }
 }

@@ -7,6 +7,7 @@
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
 //! - [`serve`]: handing a lock that is free to the one who waits first.
+//! - [`timer`]: what is done outside commands: waits end, leases end, grants are taken back.
 //! - [`events`]: what happens to keys and to the server outside our commands.
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and our section in INFO.
@@ -27,6 +28,7 @@ mod options;
 mod perform;
 mod serve;
 mod stats;
+mod timer;
 mod waiters;
 
 use ffi::{Args, Ctx, LoadError, listen, register, register_info};

@@ -1,7 +1,8 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
-use rlock_core::Admission;
-use rlock_core::queue::Limits;
+use rlock_core::queue::{Limits, Turns};
+use rlock_core::types::MAX_LEASE_MS;
+use rlock_core::{Admission, LeaseMs};
 
 use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, register_number};
 
@@ -15,6 +16,27 @@ static MAX_WAITERS: NumberOption = NumberOption::new(c"max-waiters", 100_000, 0.
 /// `rlock.max-waiters-per-key`: how many may wait for one lock.
 static MAX_WAITERS_PER_KEY: NumberOption = NumberOption::new(c"max-waiters-per-key", 50_000, 0..=10_000_000);
 
+/// `rlock.grant-confirm-ms`: how long a grant by message lasts until its owner is heard of.
+static GRANT_CONFIRM: NumberOption = NumberOption::new(c"grant-confirm-ms", 5_000, 1..=MAX_LEASE_MS);
+
+/// `rlock.foreign-turn-grants`: after so many native grants in a row foreign waiters get a turn.
+static FOREIGN_TURN_GRANTS: NumberOption = NumberOption::new(c"foreign-turn-grants", 100, 1..=i64::MAX >> 32);
+
+/// `rlock.foreign-turn-ms`: or after so long.
+static FOREIGN_TURN: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000, 1..=MAX_LEASE_MS);
+
+/// `rlock.foreign-window-ms`: for how long a lock is left to them then; 0 is never.
+static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
+
+static NUMBERS: [&NumberOption; 6] = [
+    &MAX_WAITERS,
+    &MAX_WAITERS_PER_KEY,
+    &GRANT_CONFIRM,
+    &FOREIGN_TURN_GRANTS,
+    &FOREIGN_TURN,
+    &FOREIGN_WINDOW,
+];
+
 /// Who may acquire now.
 pub(crate) fn admission() -> Admission {
     if ACCEPT.get() { Admission::Open } else { Admission::HoldersOnly }
@@ -24,6 +46,24 @@ pub(crate) fn admission() -> Admission {
 pub(crate) fn limits() -> Limits {
     let size = |option: &NumberOption| usize::try_from(option.get()).unwrap_or(usize::MAX);
     Limits { server: size(&MAX_WAITERS), lock: size(&MAX_WAITERS_PER_KEY) }
+}
+
+/// How long a grant by message lasts until its owner is heard of.
+pub(crate) fn grant_confirm() -> LeaseMs {
+    LeaseMs::new(GRANT_CONFIRM.get()).unwrap_or(LeaseMs::SHORTEST)
+}
+
+/// When foreign waiters get a turn.
+pub(crate) fn turns() -> Turns {
+    Turns {
+        after_grants: u32::try_from(FOREIGN_TURN_GRANTS.get()).unwrap_or(u32::MAX),
+        after_ms: FOREIGN_TURN.get().unsigned_abs(),
+    }
+}
+
+/// For how long a lock is left to foreign waiters when it is their turn; `None` if they get none.
+pub(crate) fn foreign_window() -> Option<LeaseMs> {
+    LeaseMs::new(FOREIGN_WINDOW.get())
 }
 
 /// Registers the options. The arguments at load are pairs of name and value, `accept no`, and go before
@@ -36,21 +76,27 @@ pub(crate) fn register(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
     };
     let accept = given(ACCEPT.name()).map(yes_or_no).transpose()?;
     register_bool(ctx, &ACCEPT, accept)?;
-    for option in [&MAX_WAITERS, &MAX_WAITERS_PER_KEY] {
+    for option in NUMBERS {
         let value = given(option.name()).map(|value| number(option, value)).transpose()?;
         register_number(ctx, option, value)?;
     }
     Ok(())
 }
 
+/// Name and value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// The arguments after the module's path, each name known and given once.
-fn pairs<'a>(args: Args<'a>) -> Result<Vec<(&'a [u8], &'a [u8])>, LoadError> {
-    let known = [ACCEPT.name(), MAX_WAITERS.name(), MAX_WAITERS_PER_KEY.name()];
-    let mut pairs: Vec<(&[u8], &[u8])> = Vec::new();
+fn pairs(args: Args<'_>) -> Result<Vec<Pair<'_>>, LoadError> {
+    let known = |name: &[u8]| {
+        let mut names = NUMBERS.iter().map(|option| option.name()).chain([ACCEPT.name()]);
+        names.any(|known| name.eq_ignore_ascii_case(known.to_bytes()))
+    };
+    let mut pairs: Vec<Pair<'_>> = Vec::new();
     let mut words = args.all();
     while let Some(name) = words.next() {
         let shown = name.escape_ascii();
-        if !known.iter().any(|known| name.eq_ignore_ascii_case(known.to_bytes())) {
+        if !known(name) {
             return Err(LoadError::BadArgument(format!("unknown argument '{shown}'")));
         }
         if pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {

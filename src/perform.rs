@@ -93,12 +93,14 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
     }
 }
 
-/// Tells those who wait by Redisson's protocol to try again.
-pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) {
+/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
     let channel = OwnedString::new(&names::unlock_channel(name.bytes()));
     let message = match message {
         UnlockMessage::Free => OwnedString::new(b"0"),
     };
     STATS.unlock_messages.add(1);
-    note_failure(ctx.publish(channel.borrow(), message.borrow()));
+    let heard = ctx.publish_here(channel.borrow(), message.borrow());
+    note_failure(ctx.publish_to_replicas(channel.borrow(), message.borrow()));
+    heard
 }

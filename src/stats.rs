@@ -92,8 +92,14 @@ pub(crate) struct Stats {
     pub(crate) cancelled: Counter,
     /// Locks given to the one who waited first.
     pub(crate) hand_offs: Counter,
-    /// Of these, by the timer: after an expiry, a foreign client's DEL, a FLUSHALL.
-    pub(crate) wakeups: Counter,
+    /// Locks with waiters that were found free since their lease had ended.
+    pub(crate) found_expired: Counter,
+    /// Locks with waiters that were found free for another reason: deleted, overwritten, flushed.
+    pub(crate) found_deleted: Counter,
+    /// Grants by message that nobody confirmed before they ended, while others waited.
+    pub(crate) unconfirmed: Counter,
+    /// Times that a lock was left to those who wait by Redisson's protocol.
+    pub(crate) foreign_turns: Counter,
     /// Waits that ended without a grant.
     pub(crate) timeouts: Counter,
     /// Grants taken back, since their clients went before the answer.
@@ -128,7 +134,10 @@ pub(crate) static STATS: Stats = Stats {
     force_released: Counter::new(),
     cancelled: Counter::new(),
     hand_offs: Counter::new(),
-    wakeups: Counter::new(),
+    found_expired: Counter::new(),
+    found_deleted: Counter::new(),
+    unconfirmed: Counter::new(),
+    foreign_turns: Counter::new(),
     timeouts: Counter::new(),
     take_backs: Counter::new(),
     waiters_gone: Counter::new(),
@@ -155,7 +164,7 @@ pub(crate) fn count(reply: &Reply, change: &Change) {
         Reply::NotHeld | Reply::NotRenewed => &STATS.not_held,
         Reply::Forced => &STATS.force_released,
         // Counted where they happen.
-        Reply::NothingToForce | Reply::Cancelled | Reply::NotQueued => return,
+        Reply::NothingToForce | Reply::Cancelled | Reply::NotQueued | Reply::Enqueued => return,
     };
     counter.add(1);
 }
@@ -179,7 +188,10 @@ pub(crate) fn show(page: &InfoPage) {
         (c"force_released", &STATS.force_released),
         (c"waiters_peak", &STATS.waiters_peak),
         (c"hand_offs", &STATS.hand_offs),
-        (c"wakeups", &STATS.wakeups),
+        (c"found_expired", &STATS.found_expired),
+        (c"found_deleted", &STATS.found_deleted),
+        (c"unconfirmed_grants", &STATS.unconfirmed),
+        (c"foreign_turns", &STATS.foreign_turns),
         (c"timeouts", &STATS.timeouts),
         (c"cancelled", &STATS.cancelled),
         (c"take_backs", &STATS.take_backs),

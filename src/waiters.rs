@@ -7,10 +7,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rlock_core::queue::{Grant, LockId, Queues, Ticket, Waiter};
-use rlock_core::{Error, LeaseMs, MonoMs, Reply};
+use rlock_core::message::{self, DropReason};
+use rlock_core::queue::{LockId, Queues, Ticket, Via, Waiter};
+use rlock_core::request::{Acquire, Wait};
+use rlock_core::{Error, MonoMs, Reply};
 
-use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Timer, block, client_id, start_timer, stop_timer};
+use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Timer};
+use crate::ffi::{block, client_id, start_timer, stop_timer};
 use crate::options;
 use crate::stats::STATS;
 
@@ -18,7 +21,6 @@ use crate::stats::STATS;
 struct Client {
     lock: LockId,
     handle: Handle,
-    id: u64,
     /// Gone once it is unblocked.
     blocked: Option<Blocked>,
 }
@@ -62,57 +64,50 @@ pub(crate) fn doubt() {
 /// Sends everybody away if the state is in doubt.
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     if IN_DOUBT.swap(false, Ordering::Relaxed) {
-        send_all_away(ctx, "the module had an internal error; try again");
+        send_all_away(ctx, DropReason::InDoubt);
     }
 }
 
-/// Who asks to wait, for what.
-pub(crate) struct Wait<'a> {
-    pub(crate) lock: &'a LockId,
-    pub(crate) owner: &'a [u8],
-    pub(crate) lease: LeaseMs,
-    pub(crate) until: Option<MonoMs>,
-}
-
-/// Blocks the client of the command under way at the end of the lock's queue, or at its owner's place.
-pub(crate) fn join(ctx: Ctx<'_>, wait: &Wait<'_>) -> Result<(), Error> {
-    let (since, limits) = (ctx.clock(), options::limits());
+/// Puts a caller at the end of the lock's queue, or at its owner's place, and blocks its client unless it
+/// waits for a message.
+pub(crate) fn join(ctx: Ctx<'_>, lock: &LockId, request: &Acquire<'_>, wait: Wait<'_>) -> Result<(), Error> {
+    let (since, client_id, limits) = (ctx.clock(), client_id(ctx), options::limits());
+    let via = match wait {
+        Wait::Block(_) => Via::Block,
+        Wait::Enqueue(_, channel) => Via::Enqueue(channel.into()),
+    };
+    let blocks = via == Via::Block;
     let (ticket, replaced) = with(|state| {
         state.last_ticket = state.last_ticket.wrapping_add(1);
         let ticket = Ticket(state.last_ticket);
-        let owner = wait.owner.into();
-        let waiter = Waiter { owner, lease: wait.lease, since, until: wait.until, ticket };
-        state.queues.join(wait.lock, waiter, limits).map(|replaced| (ticket, replaced))
+        let (owner, until) = (request.owner.bytes().into(), wait.wait().until(since));
+        let waiter = Waiter { owner, lease: request.lease, since, until, ticket, via, client_id };
+        let replaced = state.queues.join(lock, waiter, limits)?;
+        STATS.waiters_peak.raise_to(state.queues.len() as u64);
+        Ok((ticket, replaced))
     })?;
     if let Some(replaced) = replaced {
-        let why = Error::Unblocked("the same owner waits by a later call");
-        finish(Outcome { ticket: replaced, answer: Err(why) });
+        // One who waited for a message gets none: it is the same owner that asks again.
+        unblock(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
     }
-    let (blocked, id) = (block(ctx), client_id(ctx));
-    let handle = blocked.handle();
-    with(|state| {
-        state.handles.insert(handle, ticket);
-        let client = Client { lock: wait.lock.clone(), handle, id, blocked: Some(blocked) };
-        state.clients.insert(ticket, client);
-        STATS.waiters_peak.raise_to(state.queues.len() as u64);
-    });
+    if blocks {
+        let blocked = block(ctx);
+        let handle = blocked.handle();
+        with(|state| {
+            state.handles.insert(handle, ticket);
+            state.clients.insert(ticket, Client { lock: lock.clone(), handle, blocked: Some(blocked) });
+        });
+    }
     Ok(())
 }
 
-/// Unblocks a client with an answer. Its waiter must be out of the queue by now.
-pub(crate) fn finish(outcome: Outcome) {
-    let blocked =
-        with(|state| state.clients.get_mut(&outcome.ticket).and_then(|client| client.blocked.take()));
+/// Unblocks the client of a call with an answer, if one is blocked by it. The waiter must be out of the
+/// queue by now.
+pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
+    let blocked = with(|state| state.clients.get_mut(&ticket).and_then(|client| client.blocked.take()));
     if let Some(blocked) = blocked {
-        blocked.unblock(outcome);
+        blocked.unblock(Outcome { ticket, answer });
     }
-}
-
-/// Unblocks the client of a waiter that got the lock; until the answer arrives the grant can be taken back.
-pub(crate) fn finish_with_grant(lock: &LockId, waiter: Waiter, reply: Reply, grant_ends: rlock_core::UnixMs) {
-    let ticket = waiter.ticket;
-    queues(|queues| queues.granted(lock, Grant { ticket, owner: waiter.owner, ends: grant_ends }));
-    finish(Outcome { ticket, answer: Ok(reply) });
 }
 
 /// Called to answer an unblocked client.
@@ -128,11 +123,10 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
 /// here: a grant is marked to be taken back.
 pub(crate) fn client_is_gone(ctx: Ctx<'_>, handle: Handle) {
     let Some(ticket) = with(|state| state.handles.get(&handle).copied()) else { return };
-    let waited = queues(|queues| queues.leave(ticket)).is_some();
-    if waited {
+    if queues(|queues| queues.leave(ticket)).is_some() {
         STATS.waiters_gone.add(1);
         // The server frees what it keeps for the client only then.
-        finish(Outcome { ticket, answer: Ok(Reply::Denied) });
+        unblock(ticket, Ok(Reply::Denied));
     }
     forget(ticket, |queues, lock| queues.unanswerable(lock, ticket));
     arm_timer(ctx);
@@ -148,22 +142,36 @@ fn forget(ticket: Ticket, body: impl FnOnce(&mut Queues, &LockId)) {
 }
 
 /// Takes everybody out of all queues and tells them why.
-pub(crate) fn send_all_away(ctx: Ctx<'_>, why: &'static str) {
-    send_away(queues(|queues| queues.drain_all()), why);
+pub(crate) fn send_all_away(ctx: Ctx<'_>, why: DropReason) {
+    send_away(ctx, queues(|queues| queues.drain_all()), why);
     arm_timer(ctx);
 }
 
-/// Tells those who were taken out of a queue why.
-pub(crate) fn send_away(waiters: Vec<Waiter>, why: &'static str) {
-    for waiter in waiters {
+/// Tells those who were taken out of their queues why.
+pub(crate) fn send_away(ctx: Ctx<'_>, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
+    for (lock, waiter) in waiters {
         STATS.waiters_sent_away.add(1);
-        finish(Outcome { ticket: waiter.ticket, answer: Err(Error::Unblocked(why)) });
+        match &waiter.via {
+            Via::Block => unblock(waiter.ticket, Err(Error::Unblocked(why.sentence()))),
+            Via::Enqueue(channel) => {
+                ctx.tell(channel, &message::dropped(&lock, &waiter.owner, why));
+            }
+        }
     }
 }
 
-/// The number of the client that waits by this call.
-pub(crate) fn client_of(ticket: Ticket) -> Option<u64> {
-    with(|state| state.clients.get(&ticket).map(|client| client.id))
+/// Answers those whose wait has ended.
+pub(crate) fn end_waits(ctx: Ctx<'_>) {
+    let clock = ctx.clock();
+    for (lock, waiter) in queues(|queues| queues.timed_out(clock)) {
+        STATS.timeouts.add(1);
+        match &waiter.via {
+            Via::Block => unblock(waiter.ticket, Ok(Reply::Denied)),
+            Via::Enqueue(channel) => {
+                ctx.tell(channel, &message::timeout(&lock, &waiter.owner));
+            }
+        }
+    }
 }
 
 /// Starts, moves or stops the timer, so that it fires when there is something to do next. One timer
@@ -196,7 +204,9 @@ fn arm_timer_in(ctx: Ctx<'_>, clock: MonoMs, next: Option<u64>) {
         stop_timer(ctx, timer);
     }
     if let (Some(next), Some(fires_at)) = (next, fires_at) {
-        let timer = start_timer(ctx, next);
+        // The server's timers fire up to 2 ms late. Firing early and looking again until it is time costs
+        // a millisecond of looking at most, and the next holder knows at once.
+        let timer = start_timer(ctx, next.saturating_sub(2));
         with(|state| state.timer = Some((timer, fires_at)));
     }
 }

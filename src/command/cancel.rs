@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Outcome, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
 use crate::{stats, waiters};
 
 /// Takes a waiter out of the queue.
@@ -33,7 +33,7 @@ impl Command for Cancel {
             .and_then(|lock| waiters::queues(|queues| queues.cancel(lock, request.owner.bytes())));
         let Some(waiter) = waiter else { return Ok(Reply::NotQueued) };
         stats::STATS.cancelled.add(1);
-        waiters::finish(Outcome { ticket: waiter.ticket, answer: Ok(Reply::Denied) });
+        waiters::unblock(waiter.ticket, Ok(Reply::Denied));
         waiters::arm_timer(ctx);
         Ok(Reply::Cancelled)
     }

@@ -1,13 +1,13 @@
 //! `RLOCK.INFO key [LIMIT n]`
 
-use rlock_core::queue::Waiter;
+use rlock_core::queue::{Via, Waiter};
 use rlock_core::shape::SingleField;
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request};
 
 use super::{after_key, key_name};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyUse, OwnedString, Respond, Spec, StringRef};
-use crate::{keyspace, serve, waiters};
+use crate::{keyspace, serve, timer, waiters};
 
 /// Tells who holds a lock and until when.
 pub(crate) struct Info;
@@ -28,6 +28,7 @@ pub(crate) struct Report {
 
 struct Waiting {
     owner: Vec<u8>,
+    via: &'static str,
     age_ms: u64,
     /// What is left of the wait in ms, or -1 for ever.
     left_ms: i64,
@@ -60,6 +61,10 @@ impl Command for Info {
         let name = key_name(ctx, args)?;
         let holder = holder(&Key::open_inspect(ctx, name), ctx.now())?;
         let (waiter_count, queue) = queue(ctx, name, request.limit);
+        if holder.is_none() && waiter_count > 0 {
+            // Asking may not write; the timer serves the queue.
+            timer::look_soon(ctx, &serve::lock_id(ctx, name));
+        }
         Ok(Report { holder, token: last_token(ctx, name), waiter_count, queue, limit: request.limit })
     }
 }
@@ -88,7 +93,11 @@ fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: u32) -> (usize, Vec<Waiting>)
         left_ms: waiter
             .until
             .map_or(-1, |until| i64::try_from(until.0.saturating_sub(clock)).unwrap_or(i64::MAX)),
-        client_id: waiters::client_of(waiter.ticket).unwrap_or(0),
+        client_id: waiter.client_id,
+        via: match waiter.via {
+            Via::Block => "block",
+            Via::Enqueue(_) => "enqueue",
+        },
         owner: waiter.owner.into_vec(),
     });
     (count, waiting.collect())
@@ -149,7 +158,7 @@ impl Respond for Waiting {
         ctx.reply_bytes(b"mode");
         ctx.reply_null();
         ctx.reply_bytes(b"via");
-        ctx.reply_bytes(b"block");
+        ctx.reply_bytes(self.via.as_bytes());
         pair(ctx, "age-ms", i64::try_from(self.age_ms).unwrap_or(i64::MAX));
         pair(ctx, "wait-left-ms", self.left_ms);
         pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));

@@ -18,7 +18,8 @@ use rlock_core::queue::LockId;
 use rlock_core::{Decision, Error, LockState, Reply, UnixMs};
 
 use crate::ffi::{Args, Ctx, Key, Respond, StringRef};
-use crate::{keyspace, perform, serve, stats, waiters};
+use crate::serve::{self, Freed, Served};
+use crate::{keyspace, perform, stats, waiters};
 
 /// What follows the command's name and the key.
 fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
@@ -44,7 +45,7 @@ impl<'a> Call<'a> {
         let (mut key, now) = (Key::open_write(ctx, name), ctx.now());
         let lock = (!waiters::idle()).then(|| serve::lock_id(ctx, name));
         if let Some(lock) = &lock {
-            if serve::serve(ctx, &mut key, lock, now) {
+            if serve::serve(ctx, &mut key, lock, now, Freed::Unseen) != Served::NotFree {
                 serve::look_again(ctx, &key, lock);
             }
             if let Some(owner) = owner {
@@ -58,6 +59,15 @@ impl<'a> Call<'a> {
     /// The state of the lock as the owner sees it.
     fn state(&self) -> Result<LockState, Error> {
         keyspace::state(&self.key, self.owner)
+    }
+
+    /// The same to whoever wants to acquire: a lock that is free while others wait is not free for one
+    /// who comes later.
+    fn state_to_acquire(&self) -> Result<LockState, Error> {
+        let state = self.state()?;
+        let free = matches!(state, LockState::Free | LockState::Abandoned);
+        let awaited = |lock| waiters::queues(|queues| queues.head(lock).is_some());
+        Ok(if free && self.lock.as_ref().is_some_and(awaited) { LockState::Theirs } else { state })
     }
 
     /// Performs what was decided.
@@ -89,6 +99,12 @@ impl Respond for Reply {
                 ctx.reply_integer(holds.get());
                 ctx.reply_integer(*lease_ms);
                 ctx.reply_integer(*token);
+            }
+            Self::Enqueued => {
+                ctx.reply_array(3);
+                for _ in 0..3 {
+                    ctx.reply_integer(0);
+                }
             }
             Self::Denied => ctx.reply_null_array(),
             Self::NotHeld => ctx.reply_null(),

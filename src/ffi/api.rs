@@ -37,7 +37,8 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
-        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CreateTimer
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_ChannelAtPosWithFlags
+        RedisModule_IsChannelsPositionRequest RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
         RedisModule_GetSelectedDb RedisModule_MonotonicMicroseconds RedisModule_SelectDb
         RedisModule_SetDisconnectCallback RedisModule_StopTimer RedisModule_SubscribeToKeyspaceEvents

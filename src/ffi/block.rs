@@ -55,9 +55,17 @@ pub(crate) fn block(ctx: Ctx<'_>) -> Blocked {
 
 /// Whether the command under way may block: not in a transaction or script, and not on a replica.
 pub(crate) fn may_block(ctx: Ctx<'_>) -> bool {
+    flags(ctx) & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE) as c_int == 0
+}
+
+/// Whether this server is no replica.
+pub(crate) fn is_primary(ctx: Ctx<'_>) -> bool {
+    flags(ctx) & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
+}
+
+fn flags(ctx: Ctx<'_>) -> c_int {
     // SAFETY: the context is valid.
-    let flags = unsafe { api!(RedisModule_GetContextFlags)(ctx.as_ptr()) };
-    flags & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE) as c_int == 0
+    unsafe { api!(RedisModule_GetContextFlags)(ctx.as_ptr()) }
 }
 
 unsafe extern "C" fn on_reply(
@@ -107,7 +115,7 @@ pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Lets [`crate::serve::on_timer`] be called once, in so many milliseconds.
+/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
     let period = i64::try_from(in_ms).unwrap_or(i64::MAX / 2_000);
     // SAFETY: the context is valid; the callback uses no data.
@@ -123,6 +131,6 @@ pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
 unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     guarded(Callback::Timer, (), || {
         // SAFETY: the context is valid for this callback.
-        crate::serve::on_timer(unsafe { Ctx::from_raw(ctx) });
+        crate::timer::on_timer(unsafe { Ctx::from_raw(ctx) });
     });
 }

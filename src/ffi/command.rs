@@ -25,6 +25,12 @@ pub(crate) trait Command {
     /// What it tells the server about itself.
     const SPEC: Spec;
 
+    /// The position of a channel that the command publishes to, for the server's access control; only
+    /// asked of commands with the flag `getchannels-api`.
+    fn channel(_: Args<'_>) -> Option<usize> {
+        None
+    }
+
     /// Parses, decides and performs; the reply is sent after it.
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Self::Answer, Error>;
 }
@@ -101,6 +107,8 @@ pub(crate) enum ArgKind {
     Token,
     /// One of these.
     OneOf(&'static [Arg]),
+    /// All of these.
+    Block(&'static [Arg]),
 }
 
 impl Arg {
@@ -132,6 +140,10 @@ impl Arg {
             ArgKind::String => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
             ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
             ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            ArgKind::Block(parts) => {
+                subargs = arena.list(parts);
+                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK
+            }
             ArgKind::OneOf(choices) => {
                 subargs = arena.list(choices);
                 raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF
@@ -255,6 +267,14 @@ unsafe extern "C" fn call<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
+    if ctx.only_channels_are_asked() {
+        guarded(Callback::Command, (), || {
+            if let Some(position) = C::channel(args) {
+                ctx.declare_channel(position);
+            }
+        });
+        return raw::REDISMODULE_OK as c_int;
+    }
     let panicked = Err(Error::Internal("a command panicked"));
     let answer = guarded(Callback::Command, panicked, || C::run(ctx, args));
     guarded(Callback::Reply, (), || match &answer {

@@ -10,7 +10,7 @@ use redis_module::raw;
 use rlock_core::{Error, MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
-use super::string::StringRef;
+use super::string::{OwnedString, StringRef};
 
 /// The classes of keyspace events that we raise.
 #[derive(Clone, Copy)]
@@ -122,6 +122,20 @@ impl Ctx<'_> {
         primary && !loading && !paused
     }
 
+    /// Whether the server only asks which channels the command would use.
+    pub(super) fn only_channels_are_asked(self) -> bool {
+        // SAFETY: the context is that of a command.
+        unsafe { api!(RedisModule_IsChannelsPositionRequest)(self.raw) != 0 }
+    }
+
+    /// Tells the server that the argument there is a channel that is published to.
+    pub(super) fn declare_channel(self, position: usize) {
+        let Ok(position) = c_int::try_from(position) else { return };
+        let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
+        // SAFETY: the server has asked for channels.
+        unsafe { api!(RedisModule_ChannelAtPosWithFlags)(self.raw, position, flags) };
+    }
+
     /// Asks the server whether a lock that is free may be given to this owner: by a write that does
     /// nothing, since only the server knows all the reasons for which it refuses writes.
     pub(crate) fn ground(self, key: StringRef<'_>, owner: StringRef<'_>) -> Ground {
@@ -186,24 +200,38 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// Publishes to whoever has subscribed: here, on replicas, and in a cluster to the key's shard.
-    ///
-    /// False if it could not be sent to replicas.
+    /// Publishes to the subscribers of this server, in a cluster to those of the key's shard, and says
+    /// how many of this server's heard it.
+    pub(crate) fn publish_here(self, channel: StringRef<'_>, message: StringRef<'_>) -> u64 {
+        let publish = if self.in_cluster() {
+            api!(RedisModule_PublishMessageShard)
+        } else {
+            api!(RedisModule_PublishMessage)
+        };
+        // SAFETY: context and strings live.
+        let heard = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
+        u64::try_from(heard).unwrap_or(0)
+    }
+
+    /// Publishes to the subscribers of replicas; false if the server did not take it. Not needed in a
+    /// cluster, whose own bus reaches them.
     #[must_use]
-    pub(crate) fn publish(self, channel: StringRef<'_>, message: StringRef<'_>) -> bool {
+    pub(crate) fn publish_to_replicas(self, channel: StringRef<'_>, message: StringRef<'_>) -> bool {
         if self.in_cluster() {
-            // SAFETY: context and strings live. The cluster's own bus reaches the replicas.
-            unsafe { api!(RedisModule_PublishMessageShard)(self.raw, channel.as_ptr(), message.as_ptr()) };
             return true;
         }
-        // SAFETY: context and strings live. This reaches the subscribers of this server only.
-        unsafe { api!(RedisModule_PublishMessage)(self.raw, channel.as_ptr(), message.as_ptr()) };
         // `A`: to the replicas, not into the AOF, where nobody would hear it.
         let (name, format) = (c"PUBLISH".as_ptr(), c"Ass".as_ptr());
         let replicate = api!(RedisModule_Replicate);
         // SAFETY: the format says: two strings.
         let status = unsafe { replicate(self.raw, name, format, channel.as_ptr(), message.as_ptr()) };
         status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Tells an enqueued waiter something on its channel, and says how many heard it.
+    pub(crate) fn tell(self, channel: &[u8], message: &[u8]) -> u64 {
+        let (channel, message) = (OwnedString::new(channel), OwnedString::new(message));
+        self.publish_here(channel.borrow(), message.borrow())
     }
 
     /// A number of the server's INFO; 0 where there is none.

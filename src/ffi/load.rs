@@ -152,5 +152,11 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, unreachable_pub)]
 pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
-    guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || raw::REDISMODULE_OK as c_int)
+    guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
+        if crate::waiters::idle() {
+            return raw::REDISMODULE_OK as c_int;
+        }
+        warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");
+        raw::REDISMODULE_ERR as c_int
+    })
 }

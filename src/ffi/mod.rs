@@ -27,7 +27,7 @@ mod string;
 
 pub(crate) use args::Args;
 pub(crate) use block::{
-    Blocked, Handle, Outcome, Timer, block, client_id, may_block, start_timer, stop_timer,
+    Blocked, Handle, Outcome, Timer, block, client_id, is_primary, may_block, start_timer, stop_timer,
 };
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};

@@ -26,6 +26,8 @@ pub enum Reply {
         /// The fencing token, or 0 where none was asked for.
         token: i64,
     },
+    /// ACQUIRE with ENQUEUE: the caller waits. `[0, 0, 0]`.
+    Enqueued,
     /// ACQUIRE: somebody else holds the lock, or the hold to build on is lost. Null.
     Denied,
     /// RELEASE: the owner's last hold is gone. 1.

@@ -25,7 +25,7 @@ fn lease(ms: i64) -> LeaseMs {
 }
 
 fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
-    Acquire { owner: owner(), lease: lease(lease_ms), arrive_at: arrive_at.map(holds), block: None }
+    Acquire { owner: owner(), lease: lease(lease_ms), arrive_at: arrive_at.map(holds), wait: None }
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {

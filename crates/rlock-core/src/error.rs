@@ -34,8 +34,14 @@ pub enum Error {
     AllAndHolds,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
-    /// What follows BLOCK is no integer from 0 to 2^43.
-    BadWait,
+    /// What follows BLOCK or ENQUEUE is no integer from 0 to 2^43.
+    BadWait(&'static str),
+    /// The channel of ENQUEUE is missing, empty or too long.
+    BadChannel,
+    /// In cluster mode: the channel of ENQUEUE falls in another slot than the lock.
+    ChannelCrossSlot,
+    /// BLOCK together with ENQUEUE.
+    BlockAndEnqueue,
     /// As many wait already as may.
     QueueFull,
     /// A wait that ended without a grant or a time-out.
@@ -74,7 +80,12 @@ impl fmt::Display for Error {
             Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
             Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
-            Self::BadWait => write!(f, "ERR BLOCK must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
+            Self::BadWait(word) => write!(f, "ERR {word} must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
+            Self::BadChannel => f.write_str("ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes"),
+            Self::ChannelCrossSlot => f.write_str(
+                "ERR in cluster mode the channel must be in the key's slot; give it the key's hash tag, such as grants:{key}",
+            ),
+            Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other"),
             Self::QueueFull => f.write_str(
                 "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
             ),
@@ -117,7 +128,10 @@ mod tests {
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
             Error::MissingValue("HOLDS"),
-            Error::BadWait,
+            Error::BadWait("BLOCK"),
+            Error::BadChannel,
+            Error::ChannelCrossSlot,
+            Error::BlockAndEnqueue,
             Error::QueueFull,
             Error::Unblocked("a test"),
             Error::TooManyHolds,

@@ -12,10 +12,12 @@
 //! - [`decide`]: the rules.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
+//! - [`message`]: what enqueued waiters are told.
 //! - [`error`]: every way in which a command is refused.
 
 pub mod decide;
 pub mod error;
+pub mod message;
 pub mod names;
 pub mod queue;
 pub mod request;

@@ -42,6 +42,11 @@ pub fn one_slot(name: &[u8]) -> bool {
     hash_tag(&unlock_channel(name)) == hash_tag(name)
 }
 
+/// Whether a channel falls in the slot of a key because they have the same hash tag.
+pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
+    hash_tag(channel) == hash_tag(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +64,14 @@ mod tests {
             assert_eq!(unlock_channel(name), *channel);
             assert_eq!(token_key(name), *token);
         }
+    }
+
+    #[test]
+    fn a_channel_shares_a_keys_slot_by_its_tag() {
+        assert!(channel_in_slot_of(b"k", b"grants:{k}"));
+        assert!(channel_in_slot_of(b"{t}k", b"grants:{t}"));
+        assert!(!channel_in_slot_of(b"k", b"grants:{l}"));
+        assert!(!channel_in_slot_of(b"k", b"grants"));
     }
 
     #[test]

@@ -5,10 +5,13 @@
 use crate::error::Error;
 use crate::types::{Holds, LeaseMs, MAX_HOLDS, Owner, WaitMs, canonical_integer};
 
+/// The longest channel in bytes.
+pub const MAX_CHANNEL_LEN: usize = 512;
+
 /// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
 pub const DEFAULT_INFO_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [BLOCK wait-ms]`
+/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
@@ -17,8 +20,26 @@ pub struct Acquire<'a> {
     pub lease: LeaseMs,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
-    /// BLOCK: how long to wait where the lock is held by another.
-    pub block: Option<WaitMs>,
+    /// Whether and how to wait where the lock is held by another.
+    pub wait: Option<Wait<'a>>,
+}
+
+/// How a caller waits, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait<'a> {
+    /// BLOCK: the client is blocked.
+    Block(WaitMs),
+    /// ENQUEUE: the outcome comes as a message on a channel of 1 to 512 bytes.
+    Enqueue(WaitMs, &'a [u8]),
+}
+
+impl Wait<'_> {
+    /// For how long.
+    pub fn wait(self) -> WaitMs {
+        match self {
+            Self::Block(wait) | Self::Enqueue(wait, _) => wait,
+        }
+    }
 }
 
 /// `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
@@ -77,15 +98,24 @@ impl<'a> Acquire<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let (mut arrive_at, mut block) = (None, None);
+        let (mut arrive_at, mut block, mut enqueue) = (None, None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
-                Some(Word::Block) => once(&mut block, "BLOCK", wait_from(args.value("BLOCK")?)?)?,
+                Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
+                Some(Word::Enqueue) => {
+                    once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
+                }
                 other => return Err(unexpected(other, word)),
             }
         }
-        Ok(Self { owner, lease, arrive_at, block })
+        let wait = match (block, enqueue) {
+            (Some(_), Some(_)) => return Err(Error::BlockAndEnqueue),
+            (Some(wait), None) => Some(Wait::Block(wait)),
+            (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
+            (None, None) => None,
+        };
+        Ok(Self { owner, lease, arrive_at, wait })
     }
 }
 
@@ -170,6 +200,7 @@ impl<'a> ForceRelease<'a> {
 enum Word {
     All,
     Block,
+    Enqueue,
     Holds,
     Lease,
     Limit,
@@ -188,7 +219,7 @@ impl Word {
         ("FAIR", Self::Later("FAIR")),
         ("FENCED", Self::Later("FENCED")),
         ("BLOCK", Self::Block),
-        ("ENQUEUE", Self::Later("ENQUEUE")),
+        ("ENQUEUE", Self::Enqueue),
     ];
 
     fn of(bytes: &[u8]) -> Option<Self> {
@@ -220,6 +251,16 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
         self.next().ok_or(Error::MissingValue(word))
     }
 
+    fn wait(&mut self, word: &'static str) -> Result<WaitMs, Error> {
+        let value = self.value(word)?;
+        canonical_integer(value).and_then(WaitMs::new).ok_or(Error::BadWait(word))
+    }
+
+    fn channel(&mut self) -> Result<&'a [u8], Error> {
+        let channel = self.next().ok_or(Error::BadChannel)?;
+        if (1..=MAX_CHANNEL_LEN).contains(&channel.len()) { Ok(channel) } else { Err(Error::BadChannel) }
+    }
+
     fn holds<T>(&mut self, least: i64, from: impl Fn(i64) -> Option<T>) -> Result<T, Error> {
         let value = self.value("HOLDS")?;
         canonical_integer(value).and_then(from).ok_or(Error::BadHolds { least })
@@ -232,10 +273,6 @@ fn holds_or_none(count: i64) -> Option<i64> {
 
 fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
     canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
-}
-
-fn wait_from(bytes: &[u8]) -> Result<WaitMs, Error> {
-    canonical_integer(bytes).and_then(WaitMs::new).ok_or(Error::BadWait)
 }
 
 fn limit_from(bytes: &[u8]) -> Result<u32, Error> {

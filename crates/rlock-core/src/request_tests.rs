@@ -59,7 +59,8 @@ fn acquire_takes_an_owner_a_lease_and_holds() {
 fn acquire_takes_a_wait() {
     let parse = |line| {
         let args = args(line);
-        Acquire::parse(args.into_iter()).map(|acquire| (acquire.block, acquire.arrive_at.is_some()))
+        Acquire::parse(args.into_iter())
+            .map(|acquire| (acquire.wait.map(Wait::wait), acquire.arrive_at.is_some()))
     };
     let cases = [
         ("me 1", Ok((None, false))),
@@ -67,14 +68,42 @@ fn acquire_takes_a_wait() {
         ("me 1 HOLDS 1 BLOCK 8796093022208", Ok((WaitMs::new(1 << 43), true))),
         ("me 1 BLOCK 5 HOLDS 1", Ok((WaitMs::new(5), true))),
         ("me 1 BLOCK", Err(Error::MissingValue("BLOCK"))),
-        ("me 1 BLOCK -1", Err(Error::BadWait)),
-        ("me 1 BLOCK 8796093022209", Err(Error::BadWait)),
-        ("me 1 BLOCK forever", Err(Error::BadWait)),
+        ("me 1 BLOCK -1", Err(Error::BadWait("BLOCK"))),
+        ("me 1 BLOCK 8796093022209", Err(Error::BadWait("BLOCK"))),
+        ("me 1 BLOCK forever", Err(Error::BadWait("BLOCK"))),
         ("me 1 BLOCK 1 BLOCK 1", Err(Error::RepeatedOption("BLOCK"))),
     ];
     for (line, expected) in cases {
         assert_eq!(parse(line), expected, "{line}");
     }
+}
+
+#[test]
+fn acquire_takes_a_channel() {
+    let parse = |line: &str| {
+        let args = args(line);
+        Acquire::parse(args.into_iter()).map(|acquire| match acquire.wait {
+            Some(Wait::Enqueue(_, channel)) => String::from_utf8_lossy(channel).into_owned(),
+            other => format!("{other:?}"),
+        })
+    };
+    let longest = "c".repeat(MAX_CHANNEL_LEN);
+    assert_eq!(parse("me 1 enqueue 5 news"), Ok("news".to_owned()));
+    assert_eq!(parse(&format!("me 1 HOLDS 1 ENQUEUE 0 {longest}")), Ok(longest.clone()));
+    let cases = [
+        ("me 1 ENQUEUE", Error::MissingValue("ENQUEUE")),
+        ("me 1 ENQUEUE news 5", Error::BadWait("ENQUEUE")),
+        ("me 1 ENQUEUE 5", Error::BadChannel),
+        ("me 1 ENQUEUE 5 a ENQUEUE 5 a", Error::RepeatedOption("ENQUEUE")),
+        ("me 1 ENQUEUE 5 a BLOCK 5", Error::BlockAndEnqueue),
+        ("me 1 BLOCK 5 ENQUEUE 5 a", Error::BlockAndEnqueue),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(parse(line), Err(expected), "{line}");
+    }
+    assert_eq!(parse(&format!("me 1 ENQUEUE 0 {longest}c")), Err(Error::BadChannel));
+    let empty: [&[u8]; 5] = [b"me", b"1", b"ENQUEUE", b"5", b""];
+    assert_eq!(Acquire::parse(empty.into_iter()), Err(Error::BadChannel));
 }
 
 #[test]
@@ -88,7 +117,7 @@ fn cancel_takes_an_owner() {
 
 #[test]
 fn words_of_the_contract_that_are_not_served_yet_are_named() {
-    for word in ["READ", "WRITE", "FAIR", "FENCED", "ENQUEUE"] {
+    for word in ["READ", "WRITE", "FAIR", "FENCED"] {
         let line = format!("me 1 {}", word.to_lowercase());
         assert_eq!(acquire(&line), Err(Error::UnsupportedOption(word)));
     }

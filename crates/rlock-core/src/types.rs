@@ -36,6 +36,9 @@ impl<'a> Owner<'a> {
 pub struct LeaseMs(i64);
 
 impl LeaseMs {
+    /// One millisecond.
+    pub const SHORTEST: Self = Self(1);
+
     /// A lease of `ms` milliseconds; `None` outside 1 to 2^43.
     pub fn new(ms: i64) -> Option<Self> {
         (1..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms))

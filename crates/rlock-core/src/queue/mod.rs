@@ -3,11 +3,19 @@
 //! One queue per lock, strictly first come, first served; one entry per owner. The queues hold no lock
 //! state: whether a lock is free is asked of the server each time. Points in time only say when to look.
 
+mod grants;
+mod looks;
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
+pub use grants::Grant;
+pub use turns::Turns;
+
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
+use turns::Streak;
 
 /// A lock by its database and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,19 +41,21 @@ pub struct Waiter {
     pub since: MonoMs,
     /// Until when; for ever where there is none.
     pub until: Option<MonoMs>,
-    /// The call that is to be answered.
+    /// The call that waits.
     pub ticket: Ticket,
+    /// How it is told of the outcome.
+    pub via: Via,
+    /// The number of the client that asked.
+    pub client_id: u64,
 }
 
-/// A grant whose answer has not reached its client yet.
+/// How a waiter is told of the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The call that is being answered.
-    pub ticket: Ticket,
-    /// Who was granted the lock.
-    pub owner: Box<[u8]>,
-    /// When the granted lease ends: a lease with another end is another lease.
-    pub ends: UnixMs,
+pub enum Via {
+    /// Its client is blocked, and gets the reply.
+    Block,
+    /// By a message on this channel.
+    Enqueue(Rc<[u8]>),
 }
 
 /// How many may wait.
@@ -80,9 +90,16 @@ type Place = u64;
 struct Queue {
     order: BTreeMap<Place, Waiter>,
     owners: HashMap<Box<[u8]>, Place>,
+    channels: HashMap<Rc<[u8]>, BTreeSet<Place>>,
     wake: Option<UnixMs>,
     /// The end of the lease that was last seen, which is what foreign waiters were told.
     told: Option<Expiry>,
+    /// The end of a grant by message, until its owner is heard of.
+    unconfirmed: Option<(Box<[u8]>, UnixMs)>,
+    /// How many native grants there were since foreign waiters last had their chance, and since when.
+    streak: Option<Streak>,
+    /// Until when the lock is left to foreign waiters.
+    window: Option<UnixMs>,
 }
 
 impl Queues {
@@ -106,9 +123,14 @@ impl Queues {
         self.locks.get(lock).map_or(0, |queue| queue.order.len())
     }
 
-    /// Puts somebody at the end of a lock's queue. Who is in it already keeps the place; the call that
+    /// Puts somebody at the end of a lock's queue. Who is in it already keeps the place; what
     /// waited there is returned: it is answered no more.
-    pub fn join(&mut self, lock: &LockId, waiter: Waiter, limits: Limits) -> Result<Option<Ticket>, Error> {
+    pub fn join(
+        &mut self,
+        lock: &LockId,
+        mut waiter: Waiter,
+        limits: Limits,
+    ) -> Result<Option<Waiter>, Error> {
         let known = self.locks.get_key_value(lock);
         let place = known.and_then(|(_, queue)| queue.owners.get(&waiter.owner).copied());
         if place.is_none() && (self.len() >= limits.server || self.waiting_for(lock) >= limits.lock) {
@@ -126,8 +148,15 @@ impl Queues {
         }
         let queue = self.locks.entry(lock).or_default();
         queue.owners.insert(waiter.owner.clone(), place);
+        if let Via::Enqueue(channel) = &mut waiter.via {
+            // One copy of the name serves all who wait on a channel.
+            let known = queue.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
+            let shared = known.unwrap_or_else(|| Rc::clone(channel));
+            queue.channels.entry(Rc::clone(&shared)).or_default().insert(place);
+            *channel = shared;
+        }
         queue.order.insert(place, waiter);
-        Ok(replaced.map(|waiter| waiter.ticket))
+        Ok(replaced)
     }
 
     /// Who is next.
@@ -136,7 +165,7 @@ impl Queues {
     }
 
     /// Everybody who waits for a lock, in order.
-    pub fn in_order(&self, lock: &LockId) -> impl Iterator<Item = &Waiter> {
+    pub fn in_order<'a>(&'a self, lock: &LockId) -> impl Iterator<Item = &'a Waiter> + use<'a> {
         self.locks.get(lock).into_iter().flat_map(|queue| queue.order.values())
     }
 
@@ -157,16 +186,25 @@ impl Queues {
     }
 
     /// Takes a call out of whatever queue it waits in; `None` if it waits no more.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
+    pub fn leave(&mut self, ticket: Ticket) -> Option<(LockId, Waiter)> {
         let (lock, place) = self.places.get(&ticket)?.clone();
-        self.remove_and_tidy(&lock, place)
+        let waiter = self.remove_and_tidy(&lock, place)?;
+        Some(((*lock).clone(), waiter))
     }
 
     /// Takes out everybody whose wait has ended.
-    pub fn timed_out(&mut self, now: MonoMs) -> Vec<Waiter> {
+    pub fn timed_out(&mut self, now: MonoMs) -> Vec<(LockId, Waiter)> {
         let due = self.ends.iter().take_while(|(until, _)| *until <= now);
         let due: Vec<_> = due.map(|(_, ticket)| *ticket).collect();
         due.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+    }
+
+    /// Takes out everybody who waits for a lock on a channel, and says how many they were.
+    pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8]) -> usize {
+        let Some((lock, queue)) = self.locks.get_key_value(lock) else { return 0 };
+        let places = queue.channels.get(channel).cloned().unwrap_or_default();
+        let lock = Rc::clone(lock);
+        places.into_iter().filter_map(|place| self.remove_and_tidy(&lock, place)).count()
     }
 
     /// Takes out everybody who waits for a lock.
@@ -175,11 +213,15 @@ impl Queues {
     }
 
     /// Takes out everybody, and forgets what was to be taken back.
-    pub fn drain_all(&mut self) -> Vec<Waiter> {
+    pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
         let all = std::mem::take(&mut self.locks);
         let next_place = self.next_place;
         *self = Self { next_place, ..Self::default() };
-        all.into_values().flat_map(|queue| queue.order.into_values()).collect()
+        let waiters_of = |(lock, queue): (Rc<LockId>, Queue)| {
+            let waiters = queue.order.into_values();
+            waiters.map(move |waiter| ((*lock).clone(), waiter)).collect::<Vec<_>>()
+        };
+        all.into_iter().flat_map(waiters_of).collect()
     }
 
     fn remove_and_tidy(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
@@ -195,6 +237,14 @@ impl Queues {
         let queue = self.locks.get_mut(lock)?;
         let waiter = queue.order.remove(&place)?;
         queue.owners.remove(&waiter.owner);
+        if let Via::Enqueue(channel) = &waiter.via
+            && let Some(places) = queue.channels.get_mut(channel)
+        {
+            places.remove(&place);
+            if places.is_empty() {
+                queue.channels.remove(channel);
+            }
+        }
         self.places.remove(&waiter.ticket);
         if let Some(until) = waiter.until {
             self.ends.remove(&(until, waiter.ticket));
@@ -203,101 +253,5 @@ impl Queues {
     }
 }
 
-/// When to look.
-impl Queues {
-    /// The lock was seen held until then: look again after that.
-    pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry) {
-        let wake = match expiry {
-            // The server takes a key for expired when its time has passed, not when it has come.
-            Expiry::At(at) => Some(UnixMs(at.0.saturating_add(1))),
-            // Nothing but an event will free it.
-            Expiry::Never => None,
-        };
-        self.wake_at(lock, wake);
-        if let Some(queue) = self.locks.get_mut(lock) {
-            queue.told = Some(expiry);
-        }
-    }
-
-    /// The end of the lease that was last seen.
-    pub fn last_seen(&self, lock: &LockId) -> Option<Expiry> {
-        self.locks.get(lock)?.told
-    }
-
-    /// A lock with waiters is to be looked at, or looked at again, then; never, but for an event, where
-    /// no time is given.
-    pub fn wake_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
-        let Some((lock, _)) = self.locks.get_key_value(lock) else { return };
-        let lock = Rc::clone(lock);
-        let Some(queue) = self.locks.get_mut(&lock) else { return };
-        let before = std::mem::replace(&mut queue.wake, wake);
-        if let Some(before) = before {
-            self.wakes.remove(&(before, Rc::clone(&lock)));
-        }
-        if let Some(wake) = wake {
-            self.wakes.insert((wake, lock));
-        }
-    }
-
-    /// Every lock with waiters is to be looked at now.
-    pub fn wake_all(&mut self, now: UnixMs) {
-        let locks: Vec<_> = self.locks.keys().cloned().collect();
-        for lock in locks {
-            self.wake_at(&lock, Some(now));
-        }
-    }
-
-    /// The locks to look at by now, each with waiters; who looks says when to look again.
-    pub fn due(&self, now: UnixMs) -> Vec<LockId> {
-        let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now);
-        due.map(|(_, lock)| (**lock).clone()).collect()
-    }
-
-    /// In how many ms there is something to do; `None` if nothing ever is.
-    pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
-        if !self.take_backs.is_empty() {
-            return Some(0);
-        }
-        let wake = self.wakes.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
-        let end = self.ends.first().map(|(end, _)| end.0.saturating_sub(clock.0));
-        wake.into_iter().chain(end).min()
-    }
-}
-
-/// Grants on their way.
-impl Queues {
-    /// A lock was granted; the answer is on its way.
-    pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        // A grant of the same lock before this one is over, or the lock could not have been granted.
-        self.unanswered.insert(lock.clone(), grant);
-    }
-
-    /// The owner was heard of, or the answer has arrived: the grant stands.
-    pub fn settle(&mut self, lock: &LockId, owner: &[u8]) {
-        if self.unanswered.get(lock).is_some_and(|grant| *grant.owner == *owner) {
-            self.unanswered.remove(lock);
-        }
-        self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
-    }
-
-    /// The answer of this call has arrived.
-    pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
-        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
-            self.unanswered.remove(lock);
-        }
-    }
-
-    /// The client went before the answer of this call: its grant, if it still stands open, is to be
-    /// taken back.
-    pub fn unanswerable(&mut self, lock: &LockId, ticket: Ticket) {
-        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
-            let grant = self.unanswered.remove(lock);
-            self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
-        }
-    }
-
-    /// The next grant to take back.
-    pub fn next_take_back(&mut self) -> Option<(LockId, Grant)> {
-        self.take_backs.pop_front()
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Grants on their way to their owners.
+
+use super::{LockId, Queues, Ticket};
+use crate::types::UnixMs;
+
+/// A grant whose answer has not reached its client yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The call that is being answered.
+    pub ticket: Ticket,
+    /// Who was granted the lock.
+    pub owner: Box<[u8]>,
+    /// When the granted lease ends: a lease with another end is another lease.
+    pub ends: UnixMs,
+}
+
+impl Queues {
+    /// A lock was granted; the answer is on its way.
+    pub fn granted(&mut self, lock: &LockId, grant: Grant) {
+        // A grant of the same lock before this one is over, or the lock could not have been granted.
+        self.unanswered.insert(lock.clone(), grant);
+    }
+
+    /// The owner was heard of, or the answer has arrived: the grant stands.
+    pub fn settle(&mut self, lock: &LockId, owner: &[u8]) {
+        if self.unanswered.get(lock).is_some_and(|grant| *grant.owner == *owner) {
+            self.unanswered.remove(lock);
+        }
+        self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
+        let queue = self.locks.get_mut(lock);
+        if let Some(queue) =
+            queue.filter(|queue| queue.unconfirmed.as_ref().is_some_and(|(by, _)| **by == *owner))
+        {
+            queue.unconfirmed = None;
+        }
+    }
+
+    /// A lock was granted by a message, which is to be confirmed until the lease ends.
+    pub fn granted_by_message(&mut self, lock: &LockId, owner: &[u8], ends: UnixMs) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.unconfirmed = Some((owner.into(), ends));
+        }
+    }
+
+    /// Whether the lease that has just ended was granted by a message that nobody confirmed.
+    pub fn ended_unconfirmed(&mut self, lock: &LockId, now: UnixMs) -> bool {
+        let Some(queue) = self.locks.get_mut(lock) else { return false };
+        queue.unconfirmed.take_if(|(_, ends)| *ends < now).is_some()
+    }
+
+    /// The answer of this call has arrived.
+    pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
+        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
+            self.unanswered.remove(lock);
+        }
+    }
+
+    /// The client went before the answer of this call: its grant, if it still stands open, is to be
+    /// taken back.
+    pub fn unanswerable(&mut self, lock: &LockId, ticket: Ticket) {
+        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
+            let grant = self.unanswered.remove(lock);
+            self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
+        }
+    }
+
+    /// The next grant to take back.
+    pub fn next_take_back(&mut self) -> Option<(LockId, Grant)> {
+        self.take_backs.pop_front()
+    }
+}

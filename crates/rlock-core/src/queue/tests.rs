@@ -1,0 +1,193 @@
+//! The queues against what they promise, in virtual time.
+
+use super::*;
+
+const NO_LIMIT: Limits = Limits { server: usize::MAX, lock: usize::MAX };
+
+fn lock(key: &str) -> LockId {
+    LockId { db: 0, key: key.as_bytes().into() }
+}
+
+fn waiter(owner: &str, ticket: u64) -> Waiter {
+    Waiter {
+        owner: owner.as_bytes().into(),
+        lease: LeaseMs::new(1_000).expect("a lease"),
+        since: MonoMs(0),
+        until: None,
+        ticket: Ticket(ticket),
+        via: Via::Block,
+        client_id: ticket,
+    }
+}
+
+fn enqueued(owner: &str, ticket: u64, channel: &str) -> Waiter {
+    Waiter { via: Via::Enqueue(channel.as_bytes().into()), ..waiter(owner, ticket) }
+}
+
+fn owners(queues: &Queues, key: &str) -> Vec<String> {
+    let names = queues.in_order(&lock(key)).map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned());
+    names.collect()
+}
+
+#[test]
+fn who_comes_first_is_served_first() {
+    let mut queues = Queues::default();
+    for (ticket, owner) in ["a", "b", "c"].into_iter().enumerate() {
+        queues.join(&lock("k"), waiter(owner, ticket as u64), NO_LIMIT).unwrap();
+    }
+    queues.join(&lock("other"), waiter("z", 9), NO_LIMIT).unwrap();
+    assert_eq!(owners(&queues, "k"), ["a", "b", "c"]);
+    assert_eq!(queues.pop(&lock("k")).map(|waiter| waiter.ticket), Some(Ticket(0)));
+    assert_eq!(owners(&queues, "k"), ["b", "c"]);
+    assert_eq!(queues.len(), 3);
+}
+
+#[test]
+fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
+    let mut queues = Queues::default();
+    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), waiter("b", 2), NO_LIMIT).unwrap();
+    let replaced = queues.join(&lock("k"), enqueued("a", 3, "news"), NO_LIMIT).unwrap();
+    assert_eq!(replaced.map(|waiter| waiter.ticket), Some(Ticket(1)));
+    assert_eq!(owners(&queues, "k"), ["a", "b"]);
+    assert!(queues.leave(Ticket(1)).is_none(), "the earlier call waits no more");
+    assert!(queues.leave(Ticket(3)).is_some());
+}
+
+#[test]
+fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
+    let mut queues = Queues::default();
+    let two = Limits { server: 3, lock: 2 };
+    queues.join(&lock("k"), waiter("a", 1), two).unwrap();
+    queues.join(&lock("k"), waiter("b", 2), two).unwrap();
+    assert_eq!(queues.join(&lock("k"), waiter("c", 3), two), Err(Error::QueueFull));
+    assert!(queues.join(&lock("k"), waiter("b", 4), two).is_ok());
+    queues.join(&lock("l"), waiter("c", 5), two).unwrap();
+    assert_eq!(queues.join(&lock("m"), waiter("d", 6), two), Err(Error::QueueFull));
+    assert_eq!(queues.len(), 3, "a refusal leaves nothing behind");
+}
+
+#[test]
+fn waits_end_in_time_and_leave_nothing_behind() {
+    let mut queues = Queues::default();
+    let until = |owner, ticket, until| Waiter { until: Some(MonoMs(until)), ..waiter(owner, ticket) };
+    queues.join(&lock("k"), until("a", 1, 100), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), until("b", 2, 50), NO_LIMIT).unwrap();
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(20)), Some(30));
+    let ended: Vec<_> = queues.timed_out(MonoMs(50)).into_iter().map(|(_, waiter)| waiter.ticket).collect();
+    assert_eq!(ended, [Ticket(2)]);
+    queues.timed_out(MonoMs(100));
+    assert!(queues.is_idle());
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(100)), None);
+    assert_eq!(format!("{queues:?}"), format!("{:?}", Queues { next_place: 2, ..Queues::default() }));
+}
+
+#[test]
+fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
+    let mut queues = Queues::default();
+    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
+    queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)));
+    assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), Some(301));
+    assert_eq!(queues.due(UnixMs(500)), []);
+    assert_eq!(queues.due(UnixMs(501)), [lock("k")]);
+    queues.seen_held(&lock("k"), Expiry::Never);
+    assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
+    queues.wake_all(UnixMs(7));
+    assert_eq!(queues.due(UnixMs(7)), [lock("k")]);
+    queues.pop(&lock("k"));
+    assert_eq!(queues.due(UnixMs(i64::MAX)), []);
+}
+
+#[test]
+fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
+    let grant = |ticket| Grant { ticket: Ticket(ticket), owner: (*b"a").into(), ends: UnixMs(9) };
+    let key = lock("k");
+    // Answered in time.
+    let mut queues = Queues::default();
+    queues.granted(&key, grant(1));
+    queues.answered(&key, Ticket(1));
+    queues.unanswerable(&key, Ticket(1));
+    assert_eq!(queues.next_take_back(), None);
+    // The client went first.
+    queues.granted(&key, grant(2));
+    queues.unanswerable(&key, Ticket(2));
+    assert_eq!(queues.next_take_back(), Some((key.clone(), grant(2))));
+    // The owner was heard of by another connection before, or after, its client went.
+    queues.granted(&key, grant(3));
+    queues.settle(&key, b"a");
+    queues.unanswerable(&key, Ticket(3));
+    assert_eq!(queues.next_take_back(), None);
+    queues.granted(&key, grant(4));
+    queues.unanswerable(&key, Ticket(4));
+    queues.settle(&key, b"a");
+    assert_eq!(queues.next_take_back(), None);
+    // Another call of the same owner got it: the id is another.
+    queues.granted(&key, grant(5));
+    queues.unanswerable(&key, Ticket(1));
+    assert_eq!(queues.next_take_back(), None);
+    queues.answered(&key, Ticket(5));
+    assert!(queues.is_idle());
+}
+
+#[test]
+fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
+    let mut queues = Queues::default();
+    queues.join(&lock("k"), enqueued("a", 1, "dead"), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), enqueued("b", 2, "alive"), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), enqueued("c", 3, "dead"), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), waiter("d", 4), NO_LIMIT).unwrap();
+    queues.join(&lock("l"), enqueued("a", 5, "dead"), NO_LIMIT).unwrap();
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 2);
+    assert_eq!(owners(&queues, "k"), ["b", "d"]);
+    assert_eq!(owners(&queues, "l"), ["a"]);
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 0);
+}
+
+#[test]
+fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
+    let mut queues = Queues::default();
+    queues.join(&lock("k"), waiter("next", 1), NO_LIMIT).unwrap();
+    queues.granted_by_message(&lock("k"), b"a", UnixMs(100));
+    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(100)), "the lease has not ended");
+    assert!(queues.ended_unconfirmed(&lock("k"), UnixMs(101)));
+    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(101)), "counted once");
+    queues.granted_by_message(&lock("k"), b"a", UnixMs(200));
+    queues.settle(&lock("k"), b"b");
+    queues.settle(&lock("k"), b"a");
+    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(201)));
+}
+
+#[test]
+fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
+    let turns = Turns { after_grants: 2, after_ms: 100 };
+    let mut queues = Queues::default();
+    let key = lock("k");
+    queues.join(&key, waiter("a", 1), NO_LIMIT).unwrap();
+    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1_000)));
+    queues.count_grant(&key, MonoMs(0));
+    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(99)));
+    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(100)));
+    queues.count_grant(&key, MonoMs(1));
+    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(1)));
+    queues.open_window(&key, UnixMs(50));
+    assert_eq!(queues.window(&key, UnixMs(49)), Some(UnixMs(50)));
+    assert_eq!(queues.due(UnixMs(50)), [key.clone()], "somebody looks when it ends");
+    assert_eq!(queues.window(&key, UnixMs(50)), None);
+    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1)), "the count starts anew");
+    queues.open_window(&key, UnixMs(90));
+    queues.seen_held(&key, Expiry::Never);
+    assert_eq!(queues.window(&key, UnixMs(60)), None, "the turn was taken");
+}
+
+#[test]
+fn everybody_is_sent_away_with_what_is_known_of_them() {
+    let mut queues = Queues::default();
+    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&lock("l"), waiter("b", 2), NO_LIMIT).unwrap();
+    let mut gone: Vec<_> = queues.drain_all();
+    gone.sort_by_key(|(_, waiter)| waiter.ticket);
+    let gone: Vec<_> = gone.into_iter().map(|(lock, waiter)| (lock, waiter.ticket)).collect();
+    assert_eq!(gone, [(lock("k"), Ticket(1)), (lock("l"), Ticket(2))]);
+    assert!(queues.is_idle());
+}

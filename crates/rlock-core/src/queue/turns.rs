@@ -1,0 +1,61 @@
+//! Turns of foreign waiters, who hear of a release by Redisson's message and then have to be quick: a
+//! lock that is always handed on would never be free for them.
+
+use super::{LockId, Queues};
+use crate::types::{MonoMs, UnixMs};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streak {
+    grants: u32,
+    since: MonoMs,
+}
+
+/// How long foreign waiters are passed over, and what they get then.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    /// After so many native grants in a row they have a turn.
+    pub after_grants: u32,
+    /// Or after so many milliseconds.
+    pub after_ms: u64,
+}
+
+impl Queues {
+    /// Counts a native grant.
+    pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            let streak = queue.streak.get_or_insert(Streak { grants: 0, since: clock });
+            streak.grants = streak.grants.saturating_add(1);
+        }
+    }
+
+    /// Whether foreign waiters, if there are any, have been passed over for long enough.
+    pub fn foreign_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
+        let streak = self.locks.get(lock).and_then(|queue| queue.streak);
+        streak.is_some_and(|streak| {
+            streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
+        })
+    }
+
+    /// Foreign waiters have had their chance, or there are none.
+    pub fn end_streak(&mut self, lock: &LockId) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.streak = None;
+        }
+    }
+
+    /// Leaves the lock to foreign waiters until then.
+    pub fn open_window(&mut self, lock: &LockId, until: UnixMs) {
+        self.end_streak(lock);
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.window = Some(until);
+        }
+        self.wake_at(lock, Some(until));
+    }
+
+    /// Until when the lock is left to foreign waiters, if it is now; a window that has passed is closed.
+    pub fn window(&mut self, lock: &LockId, now: UnixMs) -> Option<UnixMs> {
+        let queue = self.locks.get_mut(lock)?;
+        queue.window = queue.window.filter(|until| *until > now);
+        queue.window
+    }
+}

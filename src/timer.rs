@@ -1,0 +1,105 @@
+//! What the timer does: ends waits, takes grants back, and looks at locks that may have become free
+//! outside our commands. Timers only wake: everything is judged by what the server says then.
+
+use rlock_core::decide;
+use rlock_core::message::DropReason;
+use rlock_core::queue::{Grant, LockId};
+
+use crate::ffi::{Ctx, Ground, Key, OwnedString, is_primary};
+use crate::perform::publish;
+use crate::serve::{self, Freed, Served};
+use crate::stats::STATS;
+use crate::{keyspace, waiters};
+
+/// How soon to look again while the server refuses writes, in ms.
+const RETRY_MS: u64 = 20;
+
+/// Called when the timer fires.
+pub(crate) fn on_timer(ctx: Ctx<'_>) {
+    waiters::timer_fired();
+    waiters::end_waits(ctx);
+    if !is_primary(ctx) {
+        waiters::send_all_away(ctx, DropReason::Demoted);
+        return;
+    }
+    if !ctx.may_write() {
+        waiters::arm_timer_after(ctx, RETRY_MS);
+        return;
+    }
+    while let Some((lock, grant)) = waiters::queues(|queues| queues.next_take_back()) {
+        take_back(ctx, &lock, &grant);
+    }
+    let now = ctx.real_time();
+    let mut refused = false;
+    for lock in waiters::queues(|queues| queues.due(now)) {
+        refused |= look_at(ctx, &lock) == Looked::Refused;
+    }
+    waiters::arm_timer_after(ctx, if refused { RETRY_MS } else { 0 });
+}
+
+#[derive(PartialEq, Eq)]
+enum Looked {
+    Done,
+    /// The server refuses writes for now.
+    Refused,
+}
+
+/// Looks at a lock with waiters outside a command.
+fn look_at(ctx: Ctx<'_>, lock: &LockId) -> Looked {
+    let head = waiters::queues(|queues| queues.head(lock).map(|head| head.owner.clone()));
+    let (true, Some(owner)) = (ctx.select(lock.db), head) else { return Looked::Done };
+    let (name, owner) = (OwnedString::new(&lock.key), OwnedString::new(&owner));
+    let mut key = Key::open_write(ctx, name.borrow());
+    if !serve::is_free(&key) {
+        // Somebody holds it, or the key holds something else for a while.
+        serve::look_again(ctx, &key, lock);
+        return Looked::Done;
+    }
+    match ctx.ground(name.borrow(), owner.borrow()) {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        Ground::Moved => {
+            let moved = waiters::queues(|queues| queues.drain(lock));
+            let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
+            waiters::send_away(ctx, moved, DropReason::Moved);
+            return Looked::Done;
+        }
+    }
+    let now = ctx.real_time();
+    // A window that has not passed says itself when to look again.
+    let in_window = waiters::queues(|queues| queues.window(lock, now)).is_some();
+    if serve::serve(ctx, &mut key, lock, now, Freed::Unseen) == Served::Free && !in_window {
+        publish(ctx, name.borrow(), decide::UnlockMessage::Free);
+    }
+    serve::look_again(ctx, &key, lock);
+    Looked::Done
+}
+
+/// Takes a grant back whose client went before its answer, and serves the next.
+fn take_back(ctx: Ctx<'_>, lock: &LockId, grant: &Grant) {
+    if !ctx.select(lock.db) {
+        return;
+    }
+    let (name, owner) = (OwnedString::new(&lock.key), OwnedString::new(&grant.owner));
+    let mut key = Key::open_write(ctx, name.borrow());
+    let Ok(state) = keyspace::state(&key, Some(owner.borrow())) else { return };
+    let Some(change) = decide::take_back(state, grant.ends) else { return };
+    STATS.take_backs.add(1);
+    let now = ctx.real_time();
+    // A failure is in the log; the lease ends by itself then.
+    let _ = serve::perform_and_serve(ctx, &mut key, Some(owner.borrow()), &change, lock, now);
+}
+
+/// Every lock with waiters is to be looked at now.
+pub(crate) fn look_at_all(ctx: Ctx<'_>) {
+    let now = ctx.real_time();
+    waiters::queues(|queues| queues.wake_all(now));
+    waiters::arm_timer(ctx);
+}
+
+/// A lock with waiters is to be looked at now.
+pub(crate) fn look_soon(ctx: Ctx<'_>, lock: &LockId) {
+    let now = ctx.real_time();
+    waiters::queues(|queues| queues.wake_at(lock, Some(now)));
+    waiters::arm_timer(ctx);
+}
