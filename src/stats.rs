@@ -1,5 +1,6 @@
 //! The counters since the module was loaded, and our section in INFO.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rlock_core::{Change, LockEvent, Reply};
@@ -19,6 +20,10 @@ impl Counter {
     /// Adds to it.
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {
@@ -96,7 +101,14 @@ pub(crate) fn show(page: &InfoPage) {
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
     }
-    let counters = [
+    for (name, counter) in counters() {
+        page.number(name, counter.get());
+    }
+}
+
+/// Every counter with the name of its field.
+fn counters() -> [(&'static CStr, &'static Counter); 12] {
+    [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
         (c"denied", &STATS.denied),
@@ -109,8 +121,12 @@ pub(crate) fn show(page: &InfoPage) {
         (c"errors", &STATS.errors),
         (c"replication_failures", &STATS.replication_failures),
         (c"panics", &STATS.panics),
-    ];
-    for (name, counter) in counters {
-        page.number(name, counter.get());
+    ]
+}
+
+/// Starts counting anew: the counters can outlive an unloading of the module.
+pub(crate) fn reset() {
+    for (_, counter) in counters() {
+        counter.reset();
     }
 }
