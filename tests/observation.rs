@@ -166,10 +166,7 @@ fn list(arguments: &Value) -> Vec<String> {
 
 /// The syntax lines of the page.
 fn syntax_lines() -> Vec<&'static str> {
-    PAGE.lines()
-        .filter_map(|line| line.strip_prefix("    "))
-        .filter(|line| line.starts_with("RLOCK."))
-        .collect()
+    PAGE.lines().filter(|line| line.starts_with("RLOCK.")).collect()
 }
 
 #[test]
