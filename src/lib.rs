@@ -38,6 +38,7 @@ static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAl
 
 /// Registers all that the module offers; called once, at load.
 fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+    stats::reset();
     register::<command::Acquire>(ctx)?;
     register::<command::Release>(ctx)?;
     register::<command::Renew>(ctx)?;

@@ -43,7 +43,7 @@ impl<'a> Key<'a> {
     }
 
     /// Opens a key to look at it: its idle time, the server's statistics and events stay as they are,
-    /// as far as the server can do that (7.0 counts a miss and raises `keymiss`).
+    /// as far as the server can do that (Redis 7.0 cannot).
     pub(crate) fn open_inspect(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
         let quiet = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
         Self::open(ctx, name, raw::REDISMODULE_READ | quiet)

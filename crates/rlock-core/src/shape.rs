@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_mutex_is_one_field_with_a_canonical_count() {
-        let cases: &[(&[u8], &[u8], Result<SingleField, Error>)] = &[
+        type Case<'a> = (&'a [u8], &'a [u8], Result<SingleField, Error>);
+        let cases: &[Case<'_>] = &[
             (b"a", b"1", Ok(SingleField::Hold(Holds::ONE))),
             (b"\0\xff", b"1", Ok(SingleField::Hold(Holds::ONE))),
             (b"a", b"9007199254740993", Err(Error::NotALock)),

@@ -8,7 +8,8 @@ use crate::wire::parse;
 
 /// The commands in a server's append only file, in order, without `SELECT`.
 ///
-/// `dir` is the server's directory. A server writes its file before it replies, so a command that
+/// `dir` is the server's directory. With `appendfsync always`, the kit's default, a server writes its file
+/// before it replies, so that a command that
 /// was answered is there. A base in the snapshot format is skipped, one of commands
 /// (`aof-use-rdb-preamble no`) is included; an incomplete last command is ignored.
 #[must_use]

@@ -175,6 +175,8 @@ impl ServerBuilder {
             ("loglevel", "notice"),
             ("save", ""),
             ("appendonly", "no"),
+            // With the server's own default a write can be put off, so that the file lags behind a reply.
+            ("appendfsync", "always"),
             // Otherwise every first replication waits 5 seconds for more replicas.
             ("repl-diskless-sync-delay", "0"),
         ];

@@ -1,74 +1,14 @@
 //! The counters since the module was loaded, and our section in INFO.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod counter;
 
+use std::ffi::CStr;
+
+use counter::{Counter, Histogram};
 use rlock_core::{Change, LockEvent, Reply};
 
 use crate::ffi::InfoPage;
 use crate::{eviction, options, waiters};
-
-/// A number that only grows. The server runs callbacks one at a time, so adding needs no atomic
-/// read-modify-write; the atomic is for the compiler.
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// Adds to it.
-    pub(crate) fn add(&self, more: u64) {
-        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
-    }
-
-    /// Raises it to at least this.
-    pub(crate) fn raise_to(&self, least: u64) {
-        self.0.store(self.get().max(least), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// How long waits for a grant were: how many up to each of [`Histogram::BOUNDS`], and all.
-pub(crate) struct Histogram {
-    up_to: [Counter; 6],
-    all: Counter,
-}
-
-impl Histogram {
-    /// In milliseconds, each with the name of its field.
-    const BOUNDS: [(u64, &'static std::ffi::CStr); 6] = [
-        (1, c"waited_up_to_1_ms"),
-        (10, c"waited_up_to_10_ms"),
-        (100, c"waited_up_to_100_ms"),
-        (1_000, c"waited_up_to_1000_ms"),
-        (10_000, c"waited_up_to_10000_ms"),
-        (60_000, c"waited_up_to_60000_ms"),
-    ];
-
-    const fn new() -> Self {
-        Self { up_to: [const { Counter::new() }; 6], all: Counter::new() }
-    }
-
-    /// Counts a wait of so many milliseconds.
-    pub(crate) fn record(&self, ms: u64) {
-        for ((bound, _), counter) in Self::BOUNDS.iter().zip(&self.up_to) {
-            if ms <= *bound {
-                counter.add(1);
-            }
-        }
-        self.all.add(1);
-    }
-
-    fn show(&self, page: &InfoPage) {
-        for ((_, name), counter) in Self::BOUNDS.iter().zip(&self.up_to) {
-            page.number(name, counter.get());
-        }
-        page.number(c"waited", self.all.get());
-    }
-}
 
 /// What happened since the module was loaded.
 pub(crate) struct Stats {
@@ -177,7 +117,16 @@ pub(crate) fn show(page: &InfoPage) {
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
     }
-    let counters = [
+    page.number(c"waiters", waiters::queues(|queues| queues.len()) as u64);
+    for (name, counter) in counters() {
+        page.number(name, counter.get());
+    }
+    STATS.waited.show(page);
+}
+
+/// Every counter with the name of its field.
+fn counters() -> [(&'static CStr, &'static Counter); 23] {
+    [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
         (c"denied", &STATS.denied),
@@ -201,10 +150,13 @@ pub(crate) fn show(page: &InfoPage) {
         (c"errors", &STATS.errors),
         (c"replication_failures", &STATS.replication_failures),
         (c"panics", &STATS.panics),
-    ];
-    page.number(c"waiters", waiters::queues(|queues| queues.len()) as u64);
-    for (name, counter) in counters {
-        page.number(name, counter.get());
+    ]
+}
+
+/// Starts counting anew: the counters can outlive an unloading of the module.
+pub(crate) fn reset() {
+    for (_, counter) in counters() {
+        counter.reset();
     }
-    STATS.waited.show(page);
+    STATS.waited.reset();
 }

@@ -1,0 +1,186 @@
+//! Loading, unloading, and servers on which the module does not load.
+
+mod common;
+
+use std::env;
+
+use common::{agrees, ask_words, say, say_words};
+use redis::{Connection, Value};
+use rlock_testkit::{ServerBuilder, TestServer, module_path};
+
+#[track_caller]
+fn load(client: &mut Connection) -> String {
+    say_words(client, &["MODULE", "LOAD", module_path().to_str().unwrap()])
+}
+
+#[track_caller]
+fn says_each(client: &mut Connection, lines: &[(&str, &str)]) {
+    for (line, answer) in lines {
+        let said = say(client, line);
+        let agreed = agrees(&said, answer) || answer.starts_with('!') && said.starts_with(answer);
+        assert!(agreed, "{line}: {said}, and not {answer}");
+    }
+}
+
+/// Name and version of each loaded module.
+#[track_caller]
+fn modules(client: &mut Connection) -> Vec<(String, i64)> {
+    let Value::Array(modules) = ask_words(client, &["MODULE", "LIST"]) else { panic!("no list") };
+    let described = |module: Value| {
+        let Value::Array(fields) = module else { panic!("{module:?}") };
+        let value = |name: &[u8]| {
+            let at = fields.iter().position(|field| *field == Value::BulkString(name.to_vec()));
+            fields[at.expect("a field of MODULE LIST") + 1].clone()
+        };
+        (redis::from_redis_value(value(b"name")).unwrap(), redis::from_redis_value(value(b"ver")).unwrap())
+    };
+    modules.into_iter().map(described).collect()
+}
+
+#[test]
+fn the_module_loads() {
+    let by_file = TestServer::start();
+    assert!(by_file.log().contains("Module 'rlock' loaded from"), "{}", by_file.log());
+    let by_command = TestServer::builder().without_module().start();
+    assert_eq!(load(&mut by_command.connect()), "OK");
+    for server in [by_file, by_command] {
+        let client = &mut server.connect();
+        let ours: Vec<_> = modules(client).into_iter().filter(|(name, _)| name == "rlock").collect();
+        assert_eq!(ours, [("rlock".to_owned(), 100)]);
+        assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 100000"), "[1, 100000, 0]");
+        assert!(load(client).starts_with("!ERR "), "twice at the same time");
+        assert_eq!(say(client, "RLOCK.RELEASE lock alice"), "1");
+    }
+    an_older_server_refuses_it();
+}
+
+/// Needs a Redis 6, which `RLOCK_TEST_OLD_SERVER` names.
+fn an_older_server_refuses_it() {
+    let Some(old) = env::var_os("RLOCK_TEST_OLD_SERVER").filter(|path| !path.is_empty()) else {
+        eprintln!("not shown: set RLOCK_TEST_OLD_SERVER to the server of a Redis 6");
+        return;
+    };
+    let failure = TestServer::builder().binary(old).try_start().expect_err("an old server");
+    assert!(failure.status.is_some(), "{failure}");
+    assert!(failure.log.contains("not loaded: this server has no RedisModule_"), "{failure}");
+    assert!(failure.log.contains("rlock needs Redis 7.0"), "{failure}");
+}
+
+#[test]
+fn the_module_is_unloaded_after_use_and_loaded_again() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    // Another connection that used the module and stays.
+    let other = &mut server.connect();
+    assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 1000000"), "[1, 1000000, 0]");
+    for round in 1..=3 {
+        let holds = format!("[{}, 1000000, 0]", round + 1);
+        says_each(
+            client,
+            &[
+                ("RLOCK.ACQUIRE lock alice 1000000", &holds),
+                ("RLOCK.ACQUIRE lock bob 100000", "null"),
+                ("RLOCK.ACQUIRE other bob 100000", "[1, 100000, 0]"),
+                ("RLOCK.RELEASE other bob", "1"),
+                ("RLOCK.RELEASE hash bob", "null"),
+                ("CONFIG SET rlock.accept no", "OK"),
+            ],
+        );
+        assert_eq!(server.info("rlock")["rlock_acquired"], if round == 1 { "2" } else { "1" });
+        let before = common::state(client, "lock");
+        assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK", "round {round}");
+        says_each(
+            client,
+            &[
+                ("RLOCK.ACQUIRE lock alice 1000000", "!ERR unknown command"),
+                ("CONFIG GET rlock.*", "[]"),
+                // What the module listened to.
+                ("CONFIG SET maxmemory-samples 6", "OK"),
+            ],
+        );
+        assert!(server.info("rlock").is_empty() && modules(client).iter().all(|(name, _)| name != "rlock"));
+        assert_eq!(common::state(client, "lock"), before, "locks are plain hashes");
+        assert_eq!(load(client), "OK", "round {round}");
+        // As new: the option has its default, the counters start over.
+        assert_eq!(say(other, "CONFIG GET rlock.*"), r#"["rlock.accept", "yes"]"#);
+        assert_eq!(server.info("rlock")["rlock_acquired"], "0");
+        assert_eq!(say(other, "RLOCK.RENEW lock alice 1000000"), "1");
+    }
+    says_each(client, &[("RLOCK.RELEASE lock alice ALL", "1"), ("EXISTS lock", "0")]);
+}
+
+#[test]
+fn a_user_of_our_category_may_lock_again_after_a_reload() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let ours = say(client, "ACL SETUSER app on >secret ~* +@rlock") == "OK";
+    if !ours {
+        assert_eq!(say(client, "ACL SETUSER app on >secret ~* +rlock.acquire +rlock.release"), "OK");
+    }
+    let unloaded = say(client, "MODULE UNLOAD rlock");
+    assert_eq!(unloaded, "OK");
+    assert_eq!(load(client), "OK");
+    let app = &mut server.connect_as("app", "secret");
+    assert_eq!(say(app, "RLOCK.ACQUIRE lock alice 100000"), "[1, 100000, 0]");
+    assert_eq!(say(app, "RLOCK.RELEASE lock alice"), "1");
+    assert!(say(app, "RLOCK.FORCERELEASE lock").starts_with("!NOPERM "));
+}
+
+#[test]
+fn locks_can_be_changed_while_the_module_is_away() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    says_each(
+        client,
+        &[
+            ("RLOCK.ACQUIRE gone alice 1000000", "[1, 1000000, 0]"),
+            ("RLOCK.ACQUIRE left alice 1000000", "[1, 1000000, 0]"),
+            ("MODULE UNLOAD rlock", "OK"),
+            ("DEL gone", "1"),
+            ("HINCRBY left alice 1", "2"),
+        ],
+    );
+    assert_eq!(load(client), "OK");
+    says_each(
+        client,
+        &[
+            ("RLOCK.RENEW gone alice 1000", "0"),
+            ("RLOCK.RELEASE left alice", "0"),
+            ("RLOCK.RELEASE left alice", "1"),
+        ],
+    );
+}
+
+#[test]
+fn a_server_without_the_effects_commands_is_refused() {
+    for name in ["DEL", "HSET", "PEXPIREAT", "PUBLISH"] {
+        for new_name in ["", "other-name"] {
+            let builder = TestServer::builder().conf_words("rename-command", &[name, new_name]);
+            let failure = builder.try_start().expect_err(name);
+            let reason = format!("not loaded: the command {name} is not there");
+            assert!(failure.status.is_some() && failure.log.contains(&reason), "{name}: {failure}");
+            let advice = format!("remove 'rename-command {name}' from the configuration");
+            assert!(failure.log.contains(&advice), "{name}: {failure}");
+        }
+    }
+    let plain = TestServer::builder().without_module().conf_words("rename-command", &["HSET", ""]).start();
+    assert!(load(&mut plain.connect()).starts_with("!ERR "));
+    assert_eq!(say(&mut plain.connect(), "PING"), "PONG");
+}
+
+#[test]
+fn other_commands_may_be_renamed() {
+    let names = ["FLUSHALL", "KEYS", "HGET", "HDEL", "EXPIRE", "UNLINK", "SPUBLISH", "MULTI", "EXEC"];
+    let rename = |builder: ServerBuilder, name: &&str| builder.conf_words("rename-command", &[name, ""]);
+    let server = names.iter().fold(TestServer::builder(), rename).start();
+    let client = &mut server.connect();
+    says_each(
+        client,
+        &[
+            ("FLUSHALL", "!ERR unknown command"),
+            ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
+            ("RLOCK.RENEW lock alice 100000", "1"),
+            ("RLOCK.RELEASE lock alice", "1"),
+        ],
+    );
+}
