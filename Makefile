@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test lint install uninstall setup clean
+.PHONY: help run free-port build test matrix lint install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -43,6 +43,11 @@ build: setup ## Build target/release/librlock.so
 test: build ## Run every test, those against real servers included
 	@$(ENV) $(CARGO) test --workspace --locked --no-fail-fast
 
+# ONLY='valkey-*' runs fewer of them.
+ONLY ?= *
+matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
+	@$(ENV) ./integration/matrix.sh '$(ONLY)'
+
 lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \
 		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
@@ -51,7 +56,7 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	$(CARGO) fmt --all --check
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh .ci/run; \
+	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh .ci/run; \
 	else echo "lint: no shellcheck here, the scripts were not checked"; fi
 
 # Neither needs setup nor cargo: root often has no Rust of its own.

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs every test on every server that rlock supports, with one build of the module, and the refusal to
+# load on one that is too old. A server that cannot be had is a failure, by its name.
+#
+#   integration/matrix.sh                 all of them
+#   integration/matrix.sh 'valkey-*'      only those whose name matches
+#
+# The servers are Debian's packages, unpacked under target/servers; nothing is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+servers=$PWD/target/servers
+wanted="redis-7.0 redis-8.0 redis-8.6 valkey-8.0 valkey-8.1 valkey-9.1 redict-7.3"
+too_old="redis-6.0"
+only=${1:-*}
+
+say() { printf '\n=== %s ===\n' "$*"; }
+
+say "getting servers"
+# It says which it could not get; what is missing of those wanted is found below.
+integration/servers.sh "$servers" || true
+
+# The newest server of a name such as redis-8.0.
+binary_of() {
+    awk -F '\t' -v name="$1" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1
+}
+
+missing=
+for name in $wanted $too_old; do
+    [ -n "$(binary_of "$name")" ] || missing="$missing $name"
+done
+if [ -n "$missing" ]; then
+    echo "matrix: these servers could not be had:$missing" >&2
+    exit 1
+fi
+
+RLOCK_TEST_OLD_SERVER=$(binary_of "$too_old")
+export RLOCK_TEST_OLD_SERVER
+failed=
+for name in $wanted; do
+    # shellcheck disable=SC2254 # a pattern is wanted
+    case $name in $only) ;; *) continue ;; esac
+    RLOCK_TEST_SERVER=$(binary_of "$name")
+    export RLOCK_TEST_SERVER
+    say "$("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3)"
+    "${CARGO:-cargo}" test --workspace --locked --no-fail-fast --quiet || failed="$failed $name"
+done
+if [ -n "$failed" ]; then
+    echo "matrix: tests failed on$failed" >&2
+    exit 1
+fi
+say "every test passed on every server"
