@@ -11,9 +11,9 @@ use crate::binary::{binary_version, server_binary};
 use crate::client::{Health, health};
 use crate::conf::{Conf, words};
 use crate::datadir::DataDir;
-use crate::module::module_path;
+use crate::module::{clock_path, module_path};
 use crate::process::Process;
-use crate::server::{LOG_FILE, TestServer};
+use crate::server::{CLOCK_FILE, LOG_FILE, TestServer};
 use crate::version::ServerName;
 use crate::wait::poll;
 
@@ -34,6 +34,7 @@ pub struct ServerBuilder {
     module_args: Vec<String>,
     dir: Option<DataDir>,
     binary: Option<PathBuf>,
+    steps_clock: bool,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +129,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the test step the server's wall clock: [`TestServer::set_clock_ahead`].
+    #[must_use]
+    pub fn with_a_clock_that_steps(mut self) -> Self {
+        self.steps_clock = true;
+        self
+    }
+
     /// Starts the server and waits until it answers; panics with its log if it does not.
     #[must_use]
     #[track_caller]
@@ -211,6 +219,11 @@ impl ServerBuilder {
         let mut command = Command::new(binary);
         command.arg(&file).current_dir(dir.path()).stdin(std::process::Stdio::null());
         command.stdout(log.try_clone().expect("a second handle of the log file")).stderr(log);
+        if self.steps_clock {
+            let clock = dir.path().join(CLOCK_FILE);
+            fs::write(&clock, "0").expect("writing the clock's file");
+            command.env("RLOCK_CLOCK_FILE", clock).env("LD_PRELOAD", clock_path());
+        }
         let process = Process::spawn(command)
             .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
         let password = conf.first_word("requirepass").filter(|word| !word.is_empty());

@@ -38,23 +38,32 @@ pub fn fault_module_path() -> &'static Path {
     })
 }
 
+/// The library that, preloaded into a server, lets a test step its wall clock.
+pub(crate) fn clock_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build_library("rlock-testclock", "librlock_testclock", &[]))
+}
+
 fn build(arguments: &[&str]) -> PathBuf {
-    let fixed = ["build", "-p", "rlock-module", "--lib", "--message-format=json-render-diagnostics"];
+    build_library("rlock-module", "librlock", arguments)
+}
+
+/// Builds a package whose library is a cdylib, and returns the path of `name`.so.
+fn build_library(package: &str, name: &str, arguments: &[&str]) -> PathBuf {
+    let fixed = ["build", "-p", package, "--lib", "--message-format=json-render-diagnostics"];
     let output = cargo(&[&fixed[..], arguments].concat());
     let artifact = output.lines().filter(|line| line.contains("\"compiler-artifact\"")).find_map(|line| {
         let files = line.split_once("\"filenames\":[")?.1;
-        strings(files).into_iter().find(|file| is_module(file))
+        strings(files).into_iter().find(|file| is_library(file, name))
     });
-    let path = artifact.unwrap_or_else(|| {
-        panic!("cargo built no librlock: is the library of rlock-module still a cdylib named rlock?")
-    });
+    let path = artifact.unwrap_or_else(|| panic!("cargo built no {name}: is {package} still a cdylib?"));
     PathBuf::from(path)
 }
 
-fn is_module(file: &str) -> bool {
+fn is_library(file: &str, name: &str) -> bool {
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     let dynamic = [".so", ".dylib"].iter().any(|suffix| file.ends_with(suffix));
-    dynamic && stem == Some("librlock")
+    dynamic && stem == Some(name)
 }
 
 fn target_directory() -> PathBuf {
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn file_names_are_taken_from_cargos_json() {
         assert_eq!(strings(r#""/a b/\"q\".so","/c"],"x":"y""#), ["/a b/\"q\".so", "/c"]);
-        assert!(is_module("/t/release/librlock.so"));
-        assert!(!is_module("/t/release/librlock.rlib"));
+        assert!(is_library("/t/release/librlock.so", "librlock"));
+        assert!(!is_library("/t/release/librlock.rlib", "librlock"));
     }
 }

@@ -1,6 +1,7 @@
 //! A running server.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,9 @@ use crate::version::ServerVersion;
 
 /// The log's name in the server's directory; standard output and error go there as well.
 pub(crate) const LOG_FILE: &str = "server.log";
+
+/// The name of the file by which a test steps the clock.
+pub(crate) const CLOCK_FILE: &str = "clock";
 
 /// How long a server may take to end after it was told to.
 const EXIT_DEADLINE: Duration = Duration::from_secs(20);
@@ -136,6 +140,14 @@ impl TestServer {
 
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         self.process.exited()
+    }
+
+    /// Steps the wall clock of a server that was started with
+    /// [`ServerBuilder::with_a_clock_that_steps`]: so many seconds ahead of the real one.
+    pub fn set_clock_ahead(&self, seconds: i64) {
+        // In place and without a moment at which the file is empty: the server may read it at any time.
+        let file = OpenOptions::new().write(true).open(self.dir().join(CLOCK_FILE)).expect("the clock's file");
+        file.write_all_at(format!("{seconds:<20}").as_bytes(), 0).expect("writing the clock's file");
     }
 
     /// Sends a signal, for instance `libc::SIGSTOP` and `SIGCONT`.

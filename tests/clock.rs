@@ -1,0 +1,96 @@
+//! Wall clocks step: a lease is judged by the server's clock, wherever it is; a wait by one that does not
+//! step; and nobody is left asleep by either.
+
+mod common;
+mod waiting;
+
+use std::time::{Duration, Instant};
+
+use common::{say, story};
+use redis::Value;
+use rlock_testkit::TestServer;
+use waiting::Waiting;
+
+const HOUR: i64 = 3_600;
+/// Generous: what is waited for takes a tenth of a second on an idle machine.
+const SOON: Duration = Duration::from_secs(10);
+
+fn server() -> TestServer {
+    TestServer::builder().with_a_clock_that_steps().start()
+}
+
+fn granted(lease_ms: i64) -> Value {
+    Value::Array(vec![Value::Int(1), Value::Int(lease_ms), Value::Int(0)])
+}
+
+#[test]
+fn the_clock_of_the_test_server_steps() {
+    let server = server();
+    let mut client = server.connect();
+    let before: i64 = seconds(&say(&mut client, "TIME"));
+    server.set_clock_ahead(HOUR);
+    let after: i64 = seconds(&say(&mut client, "TIME"));
+    assert!((HOUR..HOUR + 60).contains(&(after - before)), "{before} {after}");
+}
+
+fn seconds(time: &str) -> i64 {
+    let digits = time.trim_start_matches(['[', '"']).split('"').next().unwrap();
+    digits.parse().unwrap_or_else(|_| panic!("no seconds in {time}"))
+}
+
+#[test]
+fn a_step_forward_past_the_lease_wakes_the_next() {
+    // The server's own timers stand by a clock of their own, so that one for the end of this lease would
+    // fire in ten minutes.
+    let server = server();
+    let mut client = server.connect();
+    story(&mut client, &[("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]")]);
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "30000", "BLOCK", "60000"]);
+    server.set_clock_ahead(HOUR);
+    assert_eq!(bob.outcome(SOON).unwrap(), granted(30_000));
+    story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#), ("PTTL lock", "~30000")]);
+}
+
+#[test]
+fn a_step_forward_ends_no_wait() {
+    let server = server();
+    let mut client = server.connect();
+    story(&mut client, &[("RLOCK.ACQUIRE lock alice 36000000", "[1, 36000000, 0]")]);
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "30000", "BLOCK", "60000"]);
+    server.set_clock_ahead(HOUR);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(bob.still_waits());
+    story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.outcome(SOON).unwrap(), granted(30_000));
+}
+
+#[test]
+fn a_step_back_delays_neither_the_end_of_a_wait_nor_a_hand_off() {
+    let server = server();
+    let mut client = server.connect();
+    story(&mut client, &[("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]")]);
+    let start = Instant::now();
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "30000", "BLOCK", "2000"]);
+    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "30000", "BLOCK", "0"]);
+    server.set_clock_ahead(-HOUR);
+    assert_eq!(bob.outcome(SOON).unwrap(), Value::Nil);
+    assert!(start.elapsed() >= Duration::from_secs(2), "the wait was cut short");
+    story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(carol.outcome(SOON).unwrap(), granted(30_000));
+    story(&mut client, &[("PTTL lock", "~30000")]);
+}
+
+#[test]
+fn a_lease_that_ends_after_a_step_back_wakes_the_next() {
+    let server = server();
+    let mut client = server.connect();
+    server.set_clock_ahead(HOUR);
+    story(&mut client, &[("RLOCK.ACQUIRE lock alice 1500", "[1, 1500, 0]")]);
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "30000", "BLOCK", "0"]);
+    // Now the lease ends in an hour and a second by the server's clock; then the clock is put right.
+    server.set_clock_ahead(0);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(bob.still_waits());
+    server.set_clock_ahead(HOUR);
+    assert_eq!(bob.outcome(SOON).unwrap(), granted(30_000));
+}
