@@ -2,7 +2,6 @@
 //! a time-out meet in one turn of the loop, several servers abort. The time-outs are our own.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
 use redis_module::raw;
 use rlock_core::queue::Ticket;
@@ -110,27 +109,4 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
 pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
     // SAFETY: the context is valid.
     unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
-}
-
-/// A timer of the server's.
-pub(crate) struct Timer(raw::RedisModuleTimerID);
-
-/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds.
-pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
-    let period = i64::try_from(in_ms).unwrap_or(i64::MAX / 2_000);
-    // SAFETY: the context is valid; the callback uses no data.
-    Timer(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), period, Some(on_timer), ptr::null_mut()) })
-}
-
-/// Stops a timer that has not fired.
-pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
-    // SAFETY: the context is valid; the timer is ours and has no data to give back.
-    unsafe { api!(RedisModule_StopTimer)(ctx.as_ptr(), timer.0, ptr::null_mut()) };
-}
-
-unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
-    guarded(Callback::Timer, (), || {
-        // SAFETY: the context is valid for this callback.
-        crate::timer::on_timer(unsafe { Ctx::from_raw(ctx) });
-    });
 }

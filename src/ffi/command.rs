@@ -12,7 +12,7 @@ use super::api::{api, optional_api};
 use super::args::Args;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::load::LoadError;
+use super::load_error::LoadError;
 use crate::stats::STATS;
 
 /// The ACL category of our own, where the server has such.

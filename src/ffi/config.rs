@@ -9,7 +9,7 @@ use redis_module::raw;
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::load::LoadError;
+use super::load_error::LoadError;
 
 /// A yes-or-no option, `rlock.<name>` for CONFIG.
 pub(crate) struct BoolOption {

@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::load::LoadError;
+use super::load_error::LoadError;
 use super::string::StringRef;
 
 /// The server events that we listen to; what to do is in [`crate::events`].

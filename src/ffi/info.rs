@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::load::LoadError;
+use super::load_error::LoadError;
 
 /// The section being written.
 pub(crate) struct InfoPage(*mut raw::RedisModuleInfoCtx);

@@ -1,7 +1,6 @@
 //! Load and unload: what the server calls first and last.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::fmt;
 use std::io;
 
 use redis_module::raw;
@@ -12,6 +11,7 @@ use super::command::add_acl_category;
 use super::config;
 use super::ctx::{Ctx, warn};
 use super::guard::{Callback, guarded, install_panic_hook};
+use super::load_error::LoadError;
 use super::string::OwnedString;
 
 const MODULE_NAME: &CStr = c"rlock";
@@ -20,49 +20,6 @@ const MODULE_VERSION: c_int = 100;
 
 /// The commands by whose names we send effects to replicas and AOF, and ask whether we may.
 const EFFECTS: [&CStr; 5] = [c"DEL", c"HDEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
-
-/// Why the module does not load.
-#[derive(Debug)]
-pub(crate) enum LoadError {
-    /// The server lacks a function that we need.
-    OldServer(&'static str),
-    /// A command by which we send effects has been renamed away.
-    RenamedCommand(&'static CStr),
-    /// The server refused something of ours.
-    Refused(&'static str, &'static CStr),
-    /// An option in the configuration file has a value that it cannot have.
-    BadConfiguration,
-    /// A load-time argument that there is not.
-    BadArgument(String),
-    /// The load panicked.
-    Panicked,
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OldServer(function) => {
-                write!(
-                    f,
-                    "this server has no {function}: rlock needs Redis 7.0, Valkey 7.2, Redict 7.3 or later"
-                )
-            }
-            Self::RenamedCommand(name) => write!(
-                f,
-                "the command {0} is not there: rlock writes to replicas and AOF with it; remove 'rename-command {0}' from the configuration",
-                name.to_string_lossy()
-            ),
-            Self::Refused(what, name) => write!(f, "the server refused {what} {}", name.to_string_lossy()),
-            Self::BadConfiguration => {
-                f.write_str("an option rlock.* in the configuration has no valid value")
-            }
-            Self::BadArgument(what) => {
-                write!(f, "{what}; load-time arguments are pairs such as 'accept yes'")
-            }
-            Self::Panicked => f.write_str("loading panicked"),
-        }
-    }
-}
 
 /// Called by the server when it loads the module.
 ///

@@ -23,12 +23,13 @@ mod guard;
 mod info;
 mod key;
 mod load;
+mod load_error;
+mod reply;
 mod string;
+mod timer;
 
 pub(crate) use args::Args;
-pub(crate) use block::{
-    Blocked, Handle, Outcome, Timer, block, client_id, is_primary, may_block, start_timer, stop_timer,
-};
+pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, Ground, warn};
@@ -36,5 +37,6 @@ pub(crate) use event::{ServerEvent, listen};
 pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
-pub(crate) use load::LoadError;
+pub(crate) use load_error::LoadError;
 pub(crate) use string::{OwnedString, StringRef};
+pub(crate) use timer::{Timer, start_timer, stop_timer};

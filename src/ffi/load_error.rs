@@ -1,0 +1,47 @@
+//! Why the module does not load.
+
+use std::ffi::CStr;
+use std::fmt;
+
+/// Why the module does not load.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// The server lacks a function that we need.
+    OldServer(&'static str),
+    /// A command by which we send effects has been renamed away.
+    RenamedCommand(&'static CStr),
+    /// The server refused something of ours.
+    Refused(&'static str, &'static CStr),
+    /// An option in the configuration file has a value that it cannot have.
+    BadConfiguration,
+    /// A load-time argument that there is not.
+    BadArgument(String),
+    /// The load panicked.
+    Panicked,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OldServer(function) => {
+                write!(
+                    f,
+                    "this server has no {function}: rlock needs Redis 7.0, Valkey 7.2, Redict 7.3 or later"
+                )
+            }
+            Self::RenamedCommand(name) => write!(
+                f,
+                "the command {0} is not there: rlock writes to replicas and AOF with it; remove 'rename-command {0}' from the configuration",
+                name.to_string_lossy()
+            ),
+            Self::Refused(what, name) => write!(f, "the server refused {what} {}", name.to_string_lossy()),
+            Self::BadConfiguration => {
+                f.write_str("an option rlock.* in the configuration has no valid value")
+            }
+            Self::BadArgument(what) => {
+                write!(f, "{what}; load-time arguments are pairs such as 'accept yes'")
+            }
+            Self::Panicked => f.write_str("loading panicked"),
+        }
+    }
+}

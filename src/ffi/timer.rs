@@ -1,0 +1,33 @@
+//! The server's timers. They fire up to 2 ms late, and stand by a wall clock that may step.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+
+/// A timer of the server's.
+pub(crate) struct Timer(raw::RedisModuleTimerID);
+
+/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds.
+pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
+    let period = i64::try_from(in_ms).unwrap_or(i64::MAX / 2_000);
+    // SAFETY: the context is valid; the callback uses no data.
+    Timer(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), period, Some(on_timer), ptr::null_mut()) })
+}
+
+/// Stops a timer that has not fired.
+pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
+    // SAFETY: the context is valid; the timer is ours and has no data to give back.
+    unsafe { api!(RedisModule_StopTimer)(ctx.as_ptr(), timer.0, ptr::null_mut()) };
+}
+
+unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    guarded(Callback::Timer, (), || {
+        // SAFETY: the context is valid for this callback.
+        crate::timer::on_timer(unsafe { Ctx::from_raw(ctx) });
+    });
+}
