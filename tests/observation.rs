@@ -83,7 +83,8 @@ fn the_section_counts_what_happened() {
     assert_eq!(info["rlock_version"], "0.1.0");
     assert_eq!(info["rlock_accept"], "1");
     assert_eq!(info["rlock_locks_may_be_evicted"], "0");
-    assert_eq!(info.len(), COUNTERS.len() + 3, "{info:?}");
+    // Eleven more counters of waiting, those who wait now, and a histogram of seven fields.
+    assert_eq!(info.len(), COUNTERS.len() + 3 + 11 + 1 + 7, "{info:?}");
     for section in ["modules", "everything"] {
         assert_eq!(server.info(section)["rlock_acquired"], info["rlock_acquired"], "{section}");
     }
@@ -152,6 +153,10 @@ fn notation(argument: &Value) -> String {
     let token = field(argument, "token").map(text_of);
     let body = match text_of(field(argument, "type").unwrap()).as_str() {
         "oneof" => list(field(argument, "arguments").unwrap()).join(" | "),
+        "block" => {
+            let parts = list(field(argument, "arguments").unwrap()).join(" ");
+            token.map_or(parts.clone(), |token| format!("{token} {parts}"))
+        }
         "pure-token" => token.unwrap(),
         _ => token.map_or(name.clone(), |token| format!("{token} {name}")),
     };
@@ -174,7 +179,7 @@ fn command_docs_describe_every_command() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
     let lines = syntax_lines();
-    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert_eq!(lines.len(), 6, "{lines:?}");
     for line in lines {
         let (name, arguments) = line.split_once(' ').unwrap();
         let docs = ask_words(client, &["COMMAND", "DOCS", name]);

@@ -10,7 +10,7 @@ use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
 #[track_caller]
 fn accept(server: &TestServer) -> String {
-    say(&mut server.connect(), "CONFIG GET rlock.*")
+    say(&mut server.connect(), "CONFIG GET rlock.accept")
 }
 
 const YES: &str = r#"["rlock.accept", "yes"]"#;
@@ -78,7 +78,7 @@ fn config_set_get_and_rewrite_know_them() {
     story(
         client,
         &[
-            ("CONFIG GET rlock.*", YES),
+            ("CONFIG GET rlock.accept", YES),
             ("CONFIG SET rlock.accept no", "OK"),
             ("CONFIG GET rlock.accept", NO),
             ("CONFIG SET RLOCK.ACCEPT YES", "OK"),
@@ -99,6 +99,31 @@ fn config_set_get_and_rewrite_know_them() {
     let builder = TestServer::builder().without_module().conf("include", rewritten.display());
     let server = builder.dir(server.shutdown()).start();
     assert_eq!(accept(&server), NO);
+}
+
+#[test]
+fn options_with_numbers_have_ranges() {
+    let server =
+        TestServer::builder().conf("rlock.max-waiters", 7).module_args(&["foreign-turn-ms", "9"]).start();
+    let client = &mut server.connect();
+    for (name, value, most) in [
+        ("max-waiters", 7, 10_000_000_i64),
+        ("max-waiters-per-key", 50_000, 10_000_000),
+        ("grant-confirm-ms", 5_000, 1 << 43),
+        ("foreign-turn-grants", 100, i64::MAX >> 32),
+        ("foreign-turn-ms", 9, 1 << 43),
+        ("foreign-window-ms", 20, 60_000),
+    ] {
+        let shown = |value: i64| format!(r#"["rlock.{name}", "{value}"]"#);
+        assert_eq!(say(client, &format!("CONFIG GET rlock.{name}")), shown(value));
+        assert_eq!(say(client, &format!("CONFIG SET rlock.{name} {most}")), "OK", "{name}");
+        assert_eq!(say(client, &format!("CONFIG GET rlock.{name}")), shown(most));
+        for wrong in [most + 1, -1] {
+            let refused = say(client, &format!("CONFIG SET rlock.{name} {wrong}"));
+            assert!(refused.starts_with("!ERR "), "{name} {wrong}: {refused}");
+        }
+        assert_eq!(say(client, &format!("CONFIG GET rlock.{name}")), shown(most));
+    }
 }
 
 #[test]
@@ -153,10 +178,13 @@ fn bad_load_time_arguments_keep_the_module_out() {
         (&["bogus", "yes"], "unknown argument 'bogus'"),
         (&["rlock.accept", "no"], "unknown argument 'rlock.accept'"),
         (&["accept", "no", "bogus", "1"], "unknown argument 'bogus'"),
-        (&["accept"], "'accept' must be followed by yes or no"),
+        (&["accept"], "'accept' must be followed by a value"),
         (&["accept", "maybe"], "'accept' must be followed by yes or no"),
         (&["accept", ""], "'accept' must be followed by yes or no"),
         (&["accept", "no", "accept", "no"], "'accept' may be given only once"),
+        (&["max-waiters"], "'max-waiters' must be followed by a value"),
+        (&["max-waiters", "many"], "'max-waiters' must be from 0 to 10000000"),
+        (&["grant-confirm-ms", "0"], "'grant-confirm-ms' must be from 1 to 8796093022208"),
     ] {
         let reason = format!("not loaded: {reason}");
         let builder: ServerBuilder = TestServer::builder().module_args(arguments);

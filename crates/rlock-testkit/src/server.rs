@@ -146,7 +146,8 @@ impl TestServer {
     /// [`ServerBuilder::with_a_clock_that_steps`]: so many seconds ahead of the real one.
     pub fn set_clock_ahead(&self, seconds: i64) {
         // In place and without a moment at which the file is empty: the server may read it at any time.
-        let file = OpenOptions::new().write(true).open(self.dir().join(CLOCK_FILE)).expect("the clock's file");
+        let file =
+            OpenOptions::new().write(true).open(self.dir().join(CLOCK_FILE)).expect("the clock's file");
         file.write_all_at(format!("{seconds:<20}").as_bytes(), 0).expect("writing the clock's file");
     }
 
