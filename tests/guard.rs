@@ -112,6 +112,7 @@ fn a_panic_in_a_transaction_or_a_script_is_an_error_of_that_command() {
 fn a_panic_in_any_other_callback_leaves_the_server_alive() {
     while_a_hash_is_read();
     while_an_option_is_read();
+    while_an_option_is_set();
     in_the_section_of_info();
     in_a_server_event();
     while_unloading();
@@ -150,6 +151,18 @@ fn while_an_option_is_read() {
     assert_eq!(say(client, "CONFIG SET rlock.accept no"), "OK");
     assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "no"]"#);
     assert_eq!(say(client, "CONFIG SET rlock.accept yes"), "OK");
+    works_as_before(client);
+}
+
+fn while_an_option_is_set() {
+    let (server, mut client) = server_with_a_lock();
+    let client = &mut client;
+    plant(client, "set-option");
+    let refused = say(client, "CONFIG SET rlock.accept no");
+    assert!(refused.starts_with("!ERR "), "{refused}");
+    assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#);
+    assert_eq!(panics(&server), 1);
+    log_says_where(&server, "SetOption");
     works_as_before(client);
 }
 

@@ -119,7 +119,7 @@ unsafe extern "C" fn set_number(
 ) -> c_int {
     // SAFETY: as in `get_number`.
     let option = unsafe { &*option.cast::<NumberOption>() };
-    guarded(Callback::Config, raw::REDISMODULE_ERR as c_int, || {
+    guarded(Callback::SetOption, raw::REDISMODULE_ERR as c_int, || {
         option.value.store(value, Ordering::Relaxed);
         raw::REDISMODULE_OK as c_int
     })
@@ -146,7 +146,7 @@ unsafe extern "C" fn set(
 ) -> c_int {
     // SAFETY: as in `get`.
     let option = unsafe { &*option.cast::<BoolOption>() };
-    guarded(Callback::Config, raw::REDISMODULE_ERR as c_int, || {
+    guarded(Callback::SetOption, raw::REDISMODULE_ERR as c_int, || {
         option.value.store(value != 0, Ordering::Relaxed);
         raw::REDISMODULE_OK as c_int
     })

@@ -13,6 +13,7 @@ const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
 static UNLOAD: AtomicBool = AtomicBool::new(false);
 static COMMAND: AtomicBool = AtomicBool::new(false);
 static CONFIG: AtomicBool = AtomicBool::new(false);
+static SET_OPTION: AtomicBool = AtomicBool::new(false);
 static INFO: AtomicBool = AtomicBool::new(false);
 static SERVER_EVENT: AtomicBool = AtomicBool::new(false);
 static DISCONNECT: AtomicBool = AtomicBool::new(false);
@@ -33,6 +34,7 @@ pub(super) fn strike(callback: Callback) {
         Callback::Timer => TIMER.swap(false, Ordering::Relaxed),
         Callback::KeyEvent => KEY_EVENT.swap(false, Ordering::Relaxed),
         Callback::Config => CONFIG.swap(false, Ordering::Relaxed),
+        Callback::SetOption => SET_OPTION.swap(false, Ordering::Relaxed),
         Callback::Info => INFO.swap(false, Ordering::Relaxed),
         Callback::ServerEvent => SERVER_EVENT.swap(false, Ordering::Relaxed),
         Callback::Scan => SCAN.swap(false, Ordering::Relaxed),
@@ -72,6 +74,7 @@ impl Command for Fault {
             b"unload" => &UNLOAD,
             b"command" => &COMMAND,
             b"config" => &CONFIG,
+            b"set-option" => &SET_OPTION,
             b"info" => &INFO,
             b"server-event" => &SERVER_EVENT,
             b"disconnect" => &DISCONNECT,

@@ -19,8 +19,10 @@ pub(crate) enum Callback {
     Command,
     /// Sending a command's answer.
     Reply,
-    /// Reading or setting an option.
+    /// Reading an option.
     Config,
+    /// Setting an option.
+    SetOption,
     /// The section in INFO.
     Info,
     /// A server event.
