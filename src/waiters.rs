@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::message::{self, DropReason};
@@ -35,7 +36,14 @@ struct State {
 }
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    /// Never dropped by the thread: a destructor of the thread's would keep the library in memory after it
+    /// was unloaded, so that loading a newer one from the same path would bring this one back.
+    static STATE: ManuallyDrop<RefCell<State>> = ManuallyDrop::default();
+}
+
+/// Gives back what the state holds; called when the module is unloaded.
+pub(crate) fn tear_down() {
+    with(|state| *state = State::default());
 }
 
 /// Set after a caught panic: what the state says is in doubt then.
@@ -43,7 +51,7 @@ static IN_DOUBT: AtomicBool = AtomicBool::new(false);
 
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    STATE.with_borrow_mut(body)
+    STATE.with(|state| body(&mut state.borrow_mut()))
 }
 
 /// The queues for as long as `body` runs, which calls nothing of the server's.

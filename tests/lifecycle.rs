@@ -1,6 +1,7 @@
 //! Loading, unloading, and servers on which the module does not load.
 
 mod common;
+mod waiting;
 
 use std::env;
 
@@ -183,4 +184,21 @@ fn other_commands_may_be_renamed() {
             ("RLOCK.RELEASE lock alice", "1"),
         ],
     );
+}
+
+#[test]
+fn an_unloaded_module_is_gone_from_memory_so_that_a_newer_one_can_take_its_place() {
+    let server = TestServer::start();
+    let mapped = || {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
+        maps.contains("librlock")
+    };
+    let client = &mut server.connect();
+    says_each(client, &[("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]")]);
+    let bob = waiting::Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "1000", "BLOCK", "0"]);
+    says_each(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 1000, 0]");
+    assert!(mapped());
+    says_each(client, &[("MODULE UNLOAD rlock", "OK")]);
+    assert!(!mapped(), "something of ours keeps the library there");
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::CString;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 
 use super::ctx::warn;
@@ -42,8 +43,9 @@ pub(crate) enum Callback {
 }
 
 thread_local! {
-    /// Message and place of the last panic, kept by the hook for the guard that catches it.
-    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Message and place of the last panic, kept by the hook for the guard that catches it. Not dropped by
+    /// the thread, for the reason that `waiters` gives.
+    static LAST_PANIC: ManuallyDrop<RefCell<String>> = const { ManuallyDrop::new(RefCell::new(String::new())) };
 }
 
 /// Lets panics leave their message and place to the guard instead of writing to standard error.

@@ -111,6 +111,7 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
 pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         if crate::waiters::idle() {
+            crate::waiters::tear_down();
             return raw::REDISMODULE_OK as c_int;
         }
         warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");
