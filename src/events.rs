@@ -64,9 +64,10 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    if waiters::idle() {
+    if waiters::blank() {
         return;
     }
+    waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
     if stepped {
         timer::look_at_all(ctx);
         waiters::restart_timer(ctx);

@@ -29,7 +29,8 @@ pub(crate) fn check(ctx: Ctx<'_>) {
     }
 }
 
-/// Called when CONFIG SET has changed something.
+/// Called when CONFIG SET has changed something. The crate's own callback around this one only lists the
+/// names, and would panic on one that is no UTF-8; the server lets no option have such a name.
 #[config_changed_event_handler]
 fn on_config_change(context: &redis_module::Context, names: &[&str]) {
     guarded(Callback::ServerEvent, (), || {

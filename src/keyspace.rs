@@ -24,7 +24,7 @@ pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockS
     match key.kind() {
         KeyKind::Empty => return Ok(LockState::Free),
         KeyKind::Hash => {}
-        KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
+        KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {
         let mode = key.field(OwnedString::new(shape::MODE_FIELD).borrow());

@@ -12,17 +12,20 @@ use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
 use crate::stats::STATS;
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one.
+///
+/// The key is closed as soon as it is written: other modules hear of the events at once, and may delete it.
 pub(crate) fn perform(
     ctx: Ctx<'_>,
-    key: &mut Key<'_>,
+    mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
 ) -> Result<(), Error> {
     if change.hash == HashChange::Keep && change.expire_at.is_none() {
         return Ok(());
     }
-    write(key, owner, change)?;
     let name = key.name();
+    write(&mut key, owner, change)?;
+    drop(key);
     ctx.signal_modified(name);
     note_failure(replicate(ctx, name, owner, change));
     events::quietly(|| notify(ctx, name, change));
@@ -51,6 +54,8 @@ fn deletes(hash: HashChange) -> bool {
     matches!(hash, HashChange::Delete | HashChange::Replace(_))
 }
 
+/// Each of these fails only on a key that is not open for writing, and then the first one does: where an
+/// error is answered, nothing has changed.
 fn write(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
     let deleted = !deletes(change.hash) || key.delete();
     let set = match (to_set(change.hash), owner) {
@@ -94,13 +99,21 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
 }
 
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+///
+/// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    let channel = OwnedString::new(&names::unlock_channel(name.bytes()));
+    let channel = names::unlock_channel(name.bytes());
     let message = match message {
         UnlockMessage::Free => OwnedString::new(b"0"),
     };
-    STATS.unlock_messages.add(1);
-    let heard = ctx.publish_here(channel.borrow(), message.borrow());
-    note_failure(ctx.publish_to_replicas(channel.borrow(), message.borrow()));
-    heard
+    let fair_queue = OwnedString::new(&names::fair_queue(name.bytes()));
+    let head = Key::open_write(ctx, fair_queue.borrow()).list_head();
+    let to_head = head.map(|head| names::fair_channel(&channel, &head));
+    let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
+        let channel = OwnedString::new(&channel);
+        STATS.unlock_messages.add(1);
+        note_failure(ctx.publish_to_replicas(channel.borrow(), message.borrow()));
+        ctx.publish_here(channel.borrow(), message.borrow())
+    });
+    heard.sum()
 }

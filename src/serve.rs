@@ -42,20 +42,24 @@ pub(crate) fn lock_id(ctx: Ctx<'_>, name: StringRef<'_>) -> LockId {
 
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
 /// checked that writing is allowed; elsewhere ask for [`Ctx::ground`] first.
-pub(crate) fn serve(ctx: Ctx<'_>, key: &mut Key<'_>, lock: &LockId, now: UnixMs, freed: Freed) -> Served {
-    if waiters::queues(|queues| queues.head(lock).is_none()) || !is_free(key) {
+pub(crate) fn serve(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixMs, freed: Freed) -> Served {
+    if waiters::queues(|queues| queues.head(lock).is_none()) || !is_free(&Key::open_write(ctx, name)) {
         return Served::NotFree;
     }
     if waiters::queues(|queues| queues.window(lock, now)).is_some() {
         return Served::Free;
     }
     if freed == Freed::Unseen {
-        note_end(ctx, key.name(), lock, now);
+        note_end(ctx, name, lock, now);
     }
-    if foreign_turn(ctx, key.name(), lock, now) {
+    if foreign_turn(ctx, name, lock, now) {
         return Served::ForeignTurn;
     }
     while let Some(head) = waiters::queues(|queues| queues.head(lock).cloned()) {
+        if !is_free(&Key::open_write(ctx, name)) {
+            // Another module has heard of an event of ours, and taken the lock.
+            return Served::NotFree;
+        }
         let lease = match &head.via {
             Via::Block => head.lease,
             Via::Enqueue(channel) => {
@@ -66,7 +70,7 @@ pub(crate) fn serve(ctx: Ctx<'_>, key: &mut Key<'_>, lock: &LockId, now: UnixMs,
                 lease
             }
         };
-        return if give(ctx, key, lock, &head, lease, now) { Served::Given } else { Served::NotFree };
+        return if give(ctx, name, lock, &head, lease, now) { Served::Given } else { Served::NotFree };
     }
     Served::Free
 }
@@ -117,9 +121,16 @@ fn offer(ctx: Ctx<'_>, lock: &LockId, head: &Waiter, channel: &[u8], lease: Leas
 }
 
 /// Makes the head of the queue the holder.
-fn give(ctx: Ctx<'_>, key: &mut Key<'_>, lock: &LockId, head: &Waiter, lease: LeaseMs, now: UnixMs) -> bool {
-    let owner = OwnedString::new(&head.owner);
-    let Ok(state) = keyspace::state(key, Some(owner.borrow())) else { return false };
+fn give(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    lock: &LockId,
+    head: &Waiter,
+    lease: LeaseMs,
+    now: UnixMs,
+) -> bool {
+    let (owner, key) = (OwnedString::new(&head.owner), Key::open_write(ctx, name));
+    let Ok(state) = keyspace::state(&key, Some(owner.borrow())) else { return false };
     let Some(change) = decide::hand_off(state, lease, now) else { return false };
     if perform(ctx, key, Some(owner.borrow()), &change).is_err() {
         return false;
@@ -132,7 +143,7 @@ fn give(ctx: Ctx<'_>, key: &mut Key<'_>, lock: &LockId, head: &Waiter, lease: Le
         told
     });
     if let Some(message) = decide::message_on_hand_off(told.unwrap_or(Expiry::Never), ends) {
-        publish(ctx, key.name(), message);
+        publish(ctx, name, message);
     }
     STATS.hand_offs.add(1);
     STATS.waited.record(clock.0.saturating_sub(head.since.0));
@@ -152,25 +163,28 @@ fn give(ctx: Ctx<'_>, key: &mut Key<'_>, lock: &LockId, head: &Waiter, lease: Le
 /// by Redisson's protocol then hear of it only if nobody here takes the lock.
 pub(crate) fn perform_and_serve(
     ctx: Ctx<'_>,
-    key: &mut Key<'_>,
+    key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
     lock: &LockId,
     now: UnixMs,
 ) -> Result<(), Error> {
+    let name = key.name();
     let silent = Change { unlock_message: None, ..*change };
     perform(ctx, key, owner, &silent)?;
-    let served = serve(ctx, key, lock, now, Freed::Now);
+    let served = serve(ctx, name, lock, now, Freed::Now);
     if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
-        publish(ctx, key.name(), message);
+        waiters::queues(|queues| queues.end_streak(lock));
+        publish(ctx, name, message);
     }
-    look_again(ctx, key, lock);
+    look_again(ctx, name, lock);
     Ok(())
 }
 
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
-pub(crate) fn look_again(ctx: Ctx<'_>, key: &Key<'_>, lock: &LockId) {
-    if is_free(key) {
+pub(crate) fn look_again(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId) {
+    let key = Key::open_write(ctx, name);
+    if is_free(&key) {
         let now = ctx.real_time();
         waiters::queues(|queues| {
             let again = queues.window(lock, now).unwrap_or_else(|| now.after(AGAIN));

@@ -26,11 +26,15 @@ pub(crate) fn on_timer(ctx: Ctx<'_>) {
         waiters::arm_timer_after(ctx, RETRY_MS);
         return;
     }
+    let mut refused = false;
     while let Some((lock, grant)) = waiters::queues(|queues| queues.next_take_back()) {
-        take_back(ctx, &lock, &grant);
+        if take_back(ctx, &lock, &grant) == Looked::Refused {
+            waiters::queues(|queues| queues.take_back_later(lock, grant));
+            refused = true;
+            break;
+        }
     }
     let now = ctx.real_time();
-    let mut refused = false;
     for lock in waiters::queues(|queues| queues.due(now)) {
         refused |= look_at(ctx, &lock) == Looked::Refused;
     }
@@ -46,16 +50,16 @@ enum Looked {
 
 /// Looks at a lock with waiters outside a command.
 fn look_at(ctx: Ctx<'_>, lock: &LockId) -> Looked {
-    let head = waiters::queues(|queues| queues.head(lock).map(|head| head.owner.clone()));
-    let (true, Some(owner)) = (ctx.select(lock.db), head) else { return Looked::Done };
-    let (name, owner) = (OwnedString::new(&lock.key), OwnedString::new(&owner));
-    let mut key = Key::open_write(ctx, name.borrow());
-    if !serve::is_free(&key) {
-        // Somebody holds it, or the key holds something else for a while.
-        serve::look_again(ctx, &key, lock);
+    if !ctx.select(lock.db) {
         return Looked::Done;
     }
-    match ctx.ground(name.borrow(), owner.borrow()) {
+    let name = OwnedString::new(&lock.key);
+    if !serve::is_free(&Key::open_write(ctx, name.borrow())) {
+        // Somebody holds it, or the key holds something else for a while.
+        serve::look_again(ctx, name.borrow(), lock);
+        return Looked::Done;
+    }
+    match ctx.ground(name.borrow()) {
         Ground::Firm => {}
         Ground::Closed => return Looked::Refused,
         Ground::Moved => {
@@ -68,26 +72,33 @@ fn look_at(ctx: Ctx<'_>, lock: &LockId) -> Looked {
     let now = ctx.real_time();
     // A window that has not passed says itself when to look again.
     let in_window = waiters::queues(|queues| queues.window(lock, now)).is_some();
-    if serve::serve(ctx, &mut key, lock, now, Freed::Unseen) == Served::Free && !in_window {
+    if serve::serve(ctx, name.borrow(), lock, now, Freed::Unseen) == Served::Free && !in_window {
         publish(ctx, name.borrow(), decide::UnlockMessage::Free);
     }
-    serve::look_again(ctx, &key, lock);
+    serve::look_again(ctx, name.borrow(), lock);
     Looked::Done
 }
 
 /// Takes a grant back whose client went before its answer, and serves the next.
-fn take_back(ctx: Ctx<'_>, lock: &LockId, grant: &Grant) {
+fn take_back(ctx: Ctx<'_>, lock: &LockId, grant: &Grant) -> Looked {
     if !ctx.select(lock.db) {
-        return;
+        return Looked::Done;
     }
     let (name, owner) = (OwnedString::new(&lock.key), OwnedString::new(&grant.owner));
-    let mut key = Key::open_write(ctx, name.borrow());
-    let Ok(state) = keyspace::state(&key, Some(owner.borrow())) else { return };
-    let Some(change) = decide::take_back(state, grant.ends) else { return };
+    let key = Key::open_write(ctx, name.borrow());
+    let Ok(state) = keyspace::state(&key, Some(owner.borrow())) else { return Looked::Done };
+    let Some(change) = decide::take_back(state, grant.ends) else { return Looked::Done };
+    match ctx.ground(name.borrow()) {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        // The lock goes where the key goes, and ends there with its lease.
+        Ground::Moved => return Looked::Done,
+    }
     STATS.take_backs.add(1);
     let now = ctx.real_time();
     // A failure is in the log; the lease ends by itself then.
-    let _ = serve::perform_and_serve(ctx, &mut key, Some(owner.borrow()), &change, lock, now);
+    let _ = serve::perform_and_serve(ctx, key, Some(owner.borrow()), &change, lock, now);
+    Looked::Done
 }
 
 /// Every lock with waiters is to be looked at now.

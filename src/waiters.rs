@@ -64,6 +64,11 @@ pub(crate) fn idle() -> bool {
     queues(|queues| queues.is_idle())
 }
 
+/// Whether there is nothing to know of any lock.
+pub(crate) fn blank() -> bool {
+    queues(|queues| queues.is_blank())
+}
+
 /// Says that the state is in doubt: everybody is to be sent away.
 pub(crate) fn doubt() {
     IN_DOUBT.store(true, Ordering::Relaxed);

@@ -159,6 +159,25 @@ fn freeing_a_lock_publishes_redissons_message() {
 }
 
 #[test]
+fn a_release_calls_the_head_of_redissons_fair_queue() {
+    let mut scene = Scene::new("");
+    let called = ["redisson_lock__channel:{lock} 0", "redisson_lock__channel:{lock}:w:1 0"];
+    for free in ["RLOCK.RELEASE lock alice", "RLOCK.FORCERELEASE lock"] {
+        say(&mut scene.client, "RPUSH redisson_lock_queue:{lock} w:1 w:2");
+        say(&mut scene.client, "RLOCK.ACQUIRE lock alice 100000");
+        assert_eq!(say(&mut scene.client, free), "1");
+        assert_eq!(scene.heard(), called, "{free}");
+        assert_eq!(say(&mut scene.client, "LRANGE redisson_lock_queue:{lock} 0 -1"), r#"["w:1", "w:2"]"#);
+        say(&mut scene.client, "DEL redisson_lock_queue:{lock}");
+    }
+    // Something else by that name calls nobody.
+    say(&mut scene.client, "SET redisson_lock_queue:{lock} w:1");
+    say(&mut scene.client, "RLOCK.ACQUIRE lock alice 100000");
+    assert_eq!(say(&mut scene.client, "RLOCK.RELEASE lock alice"), "1");
+    assert_eq!(scene.heard(), called[..1]);
+}
+
+#[test]
 fn only_freeing_a_lock_publishes() {
     let mut scene = Scene::new("");
     for (line, answer) in [

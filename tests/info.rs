@@ -127,14 +127,15 @@ fn shows_redissons_last_token() {
         let shown = format!(r#""token": {token},"#);
         say(client, "FLUSHALL");
         say(client, &write.replace('_', key));
-        let before = state(client, key);
+        let encoding = format!("OBJECT ENCODING {key}");
+        let (before, stored) = (state(client, key), say(client, &encoding));
         let free = say(client, &format!("RLOCK.INFO {lock}"));
         assert!(free.contains(r#""kind": "none""#) && free.contains(&shown), "{key}, free: {free}");
         // Held, the reply of ACQUIRE has no token; and the key stays as it is.
         story(client, &[(format!("RLOCK.ACQUIRE {lock} alice 100000").as_str(), "[1, 100000, 0]")]);
         let held = say(client, &format!("RLOCK.INFO {lock}"));
         assert!(held.contains(r#""kind": "mutex""#) && held.contains(&shown), "{key}, held: {held}");
-        assert_eq!(state(client, key), before);
+        assert_eq!((state(client, key), say(client, &encoding)), (before, stored));
     }
 }
 

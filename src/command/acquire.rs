@@ -4,7 +4,7 @@ use rlock_core::request::Wait;
 use rlock_core::{Error, Holds, Reply, decide, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Respond, Spec, is_primary, may_block};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Respond, Spec, is_primary, may_block};
 use crate::{keyspace, options, serve, waiters};
 
 /// Takes a lock, or takes it once more, or waits for it.
@@ -32,7 +32,8 @@ impl Command for Acquire {
     const SPEC: Spec = Spec {
         name: c"rlock.acquire",
         flags: c"write deny-oom fast getchannels-api",
-        acl: c"write fast rlock blocking",
+        acl: c"write fast blocking",
+        locks: Locks::Yes,
         summary:
             c"Takes a lock for a lease, holds it once more, or waits for it; null if somebody else holds it",
         complexity: c"O(1), where it waits O(log n) for n waiters",
@@ -95,9 +96,10 @@ fn may_wait(ctx: Ctx<'_>, wait: Wait<'_>) -> bool {
 }
 
 fn queue(call: &Call<'_>, request: &request::Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
-    let lock = serve::lock_id(call.ctx, call.key.name());
+    let name = call.key.name();
+    let lock = serve::lock_id(call.ctx, name);
     waiters::join(call.ctx, &lock, request, wait)?;
-    serve::look_again(call.ctx, &call.key, &lock);
+    serve::look_again(call.ctx, name, &lock);
     Ok(match wait {
         Wait::Block(_) => Answer::Later,
         Wait::Enqueue(..) => Answer::Now(Reply::Enqueued),

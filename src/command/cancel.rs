@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 use crate::{stats, waiters};
 
 /// Takes a waiter out of the queue.
@@ -14,7 +14,8 @@ impl Command for Cancel {
     const SPEC: Spec = Spec {
         name: c"rlock.cancel",
         flags: c"write fast",
-        acl: c"write fast rlock",
+        acl: c"write fast",
+        locks: Locks::Yes,
         summary:
             c"Ends an owner's wait for a lock; 0 if it did not wait, perhaps because it was granted the lock",
         complexity: c"O(log n) for n waiters",

@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, decide, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Takes a lock from whoever holds it.
 pub(crate) struct ForceRelease;
@@ -13,8 +13,9 @@ impl Command for ForceRelease {
     const SPEC: Spec = Spec {
         name: c"rlock.forcerelease",
         flags: c"write fast",
-        // Not in our own category: who may lock may not therefore take locks from others.
         acl: c"write fast dangerous",
+        // Who may lock may not therefore take locks from others.
+        locks: Locks::No,
         summary: c"Takes a lock from its owner, or only from the owner given; 0 if there was nothing to take",
         complexity: c"O(1)",
         tips: None,

@@ -6,7 +6,9 @@ use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request};
 
 use super::{after_key, key_name};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyUse, OwnedString, Respond, Spec, StringRef};
+use crate::ffi::{
+    Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, OwnedString, Respond, Spec, StringRef,
+};
 use crate::{keyspace, serve, timer, waiters};
 
 /// Tells who holds a lock and until when.
@@ -47,7 +49,8 @@ impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"rlock.info",
         flags: c"readonly",
-        acl: c"read rlock",
+        acl: c"read",
+        locks: Locks::Yes,
         summary: c"Tells who holds a lock, how often and for how long, and who waits for it",
         complexity: c"O(n) for the n entries shown",
         tips: Some(c"nondeterministic_output"),
@@ -106,8 +109,10 @@ fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: u32) -> (usize, Vec<Waiting>)
 /// Redisson's fenced locks keep their last token in a key of its own.
 fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> i64 {
     let token_name = OwnedString::new(&names::token_key(name.bytes()));
-    let token = Key::open_inspect(ctx, token_name.borrow());
-    token.string().and_then(canonical_integer).unwrap_or(0)
+    if Key::open_inspect(ctx, token_name.borrow()).kind() != KeyKind::String {
+        return 0;
+    }
+    ctx.get(token_name.borrow()).and_then(|token| canonical_integer(&token)).unwrap_or(0)
 }
 
 impl Respond for Report {

@@ -32,28 +32,28 @@ struct Call<'a> {
     key: Key<'a>,
     /// The owner, where one is given; the command's parser has accepted it by now.
     owner: Option<StringRef<'a>>,
-    /// The lock, unless nobody waits anywhere.
+    /// The lock, unless there is nothing to know of any.
     lock: Option<LockId>,
     now: UnixMs,
 }
 
 impl<'a> Call<'a> {
-    /// Opens the key, and serves its queue first: nobody barges in where a lock has become free unseen.
+    /// Serves the key's queue first, and opens it: nobody barges in where a lock has become free unseen.
     fn open(ctx: Ctx<'a>, args: Args<'a>) -> Result<Self, Error> {
         waiters::clear_doubt(ctx);
         let (name, owner) = (key_name(ctx, args)?, args.get(2));
-        let (mut key, now) = (Key::open_write(ctx, name), ctx.now());
-        let lock = (!waiters::idle()).then(|| serve::lock_id(ctx, name));
+        let now = ctx.now();
+        let lock = (!waiters::blank()).then(|| serve::lock_id(ctx, name));
         if let Some(lock) = &lock {
-            if serve::serve(ctx, &mut key, lock, now, Freed::Unseen) != Served::NotFree {
-                serve::look_again(ctx, &key, lock);
+            if serve::serve(ctx, name, lock, now, Freed::Unseen) != Served::NotFree {
+                serve::look_again(ctx, name, lock);
             }
             if let Some(owner) = owner {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
                 waiters::queues(|queues| queues.settle(lock, owner.bytes()));
             }
         }
-        Ok(Self { ctx, key, owner, lock, now })
+        Ok(Self { ctx, key: Key::open_write(ctx, name), owner, lock, now })
     }
 
     /// The state of the lock as the owner sees it.
@@ -71,13 +71,13 @@ impl<'a> Call<'a> {
     }
 
     /// Performs what was decided.
-    fn perform(mut self, decision: &Decision) -> Result<Reply, Error> {
+    fn perform(self, decision: &Decision) -> Result<Reply, Error> {
         let change = &decision.change;
         match &self.lock {
             Some(lock) => {
-                serve::perform_and_serve(self.ctx, &mut self.key, self.owner, change, lock, self.now)?;
+                serve::perform_and_serve(self.ctx, self.key, self.owner, change, lock, self.now)?;
             }
-            None => perform::perform(self.ctx, &mut self.key, self.owner, change)?,
+            None => perform::perform(self.ctx, self.key, self.owner, change)?,
         }
         stats::count(&decision.reply, change);
         Ok(decision.reply)

@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, decide, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Gives holds back.
 pub(crate) struct Release;
@@ -13,7 +13,8 @@ impl Command for Release {
     const SPEC: Spec = Spec {
         name: c"rlock.release",
         flags: c"write fast",
-        acl: c"write fast rlock",
+        acl: c"write fast",
+        locks: Locks::Yes,
         summary: c"Gives one hold of a lock back, or all; 1 if the lock is free now, 0 if holds remain, null if none was held",
         complexity: c"O(1)",
         tips: None,

@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, decide, request};
 
 use super::{Call, after_key};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Lets a lease count from now.
 pub(crate) struct Renew;
@@ -13,7 +13,8 @@ impl Command for Renew {
     const SPEC: Spec = Spec {
         name: c"rlock.renew",
         flags: c"write fast",
-        acl: c"write fast rlock",
+        acl: c"write fast",
+        locks: Locks::Yes,
         summary: c"Lets the lease of a held lock count from now; 0 if the owner holds nothing",
         complexity: c"O(1)",
         tips: None,

@@ -34,10 +34,10 @@ macro_rules! first_missing {
 
 pub(super) use {api, optional_api};
 
-/// The first function that rlock needs and this server lacks. Redis 7.0 has them all.
+/// The first function that rlock needs and this server lacks. Redis 7.0.5 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
-        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_ChannelAtPosWithFlags
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_ChannelAtPosWithFlags
         RedisModule_IsChannelsPositionRequest RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
         RedisModule_GetSelectedDb RedisModule_MonotonicMicroseconds RedisModule_SelectDb
@@ -56,7 +56,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_ReplyWithNullArray RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate
         RedisModule_ScanCursorDestroy RedisModule_ScanKey RedisModule_ServerInfoGetFieldC
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_SetAbsExpire RedisModule_SetCommandInfo
-        RedisModule_SetModuleOptions RedisModule_SignalModifiedKey RedisModule_StringDMA
+        RedisModule_SetModuleOptions RedisModule_SignalModifiedKey
         RedisModule_StringPtrLen RedisModule_SubscribeToServerEvent RedisModule_ValueLength
         RedisModule_WrongArity
     }

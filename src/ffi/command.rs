@@ -1,6 +1,6 @@
 //! Commands: what they tell the server about themselves, and how the server calls them.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::mem;
 use std::ptr;
@@ -47,8 +47,10 @@ pub(crate) struct Spec {
     pub(crate) name: &'static CStr,
     /// The server's own flags, such as `write` and `deny-oom`.
     pub(crate) flags: &'static CStr,
-    /// The ACL categories, from Redis 7.2 on.
+    /// The server's ACL categories, from Redis 7.2 on.
     pub(crate) acl: &'static CStr,
+    /// Whether it belongs to those that lock, and so to our own category.
+    pub(crate) locks: Locks,
     /// One line for COMMAND DOCS.
     pub(crate) summary: &'static CStr,
     /// Its cost for COMMAND DOCS.
@@ -61,6 +63,15 @@ pub(crate) struct Spec {
     pub(crate) key: KeyUse,
     /// The arguments.
     pub(crate) args: &'static [Arg],
+}
+
+/// Whether a command is one that every user of locks needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Locks {
+    /// It is: our own ACL category has it, where the server lets modules have one.
+    Yes,
+    /// It is for operators.
+    No,
 }
 
 /// What a command does to its key.
@@ -199,12 +210,23 @@ pub(crate) fn register<C: Command>(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // SAFETY: the command was just made, and the description lives until the call returns.
     unsafe { describe(command, spec)? };
     if let Some(set_categories) = optional_api!(RedisModule_SetCommandACLCategories) {
+        let categories = categories(spec);
         // SAFETY: as above.
-        if unsafe { set_categories(command, spec.acl.as_ptr()) } != raw::REDISMODULE_OK as c_int {
+        if unsafe { set_categories(command, categories.as_ptr()) } != raw::REDISMODULE_OK as c_int {
             return Err(LoadError::Refused("the ACL categories of", spec.name));
         }
     }
     Ok(())
+}
+
+/// Redis 7.2 takes categories for a command, and none of a module's own.
+fn categories(spec: &Spec) -> CString {
+    let mut categories = spec.acl.to_bytes().to_vec();
+    if spec.locks == Locks::Yes && optional_api!(RedisModule_AddACLCategory).is_some() {
+        categories.push(b' ');
+        categories.extend_from_slice(ACL_CATEGORY.to_bytes());
+    }
+    CString::new(categories).unwrap_or_default()
 }
 
 /// # Safety

@@ -44,7 +44,7 @@ pub(crate) struct Ctx<'a> {
     lives: PhantomData<&'a ()>,
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
     /// Wraps the context that the server passed to a callback.
     ///
     /// # Safety
@@ -54,7 +54,7 @@ impl Ctx<'_> {
     }
 
     /// The context of a callback that came through the crate's own wrapper.
-    pub(crate) fn of(context: &redis_module::Context) -> Self {
+    pub(crate) fn of(context: &'a redis_module::Context) -> Self {
         // SAFETY: the wrapper stands for a callback under way, and is borrowed for no longer than it.
         unsafe { Self::from_raw(context.ctx) }
     }
@@ -136,14 +136,16 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ChannelAtPosWithFlags)(self.raw, position, flags) };
     }
 
-    /// Asks the server whether a lock that is free may be given to this owner: by a write that does
+    /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
     /// nothing, since only the server knows all the reasons for which it refuses writes.
-    pub(crate) fn ground(self, key: StringRef<'_>, owner: StringRef<'_>) -> Ground {
+    pub(crate) fn ground(self, key: StringRef<'_>) -> Ground {
         // `S`: with the checks that scripts are subject to.
-        let (name, format) = (c"HDEL".as_ptr(), c"Sss".as_ptr());
+        let (name, format) = (c"HDEL".as_ptr(), c"Ssc".as_ptr());
+        // No owner is empty, so that there is no such field.
+        let field = c"".as_ptr();
         let call = api!(RedisModule_Call);
-        // SAFETY: the format says: two strings. The lock is free, so that the field is not there.
-        let reply = unsafe { call(self.raw, name, format, key.as_ptr(), owner.as_ptr()) };
+        // SAFETY: the format says: a string of the server's, then one of C.
+        let reply = unsafe { call(self.raw, name, format, key.as_ptr(), field) };
         if reply.is_null() {
             return match io::Error::last_os_error().raw_os_error() {
                 Some(libc::EPERM) => Ground::Moved,
@@ -153,6 +155,25 @@ impl Ctx<'_> {
         // SAFETY: the reply is ours to free.
         unsafe { api!(RedisModule_FreeCallReply)(reply) };
         Ground::Firm
+    }
+
+    /// The value of a string, which must be there; `None` if the server does not tell. (The module's own
+    /// way to read a string makes the server store it in another form.)
+    pub(crate) fn get(self, key: StringRef<'_>) -> Option<Vec<u8>> {
+        // SAFETY: the format says: one string.
+        let reply = unsafe { api!(RedisModule_Call)(self.raw, c"GET".as_ptr(), c"s".as_ptr(), key.as_ptr()) };
+        if reply.is_null() {
+            return None;
+        }
+        let mut len = 0;
+        // SAFETY: the reply is ours; its bytes are copied before it is freed.
+        unsafe {
+            let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
+            let value =
+                (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec());
+            api!(RedisModule_FreeCallReply)(reply);
+            value
+        }
     }
 
     /// Tells WATCH and client-side caches that a key has changed.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::Error;
 
-use super::{Arg, ArgKind, Args, Callback, Command, Ctx, KeyUse, Respond, Spec};
+use super::{Arg, ArgKind, Args, Callback, Command, Ctx, KeyUse, Locks, Respond, Spec};
 
 /// The environment variable by which a test lets the load itself panic.
 const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
@@ -60,6 +60,7 @@ impl Command for Fault {
         name: c"rlock.fault",
         flags: c"fast",
         acl: c"fast dangerous",
+        locks: Locks::No,
         summary: c"Lets the next callback of a kind panic",
         complexity: c"O(1)",
         tips: None,

@@ -18,6 +18,8 @@ pub(crate) enum KeyKind {
     Empty,
     /// A hash.
     Hash,
+    /// A list.
+    List,
     /// A string.
     String,
     /// Anything else.
@@ -66,6 +68,7 @@ impl<'a> Key<'a> {
         match unsafe { api!(RedisModule_KeyType)(self.raw) } as isize {
             raw::REDISMODULE_KEYTYPE_EMPTY => KeyKind::Empty,
             raw::REDISMODULE_KEYTYPE_HASH => KeyKind::Hash,
+            raw::REDISMODULE_KEYTYPE_LIST => KeyKind::List,
             raw::REDISMODULE_KEYTYPE_STRING => KeyKind::String,
             _ => KeyKind::Other,
         }
@@ -120,21 +123,13 @@ impl<'a> Key<'a> {
         scan.complete
     }
 
-    /// The bytes of a string.
-    pub(crate) fn string(&self) -> Option<&[u8]> {
-        if self.kind() != KeyKind::String {
+    /// The first element of a list; `None` where there is no list.
+    pub(crate) fn list_head(&self) -> Option<OwnedString> {
+        if self.kind() != KeyKind::List {
             return None;
         }
-        let mut len = 0;
-        // SAFETY: the key is open, for a string; the bytes stay while nothing writes, and writing
-        // takes the key mutably.
-        let start =
-            unsafe { api!(RedisModule_StringDMA)(self.raw, &raw mut len, raw::REDISMODULE_READ as c_int) };
-        if start.is_null() {
-            return None;
-        }
-        // SAFETY: the server gave start and length.
-        Some(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+        // SAFETY: the key is open, for a list; the server made the element for us to free.
+        unsafe { OwnedString::from_raw(api!(RedisModule_ListGet)(self.raw, 0)) }
     }
 
     /// Sets a field of the hash to an integer, and makes the hash where there is none.

@@ -18,8 +18,8 @@ const MODULE_NAME: &CStr = c"rlock";
 /// 1 * 10,000 per major, 100 per minor version: 0.1.0.
 const MODULE_VERSION: c_int = 100;
 
-/// The commands by whose names we send effects to replicas and AOF, and ask whether we may.
-const EFFECTS: [&CStr; 5] = [c"DEL", c"HDEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
+/// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
+const NEEDED: [&CStr; 6] = [c"DEL", c"GET", c"HDEL", c"HSET", c"PEXPIREAT", c"PUBLISH"];
 
 /// Called by the server when it loads the module.
 ///
@@ -59,7 +59,7 @@ fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
         return Err(LoadError::OldServer(function));
     }
     ctx.learn_mode();
-    for name in EFFECTS {
+    for name in NEEDED {
         if !is_command(ctx, name) {
             return Err(LoadError::RenamedCommand(name));
         }

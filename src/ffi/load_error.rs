@@ -26,12 +26,12 @@ impl fmt::Display for LoadError {
             Self::OldServer(function) => {
                 write!(
                     f,
-                    "this server has no {function}: rlock needs Redis 7.0, Valkey 7.2, Redict 7.3 or later"
+                    "this server has no {function}: rlock needs Redis 7.0.5, Valkey 7.2, Redict 7.3 or later"
                 )
             }
             Self::RenamedCommand(name) => write!(
                 f,
-                "the command {0} is not there: rlock writes to replicas and AOF with it; remove 'rename-command {0}' from the configuration",
+                "the command {0} is not there: rlock needs it, to write to replicas and AOF or to ask; remove 'rename-command {0}' from the configuration",
                 name.to_string_lossy()
             ),
             Self::Refused(what, name) => write!(f, "the server refused {what} {}", name.to_string_lossy()),

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
 
 /// The longest piece of a client's own bytes that an error repeats.
-const QUOTED: usize = 64;
+pub const QUOTED: usize = 64;
 
 /// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
 /// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`) included.

@@ -23,6 +23,16 @@ pub fn token_key(name: &[u8]) -> Vec<u8> {
     prefixed(b"redisson_lock_token", name)
 }
 
+/// The list of those who wait for Redisson's fair lock, the head first.
+pub fn fair_queue(name: &[u8]) -> Vec<u8> {
+    prefixed(b"redisson_lock_queue", name)
+}
+
+/// The channel on which one of them listens, besides the lock's own.
+pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Vec<u8> {
+    [unlock_channel, b":", waiter].concat()
+}
+
 /// The part of a key that decides its cluster slot: between the first `{` and the next `}` where that
 /// is not empty, else all of it.
 fn hash_tag(key: &[u8]) -> &[u8] {
@@ -64,6 +74,11 @@ mod tests {
             assert_eq!(unlock_channel(name), *channel);
             assert_eq!(token_key(name), *token);
         }
+        assert_eq!(fair_queue(b"orders"), b"redisson_lock_queue:{orders}");
+        assert_eq!(
+            fair_channel(b"redisson_lock__channel:{orders}", b"w:1"),
+            b"redisson_lock__channel:{orders}:w:1"
+        );
     }
 
     #[test]

@@ -231,7 +231,8 @@ impl Word {
 fn unexpected(word: Option<Word>, bytes: &[u8]) -> Error {
     match word {
         Some(Word::Later(text)) => Error::UnsupportedOption(text),
-        _ => Error::UnknownOption(bytes.to_vec()),
+        // Only as much as is shown: a word may be as long as the server takes.
+        _ => Error::UnknownOption(bytes.get(..crate::error::QUOTED).unwrap_or(bytes).to_vec()),
     }
 }
 

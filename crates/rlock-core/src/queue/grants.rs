@@ -64,6 +64,11 @@ impl Queues {
         }
     }
 
+    /// A grant cannot be taken back now; it is the next one still.
+    pub fn take_back_later(&mut self, lock: LockId, grant: Grant) {
+        self.take_backs.push_front((lock, grant));
+    }
+
     /// The next grant to take back.
     pub fn next_take_back(&mut self) -> Option<(LockId, Grant)> {
         self.take_backs.pop_front()

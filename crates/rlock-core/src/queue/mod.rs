@@ -81,6 +81,8 @@ pub struct Queues {
     unanswered: HashMap<LockId, Grant>,
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
+    /// How many native grants there were since foreign waiters last had their chance, and since when.
+    streaks: HashMap<LockId, Streak>,
     next_place: Place,
 }
 
@@ -96,8 +98,6 @@ struct Queue {
     told: Option<Expiry>,
     /// The end of a grant by message, until its owner is heard of.
     unconfirmed: Option<(Box<[u8]>, UnixMs)>,
-    /// How many native grants there were since foreign waiters last had their chance, and since when.
-    streak: Option<Streak>,
     /// Until when the lock is left to foreign waiters.
     window: Option<UnixMs>,
 }
@@ -106,6 +106,11 @@ impl Queues {
     /// Whether nobody waits and no grant is under way.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty() && self.unanswered.is_empty() && self.take_backs.is_empty()
+    }
+
+    /// Whether there is nothing to know of any lock.
+    pub fn is_blank(&self) -> bool {
+        self.is_idle() && self.streaks.is_empty()
     }
 
     /// How many wait on the whole server.

@@ -181,6 +181,23 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
 }
 
 #[test]
+fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
+    let turns = Turns { after_grants: 2, after_ms: u64::MAX };
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    for (ticket, owner) in [(1, "a"), (2, "b")] {
+        queues.join(&key, waiter(owner, ticket), NO_LIMIT).unwrap();
+        queues.count_grant(&key, MonoMs(5));
+        queues.pop(&key);
+    }
+    assert!(queues.is_idle() && !queues.is_blank());
+    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(5)));
+    queues.forget_old_streaks(MonoMs(3_600_004));
+    assert!(!queues.is_blank());
+    queues.forget_old_streaks(MonoMs(3_600_005));
+    assert!(queues.is_blank());
+}
+
+#[test]
 fn everybody_is_sent_away_with_what_is_known_of_them() {
     let mut queues = Queues::default();
     queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();

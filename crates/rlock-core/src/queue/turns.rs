@@ -8,7 +8,11 @@ use crate::types::{MonoMs, UnixMs};
 pub(super) struct Streak {
     grants: u32,
     since: MonoMs,
+    last: MonoMs,
 }
+
+/// After so long without a native grant a streak is forgotten: its lock has ended unseen.
+const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
 
 /// How long foreign waiters are passed over, and what they get then.
 #[derive(Clone, Copy, Debug)]
@@ -20,27 +24,30 @@ pub struct Turns {
 }
 
 impl Queues {
-    /// Counts a native grant.
+    /// Counts a native grant. It counts on while nobody waits: two natives that take turns would keep a
+    /// lock for ever, with never more than one of them in the queue.
     pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {
-        if let Some(queue) = self.locks.get_mut(lock) {
-            let streak = queue.streak.get_or_insert(Streak { grants: 0, since: clock });
-            streak.grants = streak.grants.saturating_add(1);
-        }
+        let new = Streak { grants: 0, since: clock, last: clock };
+        let streak = self.streaks.entry(lock.clone()).or_insert(new);
+        streak.grants = streak.grants.saturating_add(1);
+        streak.last = clock;
     }
 
     /// Whether foreign waiters, if there are any, have been passed over for long enough.
     pub fn foreign_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
-        let streak = self.locks.get(lock).and_then(|queue| queue.streak);
-        streak.is_some_and(|streak| {
+        self.streaks.get(lock).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })
     }
 
     /// Foreign waiters have had their chance, or there are none.
     pub fn end_streak(&mut self, lock: &LockId) {
-        if let Some(queue) = self.locks.get_mut(lock) {
-            queue.streak = None;
-        }
+        self.streaks.remove(lock);
+    }
+
+    /// Forgets the streaks of locks that have ended unseen.
+    pub fn forget_old_streaks(&mut self, clock: MonoMs) {
+        self.streaks.retain(|_, streak| clock.0.saturating_sub(streak.last.0) < FORGOTTEN_AFTER_MS);
     }
 
     /// Leaves the lock to foreign waiters until then.
