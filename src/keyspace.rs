@@ -10,13 +10,13 @@ pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error>
     if ctx.in_cluster() && !names::one_slot(name.bytes()) { Err(Error::CrossSlot) } else { Ok(()) }
 }
 
-/// Refuses, in cluster mode, a channel in another slot than the lock's.
+/// Refuses a channel that the user may not use, and in cluster mode one in another slot than the lock's.
 pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: &[u8]) -> Result<(), Error> {
     let name = name.ok_or(Error::Arity)?.bytes();
     if ctx.in_cluster() && !names::channel_in_slot_of(name, channel) {
         return Err(Error::ChannelCrossSlot);
     }
-    Ok(())
+    if ctx.may_publish_to(OwnedString::new(channel).borrow()) { Ok(()) } else { Err(Error::NoPermission) }
 }
 
 /// The state of the lock as this owner sees it; as a stranger does, where none is given.

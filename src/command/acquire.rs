@@ -31,7 +31,7 @@ impl Command for Acquire {
     type Answer = Answer;
     const SPEC: Spec = Spec {
         name: c"rlock.acquire",
-        flags: c"write deny-oom fast getchannels-api",
+        flags: c"write deny-oom fast",
         acl: c"write fast blocking",
         locks: Locks::Yes,
         summary:
@@ -62,13 +62,6 @@ impl Command for Acquire {
             .optional(),
         ],
     };
-
-    fn channel(args: Args<'_>) -> Option<usize> {
-        // After key, owner and lease no value of an option can be this word.
-        let word = args.all().skip(4).position(|word| word.eq_ignore_ascii_case(b"ENQUEUE"))?;
-        let position = word.checked_add(6)?;
-        args.get(position).map(|_| position)
-    }
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Answer, Error> {
         let request = request::Acquire::parse(after_key(args))?;

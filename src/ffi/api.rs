@@ -37,8 +37,10 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0.5 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
-        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_ChannelAtPosWithFlags
-        RedisModule_IsChannelsPositionRequest RedisModule_CreateTimer
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
+        RedisModule_ACLCheckChannelPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
+        RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
+        RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
         RedisModule_GetSelectedDb RedisModule_MonotonicMicroseconds RedisModule_SelectDb
         RedisModule_SetDisconnectCallback RedisModule_StopTimer RedisModule_SubscribeToKeyspaceEvents

@@ -25,12 +25,6 @@ pub(crate) trait Command {
     /// What it tells the server about itself.
     const SPEC: Spec;
 
-    /// The position of a channel that the command publishes to, for the server's access control; only
-    /// asked of commands with the flag `getchannels-api`.
-    fn channel(_: Args<'_>) -> Option<usize> {
-        None
-    }
-
     /// Parses, decides and performs; the reply is sent after it.
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Self::Answer, Error>;
 }
@@ -289,14 +283,6 @@ unsafe extern "C" fn call<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
-    if ctx.only_channels_are_asked() {
-        guarded(Callback::Command, (), || {
-            if let Some(position) = C::channel(args) {
-                ctx.declare_channel(position);
-            }
-        });
-        return raw::REDISMODULE_OK as c_int;
-    }
     let panicked = Err(Error::Internal("a command panicked"));
     let answer = guarded(Callback::Command, panicked, || C::run(ctx, args));
     guarded(Callback::Reply, (), || match &answer {

@@ -122,38 +122,23 @@ impl<'a> Ctx<'a> {
         primary && !loading && !paused
     }
 
-    /// Whether the server only asks which channels the command would use.
-    pub(super) fn only_channels_are_asked(self) -> bool {
-        // SAFETY: the context is that of a command.
-        unsafe { api!(RedisModule_IsChannelsPositionRequest)(self.raw) != 0 }
-    }
-
-    /// Tells the server that the argument there is a channel that is published to.
-    pub(super) fn declare_channel(self, position: usize) {
-        let Ok(position) = c_int::try_from(position) else { return };
-        let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
-        // SAFETY: the server has asked for channels.
-        unsafe { api!(RedisModule_ChannelAtPosWithFlags)(self.raw, position, flags) };
-    }
-
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
     /// nothing, since only the server knows all the reasons for which it refuses writes.
     pub(crate) fn ground(self, key: StringRef<'_>) -> Ground {
-        // `S`: with the checks that scripts are subject to.
-        let (name, format) = (c"HDEL".as_ptr(), c"Ssc".as_ptr());
+        // `S`: with the checks that scripts are subject to. `E`: errors as replies, since Valkey 9.1 dies
+        // of one that it may not answer.
+        let (name, format) = (c"HDEL".as_ptr(), c"SEsc".as_ptr());
         // No owner is empty, so that there is no such field.
         let field = c"".as_ptr();
         let call = api!(RedisModule_Call);
         // SAFETY: the format says: a string of the server's, then one of C.
         let reply = unsafe { call(self.raw, name, format, key.as_ptr(), field) };
-        if reply.is_null() {
-            return match io::Error::last_os_error().raw_os_error() {
-                Some(libc::EPERM) => Ground::Moved,
-                _ => Ground::Closed,
-            };
+        let reason = io::Error::last_os_error().raw_os_error();
+        if reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR {
+            free(reply);
+            return if reason == Some(libc::EPERM) { Ground::Moved } else { Ground::Closed };
         }
-        // SAFETY: the reply is ours to free.
-        unsafe { api!(RedisModule_FreeCallReply)(reply) };
+        free(reply);
         Ground::Firm
     }
 
@@ -161,19 +146,68 @@ impl<'a> Ctx<'a> {
     /// way to read a string makes the server store it in another form.)
     pub(crate) fn get(self, key: StringRef<'_>) -> Option<Vec<u8>> {
         // SAFETY: the format says: one string.
-        let reply = unsafe { api!(RedisModule_Call)(self.raw, c"GET".as_ptr(), c"s".as_ptr(), key.as_ptr()) };
-        if reply.is_null() {
+        let reply =
+            unsafe { api!(RedisModule_Call)(self.raw, c"GET".as_ptr(), c"Es".as_ptr(), key.as_ptr()) };
+        if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_STRING {
+            free(reply);
             return None;
         }
         let mut len = 0;
-        // SAFETY: the reply is ours; its bytes are copied before it is freed.
-        unsafe {
+        // SAFETY: the reply is a string; its bytes are copied before it is freed.
+        let value = unsafe {
             let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
-            let value =
-                (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec());
-            api!(RedisModule_FreeCallReply)(reply);
-            value
+            (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec())
+        };
+        free(reply);
+        value
+    }
+
+    /// Whether the user of the command under way may publish to a channel. The server itself checks only
+    /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
+    /// publishing, which it lets work on keys that are not here.
+    pub(crate) fn may_publish_to(self, channel: StringRef<'_>) -> bool {
+        let Some(name) = self.user() else { return true };
+        let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
+        // SAFETY: the name lives; the user is freed below and not used after that.
+        unsafe {
+            let user = api!(RedisModule_GetModuleUserFromUserName)(name.borrow().as_ptr());
+            if user.is_null() {
+                return false;
+            }
+            let allowed = api!(RedisModule_ACLCheckChannelPermissions)(user, channel.as_ptr(), flags);
+            let allowed = allowed == raw::REDISMODULE_OK as c_int;
+            if !allowed {
+                let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
+                api!(RedisModule_ACLAddLogEntry)(self.raw, user, channel.as_ptr(), reason);
+            }
+            api!(RedisModule_FreeModuleUser)(user);
+            allowed
         }
+    }
+
+    /// The user of the command under way; `None` for the server itself and for other modules.
+    fn user(self) -> Option<OwnedString> {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.raw) };
+        if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {
+            // SAFETY: the context is valid; null if there is no such client, or it has no user.
+            return unsafe {
+                let id = api!(RedisModule_GetClientId)(self.raw);
+                OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.raw, id))
+            };
+        }
+        // A script's client is none of those, and to ask for the name of a user that it does not have
+        // would end the server. `C` runs a command as the user, and refuses that where there is none.
+        // SAFETY: the format takes nothing more.
+        let reply = unsafe { api!(RedisModule_Call)(self.raw, c"PING".as_ptr(), c"CE".as_ptr()) };
+        let reason = io::Error::last_os_error().raw_os_error();
+        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        free(reply);
+        if refused && reason == Some(libc::ENOTSUP) {
+            return None;
+        }
+        // SAFETY: the client has a user; the server made the name for us.
+        unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.raw)) }
     }
 
     /// Tells WATCH and client-side caches that a key has changed.
@@ -285,4 +319,16 @@ pub(crate) fn warn(line: &CStr) {
     let (level, format) = (c"warning".as_ptr(), c"rlock: %s".as_ptr());
     // SAFETY: a null context is allowed; the format takes one C string.
     unsafe { api!(RedisModule_Log)(ptr::null_mut(), level, format, line.as_ptr()) };
+}
+
+fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {
+    // SAFETY: the reply was made by the server for us and is not freed yet.
+    unsafe { api!(RedisModule_CallReplyType)(reply) as isize }
+}
+
+fn free(reply: *mut raw::RedisModuleCallReply) {
+    if !reply.is_null() {
+        // SAFETY: the reply is ours to free, and not used after this.
+        unsafe { api!(RedisModule_FreeCallReply)(reply) };
+    }
 }

@@ -8,7 +8,7 @@ use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
 pub const QUOTED: usize = 64;
 
 /// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
-/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`) included.
+/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`, `NOPERM`) included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
@@ -40,6 +40,8 @@ pub enum Error {
     BadChannel,
     /// In cluster mode: the channel of ENQUEUE falls in another slot than the lock.
     ChannelCrossSlot,
+    /// The user may not use the channel of ENQUEUE.
+    NoPermission,
     /// BLOCK together with ENQUEUE.
     BlockAndEnqueue,
     /// As many wait already as may.
@@ -85,6 +87,7 @@ impl fmt::Display for Error {
             Self::ChannelCrossSlot => f.write_str(
                 "ERR in cluster mode the channel must be in the key's slot; give it the key's hash tag, such as grants:{key}",
             ),
+            Self::NoPermission => f.write_str("NOPERM No permissions to access the channel of ENQUEUE"),
             Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other"),
             Self::QueueFull => f.write_str(
                 "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
@@ -131,6 +134,7 @@ mod tests {
             Error::BadWait("BLOCK"),
             Error::BadChannel,
             Error::ChannelCrossSlot,
+            Error::NoPermission,
             Error::BlockAndEnqueue,
             Error::QueueFull,
             Error::Unblocked("a test"),
@@ -145,7 +149,10 @@ mod tests {
         for error in all {
             let line = error.to_string();
             let prefix = line.split(' ').next().unwrap_or_default();
-            assert!(["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED"].contains(&prefix), "{line}");
+            assert!(
+                ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "NOPERM"].contains(&prefix),
+                "{line}"
+            );
             assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
         }
     }

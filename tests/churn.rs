@@ -1,0 +1,408 @@
+//! A thousand waiters on three locks in a random order, each step compared with a plain model of the queues.
+//!
+//! One thread does everything, so that the model is exact. `RLOCK_SEED` repeats a run that failed.
+
+mod waiting;
+
+use std::collections::VecDeque;
+use std::env;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use redis::{Connection, RedisResult, Value};
+use rlock_testkit::{Subscriber, TestServer, eventually};
+use waiting::{SOON, counter, fields, number, queue, say, text, transaction};
+
+const KEYS: [&str; 3] = ["{a}", "lock:b", "c"];
+
+/// On all but this one there is a listener.
+const DEAF: &str = "deaf";
+const CHANNELS: [&str; 5] = ["one", "two", "three", "two", DEAF];
+
+/// How many owners come.
+const OWNERS: u64 = 1_000;
+
+/// How many clients are blocked at most.
+const BLOCKED: usize = 30;
+
+const LEASE: u64 = 600_000;
+const CONFIRM: u64 = 60_000;
+const REPLACED: &str = "!UNBLOCKED the same owner waits by a later call";
+
+/// Random numbers by splitmix64.
+struct Dice(u64);
+
+impl Dice {
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
+    }
+
+    fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// How somebody waits.
+enum Via {
+    Channel(&'static str),
+    /// A client of its own, and its number.
+    Block(Connection, i64),
+}
+
+impl Via {
+    fn is_deaf(&self) -> bool {
+        matches!(self, Via::Channel(DEAF))
+    }
+}
+
+struct Waiter {
+    owner: String,
+    via: Via,
+}
+
+/// What a lock and its queue should be.
+#[derive(Default)]
+struct Lock {
+    /// The owner and its holds.
+    holder: Option<(String, u32)>,
+    queue: VecDeque<Waiter>,
+}
+
+struct Churn {
+    server: TestServer,
+    client: Connection,
+    heard: Subscriber,
+    dice: Dice,
+    seed: u64,
+    locks: [Lock; 3],
+    came: u64,
+    grants: u64,
+    /// What was done, the last at the end.
+    steps: Vec<String>,
+}
+
+impl Drop for Churn {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let last = &self.steps[self.steps.len().saturating_sub(15)..];
+            eprintln!("RLOCK_SEED={}, step {}:\n{}", self.seed, self.steps.len(), last.join("\n"));
+        }
+    }
+}
+
+/// What a client that was blocked is answered.
+#[track_caller]
+fn answer(connection: &mut Connection) -> String {
+    let outcome: RedisResult<Value> = connection.recv_response();
+    match outcome {
+        Ok(value) => text(&value),
+        Err(error) => match error.code() {
+            Some(code) => format!("!{code} {}", error.detail().unwrap_or_default()),
+            None if error.is_timeout() => "nothing".into(),
+            None => "the connection ended".into(),
+        },
+    }
+}
+
+impl Churn {
+    fn new(seed: u64) -> Churn {
+        let server = TestServer::builder().conf("rlock.grant-confirm-ms", CONFIRM).start();
+        let heard = Subscriber::connect(&server).subscribe(&["one", "two", "three"]);
+        let (client, dice, locks) = (server.connect(), Dice(seed), Default::default());
+        Churn { server, client, heard, dice, seed, locks, came: 0, grants: 0, steps: Vec::new() }
+    }
+
+    /// Says a line and compares the answer.
+    #[track_caller]
+    fn tell(&mut self, line: &str, expected: &str) {
+        self.steps.push(format!("{line} -> {expected}"));
+        assert_eq!(say(&mut self.client, line), expected, "{line}");
+    }
+
+    #[track_caller]
+    fn hear(&mut self, channel: &str, message: &str) {
+        let (on, heard) = self.heard.next(SOON).unwrap_or_else(|| panic!("not heard: {message}"));
+        assert_eq!((on.escape_ascii().to_string(), heard.escape_ascii().to_string()), {
+            (channel.to_owned(), message.to_owned())
+        });
+    }
+
+    fn blocked(&self) -> usize {
+        let waiters = self.locks.iter().flat_map(|lock| &lock.queue);
+        waiters.filter(|waiter| matches!(waiter.via, Via::Block(..))).count()
+    }
+
+    /// Blocks a client, and returns once it is seen to wait.
+    #[track_caller]
+    fn block(&mut self, n: usize, owner: &str, wait: &str) -> Via {
+        let mut connection = self.server.connect();
+        let id = number(&mut connection, "CLIENT ID");
+        let words = [KEYS[n], owner, "600000", "BLOCK", wait];
+        self.steps.push(format!("{} by client {id}", words.join(" ")));
+        let packed = redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).get_packed_command();
+        connection.send_packed_command(&packed).unwrap();
+        if wait != "1" {
+            let client = &mut self.client;
+            eventually("the client to wait", SOON, || {
+                queue(client, KEYS[n]).iter().any(|entry| entry.client_id == id).then_some(())
+            });
+        }
+        Via::Block(connection, id)
+    }
+
+    /// An owner waits, or waits anew.
+    #[track_caller]
+    fn wait(&mut self, n: usize, owner: &str, wait: &str) -> Via {
+        if self.blocked() < BLOCKED && self.dice.below(6) == 0 {
+            return self.block(n, owner, wait);
+        }
+        let channel = CHANNELS[self.dice.below(CHANNELS.len())];
+        let line = format!("RLOCK.ACQUIRE {} {owner} {LEASE} ENQUEUE {wait} {channel}", KEYS[n]);
+        self.tell(&line, "[0, 0, 0]");
+        Via::Channel(channel)
+    }
+
+    fn long_wait(&mut self) -> &'static str {
+        self.dice.one_of(&["0", "900000", "3600000"])
+    }
+
+    #[track_caller]
+    fn come(&mut self, n: usize) {
+        self.came += 1;
+        let owner = format!("o{}", self.came);
+        if self.locks[n].holder.is_none() {
+            let how = self.dice.one_of(&["", "BLOCK 0", "BLOCK 1", "ENQUEUE 0 one", "ENQUEUE 1 deaf"]);
+            self.tell(&format!("RLOCK.ACQUIRE {} {owner} {LEASE} {how}", KEYS[n]), "[1, 600000, 0]");
+            self.locks[n].holder = Some((owner, 1));
+        } else {
+            let wait = self.long_wait();
+            let via = self.wait(n, &owner, wait);
+            self.locks[n].queue.push_back(Waiter { owner, via });
+        }
+    }
+
+    /// Somebody who waits, if anybody does: the place in the queue.
+    fn anybody(&mut self, n: usize) -> Option<usize> {
+        let length = self.locks[n].queue.len();
+        (length > 0).then(|| self.dice.below(length))
+    }
+
+    /// Waits anew: the place is kept, and whoever was blocked is told.
+    #[track_caller]
+    fn repeat(&mut self, n: usize, place: usize, wait: &str) {
+        let owner = self.locks[n].queue[place].owner.clone();
+        let via = self.wait(n, &owner, wait);
+        let old = std::mem::replace(&mut self.locks[n].queue[place].via, via);
+        if let Via::Block(mut connection, _) = old {
+            assert_eq!(answer(&mut connection), REPLACED, "{owner}");
+        }
+    }
+
+    #[track_caller]
+    fn time_out(&mut self, n: usize, place: usize) {
+        self.repeat(n, place, "1");
+        let waiter = self.locks[n].queue.remove(place).unwrap();
+        match waiter.via {
+            Via::Channel(DEAF) => {}
+            Via::Channel(channel) => self.hear(channel, &format!("timeout 0 {} {}", waiter.owner, KEYS[n])),
+            Via::Block(mut connection, _) => assert_eq!(answer(&mut connection), "null"),
+        }
+        self.check(n, SOON);
+    }
+
+    #[track_caller]
+    fn cancel(&mut self, n: usize, place: usize) {
+        let waiter = self.locks[n].queue.remove(place).unwrap();
+        self.tell(&format!("RLOCK.CANCEL {} {}", KEYS[n], waiter.owner), "1");
+        if let Via::Block(mut connection, _) = waiter.via {
+            assert_eq!(answer(&mut connection), "null", "{}", waiter.owner);
+        }
+    }
+
+    /// A blocked client disconnects or is killed, the first from a place on.
+    #[track_caller]
+    fn depart(&mut self, n: usize, place: usize) {
+        let mut places = self.locks[n].queue.iter().skip(place);
+        let Some(offset) = places.position(|waiter| matches!(waiter.via, Via::Block(..))) else { return };
+        let waiter = self.locks[n].queue.remove(place + offset).unwrap();
+        let Via::Block(mut connection, id) = waiter.via else { unreachable!() };
+        if self.dice.below(2) == 0 {
+            self.tell(&format!("CLIENT KILL ID {id}"), "1");
+            assert_eq!(answer(&mut connection), "the connection ended");
+        } else {
+            self.steps.push(format!("{} disconnects", waiter.owner));
+            drop(connection);
+            self.check(n, SOON);
+        }
+    }
+
+    /// The holder gives back; the lock is handed on by the same command.
+    #[track_caller]
+    fn release(&mut self, n: usize) {
+        let Some((owner, holds)) = self.locks[n].holder.clone() else { return };
+        let key = KEYS[n];
+        match self.dice.below(4) {
+            0 => self.tell(&format!("RLOCK.FORCERELEASE {key} {owner}"), "1"),
+            1 => self.tell(&format!("RLOCK.RELEASE {key} {owner} ALL"), "1"),
+            _ if holds > 1 => {
+                self.tell(&format!("RLOCK.RELEASE {key} {owner}"), "0");
+                self.locks[n].holder = Some((owner, holds - 1));
+                return;
+            }
+            _ => self.tell(&format!("RLOCK.RELEASE {key} {owner}"), "1"),
+        }
+        self.handed_on(n);
+    }
+
+    /// The lock ends without a release: the timer hands it on.
+    #[track_caller]
+    fn vanish(&mut self, n: usize) {
+        if self.locks[n].holder.is_none() {
+            return;
+        }
+        let (key, word) = (KEYS[n], self.dice.one_of(&["DEL", "UNLINK", "RENAME", "PEXPIRE"]));
+        match word {
+            "RENAME" => self.tell(&format!("RENAME {key} renamed"), "OK"),
+            "PEXPIRE" => self.tell(&format!("PEXPIRE {key} 1"), "1"),
+            _ => self.tell(&format!("{word} {key}"), "1"),
+        }
+        self.handed_on(n);
+        self.check(n, SOON);
+    }
+
+    /// The client that gets the lock is killed before it is answered: the next has it.
+    #[track_caller]
+    fn grant_into_the_void(&mut self, n: usize) {
+        let Some((owner, _)) = self.locks[n].holder.clone() else { return };
+        let Some(Via::Block(_, id)) = self.locks[n].queue.front().map(|waiter| &waiter.via) else { return };
+        let lines = [format!("RLOCK.RELEASE {} {owner} ALL", KEYS[n]), format!("CLIENT KILL ID {id}")];
+        self.steps.push(format!("MULTI {} EXEC", lines.join(" ")));
+        assert_eq!(transaction(&mut self.client, &[&lines[0], &lines[1]]), "[1, 1]");
+        let Via::Block(mut connection, _) = self.locks[n].queue.pop_front().unwrap().via else {
+            unreachable!()
+        };
+        assert_eq!(answer(&mut connection), "the connection ended");
+        self.handed_on(n);
+        self.check(n, SOON);
+    }
+
+    /// The first who can be told has the lock, and hears of it.
+    #[track_caller]
+    fn handed_on(&mut self, n: usize) {
+        let (key, queue) = (KEYS[n], &mut self.locks[n].queue);
+        if queue.front().is_some_and(|waiter| waiter.via.is_deaf()) {
+            queue.retain(|waiter| !waiter.via.is_deaf());
+        }
+        self.locks[n].holder = None;
+        let Some(Waiter { owner, via }) = self.locks[n].queue.pop_front() else { return };
+        self.grants += 1;
+        match via {
+            Via::Block(mut connection, _) => assert_eq!(answer(&mut connection), "[1, 600000, 0]", "{owner}"),
+            Via::Channel(channel) => {
+                self.hear(channel, &format!("granted 0 {owner} {key} 1 {CONFIRM} 0"));
+                match self.dice.below(2) {
+                    0 => self.tell(&format!("RLOCK.RENEW {key} {owner} {LEASE}"), "1"),
+                    _ => self.tell(&format!("RLOCK.ACQUIRE {key} {owner} {LEASE} HOLDS 1"), "[1, 600000, 0]"),
+                }
+            }
+        }
+        self.locks[n].holder = Some((owner, 1));
+    }
+
+    /// The holder re-enters, and others ask in vain.
+    #[track_caller]
+    fn others(&mut self, n: usize) {
+        let (key, Some((owner, holds))) = (KEYS[n], self.locks[n].holder.clone()) else { return };
+        let again = format!("RLOCK.ACQUIRE {key} {owner} {LEASE} BLOCK 0");
+        self.tell(&again, &format!("[{}, 600000, 0]", holds + 1));
+        self.locks[n].holder = Some((owner.clone(), holds + 1));
+        self.tell(&format!("RLOCK.ACQUIRE {key} stranger {LEASE}"), "null");
+        self.tell(&format!("RLOCK.CANCEL {key} {owner}"), "0");
+        if let Some(place) = self.anybody(n) {
+            let waits = self.locks[n].queue[place].owner.clone();
+            self.tell(&format!("RLOCK.RENEW {key} {waits} {LEASE}"), "0");
+            self.tell(&format!("RLOCK.RELEASE {key} {waits}"), "null");
+            self.tell(&format!("RLOCK.ACQUIRE {key} {waits} {LEASE}"), "null");
+        }
+    }
+
+    /// Compares a lock and its queue with the model; what the timer does may take `within`.
+    #[track_caller]
+    fn check(&mut self, n: usize, within: Duration) {
+        let holder = self.locks[n].holder.as_ref();
+        let hash = holder.map_or("[]".into(), |(owner, holds)| format!(r#"["{owner}", "{holds}"]"#));
+        let owners: Vec<&str> = self.locks[n].queue.iter().map(|waiter| waiter.owner.as_str()).collect();
+        let deadline = Instant::now() + within;
+        loop {
+            let last = Instant::now() >= deadline;
+            let found_hash = say(&mut self.client, &format!("HGETALL {}", KEYS[n]));
+            let found = queue(&mut self.client, KEYS[n]);
+            let found: Vec<&str> = found.iter().map(|entry| entry.owner.as_str()).collect();
+            if found_hash == hash && found == owners {
+                return;
+            }
+            assert!(!last, "{}: {found_hash} {found:?}, and not {hash} {owners:?}", KEYS[n]);
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[track_caller]
+    fn step(&mut self) {
+        let (n, grows) = (self.dice.below(KEYS.len()), self.came < OWNERS * 6 / 10);
+        let come = if grows { 60 } else { 25 };
+        let die = self.dice.below(100);
+        match (die < come, self.anybody(n)) {
+            (true, _) | (_, None) => self.come(n),
+            (_, Some(place)) => match (die - come) * 100 / (100 - come) {
+                0..15 => {
+                    let wait = self.long_wait();
+                    self.repeat(n, place, wait);
+                }
+                15..25 => self.time_out(n, place),
+                25..35 => self.cancel(n, place),
+                35..42 => self.depart(n, place),
+                42..75 => self.release(n),
+                75..85 => self.vanish(n),
+                85..92 => self.grant_into_the_void(n),
+                _ => self.others(n),
+            },
+        }
+        self.check(n, Duration::ZERO);
+    }
+}
+
+fn seed() -> u64 {
+    let given = env::var("RLOCK_SEED").ok().map(|seed| seed.parse().expect("RLOCK_SEED is a number"));
+    let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    given.unwrap_or_else(clock)
+}
+
+#[test]
+fn a_thousand_waiters_come_and_go_as_the_model_says() {
+    let mut churn = Churn::new(seed());
+    while churn.came < OWNERS {
+        churn.step();
+    }
+    for n in 0..KEYS.len() {
+        while churn.locks[n].holder.is_some() {
+            churn.release(n);
+            churn.check(n, Duration::ZERO);
+        }
+        let info = fields(waiting::ask(&mut churn.client, &["RLOCK.INFO", KEYS[n]]));
+        let count = info.into_iter().find(|(name, _)| name == "waiter-count").unwrap().1;
+        assert_eq!(count, Value::Int(0));
+    }
+    assert!(churn.heard.drain().is_empty());
+    let count = |name| counter(&churn.server, name);
+    assert_eq!((count("waiters"), count("panics"), count("replication_failures")), (0, 0, 0));
+    // One that was taken back is counted as well.
+    assert_eq!(count("hand_offs"), churn.grants + count("take_backs"));
+    let done = ["timeouts", "cancelled", "waiters_gone", "take_backs", "found_expired", "found_deleted"];
+    assert!(done.iter().all(|name| count(name) > 0), "seed {}", churn.seed);
+    churn.tell("MODULE UNLOAD rlock", "OK");
+}
