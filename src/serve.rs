@@ -47,7 +47,7 @@ pub(crate) fn serve(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixM
         return Served::NotFree;
     }
     if waiters::queues(|queues| queues.window(lock, now)).is_some() {
-        return Served::Free;
+        return Served::ForeignTurn;
     }
     if freed == Freed::Unseen {
         note_end(ctx, name, lock, now);
@@ -75,6 +75,20 @@ pub(crate) fn serve(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixM
     Served::Free
 }
 
+/// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
+/// Redisson's protocol are told.
+pub(crate) fn serve_unseen(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixMs) {
+    match serve(ctx, name, lock, now, Freed::Unseen) {
+        Served::NotFree => return,
+        Served::Free => {
+            waiters::queues(|queues| queues.end_streak(lock));
+            publish(ctx, name, UnlockMessage::Free);
+        }
+        Served::Given | Served::ForeignTurn => {}
+    }
+    look_again(ctx, name, lock);
+}
+
 /// Whether nobody holds the lock.
 pub(crate) fn is_free(key: &Key<'_>) -> bool {
     matches!(keyspace::state(key, None), Ok(LockState::Free | LockState::Abandoned))
@@ -83,7 +97,8 @@ pub(crate) fn is_free(key: &Key<'_>) -> bool {
 /// Notes that a lock was found free, and whether by its lease's end.
 fn note_end(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixMs) {
     let told = waiters::queues(|queues| queues.last_seen(lock));
-    if !matches!(told, Some(Expiry::At(at)) if at < now) {
+    // Some servers delete a key in the very millisecond in which it expires.
+    if !matches!(told, Some(Expiry::At(at)) if at <= now) {
         STATS.found_deleted.add(1);
         return;
     }

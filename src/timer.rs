@@ -6,8 +6,7 @@ use rlock_core::message::DropReason;
 use rlock_core::queue::{Grant, LockId};
 
 use crate::ffi::{Ctx, Ground, Key, OwnedString, is_primary};
-use crate::perform::publish;
-use crate::serve::{self, Freed, Served};
+use crate::serve;
 use crate::stats::STATS;
 use crate::{keyspace, waiters};
 
@@ -69,13 +68,7 @@ fn look_at(ctx: Ctx<'_>, lock: &LockId) -> Looked {
             return Looked::Done;
         }
     }
-    let now = ctx.real_time();
-    // A window that has not passed says itself when to look again.
-    let in_window = waiters::queues(|queues| queues.window(lock, now)).is_some();
-    if serve::serve(ctx, name.borrow(), lock, now, Freed::Unseen) == Served::Free && !in_window {
-        publish(ctx, name.borrow(), decide::UnlockMessage::Free);
-    }
-    serve::look_again(ctx, name.borrow(), lock);
+    serve::serve_unseen(ctx, name.borrow(), lock, ctx.real_time());
     Looked::Done
 }
 

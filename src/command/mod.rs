@@ -18,8 +18,7 @@ use rlock_core::queue::LockId;
 use rlock_core::{Decision, Error, LockState, Reply, UnixMs};
 
 use crate::ffi::{Args, Ctx, Key, Respond, StringRef};
-use crate::serve::{self, Freed, Served};
-use crate::{keyspace, perform, stats, waiters};
+use crate::{keyspace, perform, serve, stats, waiters};
 
 /// What follows the command's name and the key.
 fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
@@ -45,9 +44,7 @@ impl<'a> Call<'a> {
         let now = ctx.now();
         let lock = (!waiters::blank()).then(|| serve::lock_id(ctx, name));
         if let Some(lock) = &lock {
-            if serve::serve(ctx, name, lock, now, Freed::Unseen) != Served::NotFree {
-                serve::look_again(ctx, name, lock);
-            }
+            serve::serve_unseen(ctx, name, lock, now);
             if let Some(owner) = owner {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
                 waiters::queues(|queues| queues.settle(lock, owner.bytes()));

@@ -45,7 +45,7 @@ impl Queues {
     /// Whether the lease that has just ended was granted by a message that nobody confirmed.
     pub fn ended_unconfirmed(&mut self, lock: &LockId, now: UnixMs) -> bool {
         let Some(queue) = self.locks.get_mut(lock) else { return false };
-        queue.unconfirmed.take_if(|(_, ends)| *ends < now).is_some()
+        queue.unconfirmed.take_if(|(_, ends)| *ends <= now).is_some()
     }
 
     /// The answer of this call has arrived.

@@ -149,9 +149,9 @@ fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     let mut queues = Queues::default();
     queues.join(&lock("k"), waiter("next", 1), NO_LIMIT).unwrap();
     queues.granted_by_message(&lock("k"), b"a", UnixMs(100));
-    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(100)), "the lease has not ended");
-    assert!(queues.ended_unconfirmed(&lock("k"), UnixMs(101)));
-    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(101)), "counted once");
+    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(99)), "the lease has not ended");
+    assert!(queues.ended_unconfirmed(&lock("k"), UnixMs(100)));
+    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(100)), "counted once");
     queues.granted_by_message(&lock("k"), b"a", UnixMs(200));
     queues.settle(&lock("k"), b"b");
     queues.settle(&lock("k"), b"a");
