@@ -4,169 +4,24 @@
 
 mod waiting;
 
-use std::collections::VecDeque;
+#[path = "churn/dice.rs"]
+mod dice;
+#[path = "churn/scene.rs"]
+mod scene;
+
 use std::env;
-use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use redis::{Connection, RedisResult, Value};
-use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, counter, fields, number, queue, say, text, transaction};
-
-const KEYS: [&str; 3] = ["{a}", "lock:b", "c"];
-
-/// On all but this one there is a listener.
-const DEAF: &str = "deaf";
-const CHANNELS: [&str; 5] = ["one", "two", "three", "two", DEAF];
+use redis::Value;
+use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, Via, Waiter, answer};
+use waiting::{SOON, counter, fields, transaction};
 
 /// How many owners come.
 const OWNERS: u64 = 1_000;
 
-/// How many clients are blocked at most.
-const BLOCKED: usize = 30;
-
-const LEASE: u64 = 600_000;
-const CONFIRM: u64 = 60_000;
 const REPLACED: &str = "!UNBLOCKED the same owner waits by a later call";
 
-/// Random numbers by splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    /// A number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
-    }
-
-    fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
-}
-
-/// How somebody waits.
-enum Via {
-    Channel(&'static str),
-    /// A client of its own, and its number.
-    Block(Connection, i64),
-}
-
-impl Via {
-    fn is_deaf(&self) -> bool {
-        matches!(self, Via::Channel(DEAF))
-    }
-}
-
-struct Waiter {
-    owner: String,
-    via: Via,
-}
-
-/// What a lock and its queue should be.
-#[derive(Default)]
-struct Lock {
-    /// The owner and its holds.
-    holder: Option<(String, u32)>,
-    queue: VecDeque<Waiter>,
-}
-
-struct Churn {
-    server: TestServer,
-    client: Connection,
-    heard: Subscriber,
-    dice: Dice,
-    seed: u64,
-    locks: [Lock; 3],
-    came: u64,
-    grants: u64,
-    /// What was done, the last at the end.
-    steps: Vec<String>,
-}
-
-impl Drop for Churn {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let last = &self.steps[self.steps.len().saturating_sub(15)..];
-            eprintln!("RLOCK_SEED={}, step {}:\n{}", self.seed, self.steps.len(), last.join("\n"));
-        }
-    }
-}
-
-/// What a client that was blocked is answered.
-#[track_caller]
-fn answer(connection: &mut Connection) -> String {
-    let outcome: RedisResult<Value> = connection.recv_response();
-    match outcome {
-        Ok(value) => text(&value),
-        Err(error) => match error.code() {
-            Some(code) => format!("!{code} {}", error.detail().unwrap_or_default()),
-            None if error.is_timeout() => "nothing".into(),
-            None => "the connection ended".into(),
-        },
-    }
-}
-
 impl Churn {
-    fn new(seed: u64) -> Churn {
-        let server = TestServer::builder().conf("rlock.grant-confirm-ms", CONFIRM).start();
-        let heard = Subscriber::connect(&server).subscribe(&["one", "two", "three"]);
-        let (client, dice, locks) = (server.connect(), Dice(seed), Default::default());
-        Churn { server, client, heard, dice, seed, locks, came: 0, grants: 0, steps: Vec::new() }
-    }
-
-    /// Says a line and compares the answer.
-    #[track_caller]
-    fn tell(&mut self, line: &str, expected: &str) {
-        self.steps.push(format!("{line} -> {expected}"));
-        assert_eq!(say(&mut self.client, line), expected, "{line}");
-    }
-
-    #[track_caller]
-    fn hear(&mut self, channel: &str, message: &str) {
-        let (on, heard) = self.heard.next(SOON).unwrap_or_else(|| panic!("not heard: {message}"));
-        assert_eq!((on.escape_ascii().to_string(), heard.escape_ascii().to_string()), {
-            (channel.to_owned(), message.to_owned())
-        });
-    }
-
-    fn blocked(&self) -> usize {
-        let waiters = self.locks.iter().flat_map(|lock| &lock.queue);
-        waiters.filter(|waiter| matches!(waiter.via, Via::Block(..))).count()
-    }
-
-    /// Blocks a client, and returns once it is seen to wait.
-    #[track_caller]
-    fn block(&mut self, n: usize, owner: &str, wait: &str) -> Via {
-        let mut connection = self.server.connect();
-        let id = number(&mut connection, "CLIENT ID");
-        let words = [KEYS[n], owner, "600000", "BLOCK", wait];
-        self.steps.push(format!("{} by client {id}", words.join(" ")));
-        let packed = redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).get_packed_command();
-        connection.send_packed_command(&packed).unwrap();
-        if wait != "1" {
-            let client = &mut self.client;
-            eventually("the client to wait", SOON, || {
-                queue(client, KEYS[n]).iter().any(|entry| entry.client_id == id).then_some(())
-            });
-        }
-        Via::Block(connection, id)
-    }
-
-    /// An owner waits, or waits anew.
-    #[track_caller]
-    fn wait(&mut self, n: usize, owner: &str, wait: &str) -> Via {
-        if self.blocked() < BLOCKED && self.dice.below(6) == 0 {
-            return self.block(n, owner, wait);
-        }
-        let channel = CHANNELS[self.dice.below(CHANNELS.len())];
-        let line = format!("RLOCK.ACQUIRE {} {owner} {LEASE} ENQUEUE {wait} {channel}", KEYS[n]);
-        self.tell(&line, "[0, 0, 0]");
-        Via::Channel(channel)
-    }
-
     fn long_wait(&mut self) -> &'static str {
         self.dice.one_of(&["0", "900000", "3600000"])
     }
@@ -331,26 +186,6 @@ impl Churn {
         }
     }
 
-    /// Compares a lock and its queue with the model; what the timer does may take `within`.
-    #[track_caller]
-    fn check(&mut self, n: usize, within: Duration) {
-        let holder = self.locks[n].holder.as_ref();
-        let hash = holder.map_or("[]".into(), |(owner, holds)| format!(r#"["{owner}", "{holds}"]"#));
-        let owners: Vec<&str> = self.locks[n].queue.iter().map(|waiter| waiter.owner.as_str()).collect();
-        let deadline = Instant::now() + within;
-        loop {
-            let last = Instant::now() >= deadline;
-            let found_hash = say(&mut self.client, &format!("HGETALL {}", KEYS[n]));
-            let found = queue(&mut self.client, KEYS[n]);
-            let found: Vec<&str> = found.iter().map(|entry| entry.owner.as_str()).collect();
-            if found_hash == hash && found == owners {
-                return;
-            }
-            assert!(!last, "{}: {found_hash} {found:?}, and not {hash} {owners:?}", KEYS[n]);
-            sleep(Duration::from_millis(1));
-        }
-    }
-
     #[track_caller]
     fn step(&mut self) {
         let (n, grows) = (self.dice.below(KEYS.len()), self.came < OWNERS * 6 / 10);
@@ -388,12 +223,12 @@ fn a_thousand_waiters_come_and_go_as_the_model_says() {
     while churn.came < OWNERS {
         churn.step();
     }
-    for n in 0..KEYS.len() {
+    for (n, key) in KEYS.iter().enumerate() {
         while churn.locks[n].holder.is_some() {
             churn.release(n);
             churn.check(n, Duration::ZERO);
         }
-        let info = fields(waiting::ask(&mut churn.client, &["RLOCK.INFO", KEYS[n]]));
+        let info = fields(waiting::ask(&mut churn.client, &["RLOCK.INFO", key]));
         let count = info.into_iter().find(|(name, _)| name == "waiter-count").unwrap().1;
         assert_eq!(count, Value::Int(0));
     }

@@ -38,9 +38,10 @@ fn a_lease_that_ends_wakes_the_next() {
     let client = &mut server.connect();
     let mut delays: Vec<i64> = (0..20).map(|_| delay_of_a_grant(&server, client)).collect();
     delays.sort_unstable();
-    // The server's time of the grant after the end of the old lease, on a machine that is not idle.
+    // The server's time of the grant after the end of the old lease. Only the quickest show what the
+    // server does by itself: the machine is not idle.
     assert!(delays[0] >= 0, "{delays:?}");
-    assert!(delays[10] <= 10 && delays[19] < 2_000, "{delays:?}");
+    assert!(delays[4] <= 2 && delays[10] <= 10 && delays[19] < 2_000, "{delays:?}");
     assert_eq!([counter(&server, "found_expired"), counter(&server, "found_deleted")], [20, 0]);
     let mut listener = Subscriber::pattern(&server, "*");
     delay_of_a_grant(&server, client);
