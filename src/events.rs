@@ -6,7 +6,7 @@ use std::cell::Cell;
 use rlock_core::MonoMs;
 use rlock_core::message::DropReason;
 
-use crate::ffi::{Ctx, ServerEvent, StringRef};
+use crate::ffi::{Ctx, ServerEvent, StringId, StringRef};
 use crate::{serve, timer, waiters};
 
 thread_local! {
@@ -17,26 +17,35 @@ thread_local! {
 thread_local! {
     /// Beats while somebody waited.
     static BEATS: Cell<u32> = const { Cell::new(0) };
-    /// Whether the changes now are our own, after which the lock is looked at anyway.
-    static OUR_OWN: Cell<bool> = const { Cell::new(false) };
+    /// The key whose event we are raising, after which its lock is looked at anyway.
+    static RAISING: Cell<Option<StringId>> = const { Cell::new(None) };
 }
 
-/// Raises events that need not tell ourselves.
-pub(crate) fn quietly(raise: impl FnOnce()) {
-    OUR_OWN.set(true);
+/// Raises an event of ours for a key, which need not tell ourselves. What other modules do when they hear
+/// of it does.
+pub(crate) fn quietly(key: StringRef<'_>, raise: impl FnOnce()) {
+    let _restored = Restore(RAISING.replace(Some(key.id())));
     raise();
-    OUR_OWN.set(false);
 }
 
-/// About a second.
-const BEATS_BETWEEN_SLOT_CHECKS: u32 = 10;
+/// Restores the key of an outer event, also after a panic.
+struct Restore(Option<StringId>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        RAISING.set(self.0);
+    }
+}
+
+/// About ten seconds.
+const BEATS_BETWEEN_SWEEPS: u32 = 100;
 
 /// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired.
 pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
-    if OUR_OWN.get() || waiters::queues(|queues| queues.is_empty()) {
+    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_empty()) {
         return;
     }
     let lock = serve::lock_id(ctx, key);
@@ -57,8 +66,6 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
 }
 
 fn beat(ctx: Ctx<'_>) {
-    // A panic while events were raised may have left it set.
-    OUR_OWN.set(false);
     waiters::clear_doubt(ctx);
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
@@ -67,15 +74,17 @@ fn beat(ctx: Ctx<'_>) {
     if waiters::blank() {
         return;
     }
-    waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
     if stepped {
         timer::look_at_all(ctx);
         waiters::restart_timer(ctx);
     }
-    // A slot that leaves this server takes its keys along without an event on some versions.
     let beats = BEATS.get().wrapping_add(1);
     BEATS.set(beats);
-    if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_SLOT_CHECKS) {
-        timer::look_at_all(ctx);
+    if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
+        waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
+    }
+    if ctx.in_cluster() {
+        // A slot that leaves this server takes its keys along without an event on some versions.
+        timer::look_at_some(ctx);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn perform(
     drop(key);
     ctx.signal_modified(name);
     note_failure(replicate(ctx, name, owner, change));
-    events::quietly(|| notify(ctx, name, change));
+    events::quietly(name, || notify(ctx, name, change));
     if let Some(message) = change.unlock_message {
         publish(ctx, name, message);
     }

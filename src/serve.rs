@@ -49,8 +49,9 @@ pub(crate) fn serve(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixM
     if waiters::queues(|queues| queues.window(lock, now)).is_some() {
         return Served::ForeignTurn;
     }
-    if freed == Freed::Unseen {
-        note_end(ctx, name, lock, now);
+    let ended = waiters::queues(|queues| queues.note_free(lock));
+    if let (Freed::Unseen, Some(ended)) = (freed, ended) {
+        note_end(ctx, name, lock, ended, now);
     }
     if foreign_turn(ctx, name, lock, now) {
         return Served::ForeignTurn;
@@ -82,11 +83,17 @@ pub(crate) fn serve_unseen(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now
         Served::NotFree => return,
         Served::Free => {
             waiters::queues(|queues| queues.end_streak(lock));
-            publish(ctx, name, UnlockMessage::Free);
+            call_foreign_waiters(ctx, name, lock, UnlockMessage::Free);
         }
         Served::Given | Served::ForeignTurn => {}
     }
     look_again(ctx, name, lock);
+}
+
+/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+fn call_foreign_waiters(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, message: UnlockMessage) -> u64 {
+    waiters::queues(|queues| queues.told_anew(lock));
+    publish(ctx, name, message)
 }
 
 /// Whether nobody holds the lock.
@@ -95,10 +102,9 @@ pub(crate) fn is_free(key: &Key<'_>) -> bool {
 }
 
 /// Notes that a lock was found free, and whether by its lease's end.
-fn note_end(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixMs) {
-    let told = waiters::queues(|queues| queues.last_seen(lock));
+fn note_end(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, ended: Expiry, now: UnixMs) {
     // Some servers delete a key in the very millisecond in which it expires.
-    if !matches!(told, Some(Expiry::At(at)) if at <= now) {
+    if !matches!(ended, Expiry::At(at) if at <= now) {
         STATS.found_deleted.add(1);
         return;
     }
@@ -115,7 +121,7 @@ fn foreign_turn(ctx: Ctx<'_>, name: StringRef<'_>, lock: &LockId, now: UnixMs) -
     let (turns, window, clock) = (options::turns(), options::foreign_window(), ctx.clock());
     let due = waiters::queues(|queues| queues.foreign_turn_is_due(lock, turns, clock));
     let Some(window) = window.filter(|_| due) else { return false };
-    if publish(ctx, name, UnlockMessage::Free) == 0 {
+    if call_foreign_waiters(ctx, name, lock, UnlockMessage::Free) == 0 {
         waiters::queues(|queues| queues.end_streak(lock));
         return false;
     }
@@ -153,12 +159,12 @@ fn give(
     let (clock, ends) = (ctx.clock(), now.after(lease));
     let told = waiters::queues(|queues| {
         queues.count_grant(lock, clock);
-        let told = queues.last_seen(lock);
+        let told = queues.told(lock);
         queues.pop(lock);
         told
     });
     if let Some(message) = decide::message_on_hand_off(told.unwrap_or(Expiry::Never), ends) {
-        publish(ctx, name, message);
+        call_foreign_waiters(ctx, name, lock, message);
     }
     STATS.hand_offs.add(1);
     STATS.waited.record(clock.0.saturating_sub(head.since.0));
@@ -190,7 +196,7 @@ pub(crate) fn perform_and_serve(
     let served = serve(ctx, name, lock, now, Freed::Now);
     if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
         waiters::queues(|queues| queues.end_streak(lock));
-        publish(ctx, name, message);
+        call_foreign_waiters(ctx, name, lock, message);
     }
     look_again(ctx, name, lock);
     Ok(())

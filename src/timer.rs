@@ -13,6 +13,9 @@ use crate::{keyspace, waiters};
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
 
+/// The most locks that are looked at in one go.
+const LOOKS_AT_ONCE: usize = 500;
+
 /// Called when the timer fires.
 pub(crate) fn on_timer(ctx: Ctx<'_>) {
     waiters::timer_fired();
@@ -34,7 +37,8 @@ pub(crate) fn on_timer(ctx: Ctx<'_>) {
         }
     }
     let now = ctx.real_time();
-    for lock in waiters::queues(|queues| queues.due(now)) {
+    // What is left is due at once again, after whatever else the server has to do.
+    for lock in waiters::queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
         refused |= look_at(ctx, &lock) == Looked::Refused;
     }
     waiters::arm_timer_after(ctx, if refused { RETRY_MS } else { 0 });
@@ -78,15 +82,22 @@ fn take_back(ctx: Ctx<'_>, lock: &LockId, grant: &Grant) -> Looked {
         return Looked::Done;
     }
     let (name, owner) = (OwnedString::new(&lock.key), OwnedString::new(&grant.owner));
-    let key = Key::open_write(ctx, name.borrow());
-    let Ok(state) = keyspace::state(&key, Some(owner.borrow())) else { return Looked::Done };
-    let Some(change) = decide::take_back(state, grant.ends) else { return Looked::Done };
+    let change_of = |key: &Key<'_>| {
+        let state = keyspace::state(key, Some(owner.borrow())).ok()?;
+        decide::take_back(state, grant.ends)
+    };
+    if change_of(&Key::open_write(ctx, name.borrow())).is_none() {
+        return Looked::Done;
+    }
     match ctx.ground(name.borrow()) {
         Ground::Firm => {}
         Ground::Closed => return Looked::Refused,
         // The lock goes where the key goes, and ends there with its lease.
         Ground::Moved => return Looked::Done,
     }
+    // Asking is a command, in which the lease may have ended.
+    let key = Key::open_write(ctx, name.borrow());
+    let Some(change) = change_of(&key) else { return Looked::Done };
     STATS.take_backs.add(1);
     let now = ctx.real_time();
     // A failure is in the log; the lease ends by itself then.
@@ -98,6 +109,13 @@ fn take_back(ctx: Ctx<'_>, lock: &LockId, grant: &Grant) -> Looked {
 pub(crate) fn look_at_all(ctx: Ctx<'_>) {
     let now = ctx.real_time();
     waiters::queues(|queues| queues.wake_all(now));
+    waiters::arm_timer(ctx);
+}
+
+/// Some of the locks with waiters are to be looked at now, the next ones at the next call.
+pub(crate) fn look_at_some(ctx: Ctx<'_>) {
+    let now = ctx.real_time();
+    waiters::queues(|queues| queues.wake_some(now, LOOKS_AT_ONCE));
     waiters::arm_timer(ctx);
 }
 

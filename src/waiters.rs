@@ -35,6 +35,9 @@ struct State {
     last_ticket: u64,
 }
 
+/// An hour: then the timer looks, and arms the next.
+const LONGEST_TIMER_MS: u64 = 3_600_000;
+
 thread_local! {
     /// Never dropped by the thread: a destructor of the thread's would keep the library in memory after it
     /// was unloaded, so that loading a newer one from the same path would bring this one back.
@@ -78,6 +81,14 @@ pub(crate) fn doubt() {
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     if IN_DOUBT.swap(false, Ordering::Relaxed) {
         send_all_away(ctx, DropReason::InDoubt);
+        // Whoever was out of its queue already when the panic came, and not answered yet.
+        let left = with(|state| {
+            let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
+            blocked.map(|(ticket, _)| *ticket).collect::<Vec<_>>()
+        });
+        for ticket in left {
+            unblock(ticket, Err(Error::Unblocked(DropReason::InDoubt.sentence())));
+        }
     }
 }
 
@@ -206,6 +217,8 @@ pub(crate) fn arm_timer_after(ctx: Ctx<'_>, least: u64) {
 }
 
 fn arm_timer_in(ctx: Ctx<'_>, clock: MonoMs, next: Option<u64>) {
+    // A lease may end in millions of years, which the server's timers cannot count.
+    let next = next.map(|next| next.min(LONGEST_TIMER_MS));
     let fires_at = next.map(|next| MonoMs(clock.0.saturating_add(next)));
     let stale = with(|state| match (&state.timer, fires_at) {
         // One that fires early does no harm: it looks, and arms the next.

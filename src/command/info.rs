@@ -62,7 +62,7 @@ impl Command for Info {
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Report, Error> {
         let request = request::Info::parse(after_key(args))?;
         let name = key_name(ctx, args)?;
-        let holder = holder(&Key::open_inspect(ctx, name), ctx.now())?;
+        let holder = holder(&Key::open_inspect(ctx, name), ctx.real_time())?;
         let (waiter_count, queue) = queue(ctx, name, request.limit);
         if holder.is_none() && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.

@@ -41,7 +41,7 @@ impl<'a> Call<'a> {
     fn open(ctx: Ctx<'a>, args: Args<'a>) -> Result<Self, Error> {
         waiters::clear_doubt(ctx);
         let (name, owner) = (key_name(ctx, args)?, args.get(2));
-        let now = ctx.now();
+        let now = ctx.real_time();
         let lock = (!waiters::blank()).then(|| serve::lock_id(ctx, name));
         if let Some(lock) = &lock {
             serve::serve_unseen(ctx, name, lock, now);

@@ -75,17 +75,8 @@ impl<'a> Ctx<'a> {
         IN_CLUSTER.load(Ordering::Relaxed)
     }
 
-    /// The server's time: the one by which it judges expiry in this command, where it tells that
-    /// (7.2 and later), else the clock now.
-    pub(crate) fn now(self) -> UnixMs {
-        match optional_api!(RedisModule_CachedMicroseconds) {
-            // SAFETY: takes nothing, reads a variable.
-            Some(cached) => UnixMs(unsafe { cached() } / 1_000),
-            None => self.real_time(),
-        }
-    }
-
-    /// The clock now, also in the middle of a command or script.
+    /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
+    /// from that could have ended before its owner hears of it.
     pub(crate) fn real_time(self) -> UnixMs {
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
@@ -131,6 +122,7 @@ impl<'a> Ctx<'a> {
         // No owner is empty, so that there is no such field.
         let field = c"".as_ptr();
         let call = api!(RedisModule_Call);
+        clear_errno();
         // SAFETY: the format says: a string of the server's, then one of C.
         let reply = unsafe { call(self.raw, name, format, key.as_ptr(), field) };
         let reason = io::Error::last_os_error().raw_os_error();
@@ -198,6 +190,7 @@ impl<'a> Ctx<'a> {
         }
         // A script's client is none of those, and to ask for the name of a user that it does not have
         // would end the server. `C` runs a command as the user, and refuses that where there is none.
+        clear_errno();
         // SAFETY: the format takes nothing more.
         let reply = unsafe { api!(RedisModule_Call)(self.raw, c"PING".as_ptr(), c"CE".as_ptr()) };
         let reason = io::Error::last_os_error().raw_os_error();
@@ -331,4 +324,14 @@ fn free(reply: *mut raw::RedisModuleCallReply) {
         // SAFETY: the reply is ours to free, and not used after this.
         unsafe { api!(RedisModule_FreeCallReply)(reply) };
     }
+}
+
+/// Before a call that tells by the error number what went wrong, but not always sets it.
+fn clear_errno() {
+    #[cfg(target_os = "macos")]
+    let number = libc::__error;
+    #[cfg(not(target_os = "macos"))]
+    let number = libc::__errno_location;
+    // SAFETY: the place is the thread's own.
+    unsafe { *number() = 0 };
 }

@@ -16,6 +16,10 @@ pub(crate) struct StringRef<'a> {
     lives: PhantomData<&'a [u8]>,
 }
 
+/// Which string it is, whatever its bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StringId(usize);
+
 impl<'a> StringRef<'a> {
     /// Wraps a pointer; `None` if it is null.
     ///
@@ -27,6 +31,11 @@ impl<'a> StringRef<'a> {
 
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleString {
         self.raw.as_ptr()
+    }
+
+    /// Which string it is: the server passes on the very string that it was given.
+    pub(crate) fn id(self) -> StringId {
+        StringId(self.raw.addr().get())
     }
 
     /// The bytes, whatever they are.

@@ -12,9 +12,9 @@ use super::guard::{Callback, guarded};
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds.
+/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds; not more than some years.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
-    let period = i64::try_from(in_ms).unwrap_or(i64::MAX / 2_000);
+    let period = i64::try_from(in_ms).unwrap_or(0);
     // SAFETY: the context is valid; the callback uses no data.
     Timer(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), period, Some(on_timer), ptr::null_mut()) })
 }

@@ -1,5 +1,6 @@
 //! When to look at which lock.
 
+use std::ops::Bound;
 use std::rc::Rc;
 
 use super::{LockId, Queues};
@@ -16,14 +17,28 @@ impl Queues {
         };
         self.wake_at(lock, wake);
         if let Some(queue) = self.locks.get_mut(lock) {
-            queue.told = Some(expiry);
+            queue.ends = Some(expiry);
+            queue.told = Some(queue.told.map_or(expiry, |told| later(told, expiry)));
             queue.window = None;
         }
     }
 
-    /// The end of the lease that was last seen.
-    pub fn last_seen(&self, lock: &LockId) -> Option<Expiry> {
+    /// The lock was found free, or was freed: the end of the lease that was last seen, at the first time of
+    /// asking.
+    pub fn note_free(&mut self, lock: &LockId) -> Option<Expiry> {
+        self.locks.get_mut(lock)?.ends.take()
+    }
+
+    /// The latest end that those who wait by Redisson's protocol may have been told of.
+    pub fn told(&self, lock: &LockId) -> Option<Expiry> {
         self.locks.get(lock)?.told
+    }
+
+    /// They were told to try again, and will hear of another end.
+    pub fn told_anew(&mut self, lock: &LockId) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.told = None;
+        }
     }
 
     /// A lock with waiters is to be looked at, or looked at again, then; never, but for an event, where
@@ -49,9 +64,27 @@ impl Queues {
         }
     }
 
-    /// The locks to look at by now, each with waiters; who looks says when to look again.
-    pub fn due(&self, now: UnixMs) -> Vec<LockId> {
-        let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now);
+    /// So many of the locks with waiters are to be looked at now; the next call takes those after them.
+    pub fn wake_some(&mut self, now: UnixMs, most: usize) {
+        let after = self.looked_up_to.take();
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let some: Vec<_> = self
+            .locks
+            .range::<LockId, _>((from, Bound::Unbounded))
+            .take(most)
+            .map(|(lock, _)| Rc::clone(lock))
+            .collect();
+        if some.len() == most {
+            self.looked_up_to = some.last().cloned();
+        }
+        for lock in some {
+            self.wake_at(&lock, Some(now));
+        }
+    }
+
+    /// At most so many of the locks to look at by now, each with waiters; who looks says when to look again.
+    pub fn due(&self, now: UnixMs, most: usize) -> Vec<LockId> {
+        let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);
         due.map(|(_, lock)| (**lock).clone()).collect()
     }
 
@@ -63,5 +96,12 @@ impl Queues {
         let wake = self.wakes.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
         let end = self.ends.first().map(|(end, _)| end.0.saturating_sub(clock.0));
         wake.into_iter().chain(end).min()
+    }
+}
+
+fn later(one: Expiry, other: Expiry) -> Expiry {
+    match (one, other) {
+        (Expiry::At(one), Expiry::At(other)) => Expiry::At(one.max(other)),
+        (Expiry::Never, _) | (_, Expiry::Never) => Expiry::Never,
     }
 }

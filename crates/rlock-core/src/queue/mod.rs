@@ -70,7 +70,9 @@ pub struct Limits {
 /// The queues of all locks.
 #[derive(Debug, Default)]
 pub struct Queues {
-    locks: HashMap<Rc<LockId>, Queue>,
+    locks: BTreeMap<Rc<LockId>, Queue>,
+    /// Where [`Self::wake_some`] goes on.
+    looked_up_to: Option<Rc<LockId>>,
     /// Where each call stands.
     places: HashMap<Ticket, (Rc<LockId>, Place)>,
     /// When waits end.
@@ -94,7 +96,9 @@ struct Queue {
     owners: HashMap<Box<[u8]>, Place>,
     channels: HashMap<Rc<[u8]>, BTreeSet<Place>>,
     wake: Option<UnixMs>,
-    /// The end of the lease that was last seen, which is what foreign waiters were told.
+    /// The end of the lease that was last seen.
+    ends: Option<Expiry>,
+    /// The latest end that foreign waiters may have been told of since they were last called.
     told: Option<Expiry>,
     /// The end of a grant by message, until its owner is heard of.
     unconfirmed: Option<(Box<[u8]>, UnixMs)>,

@@ -89,14 +89,50 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
     queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)));
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), Some(301));
-    assert_eq!(queues.due(UnixMs(500)), []);
-    assert_eq!(queues.due(UnixMs(501)), [lock("k")]);
+    assert_eq!(queues.due(UnixMs(500), 9), []);
+    assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
     queues.seen_held(&lock("k"), Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
     queues.wake_all(UnixMs(7));
-    assert_eq!(queues.due(UnixMs(7)), [lock("k")]);
+    assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
     queues.pop(&lock("k"));
-    assert_eq!(queues.due(UnixMs(i64::MAX)), []);
+    assert_eq!(queues.due(UnixMs(i64::MAX), 9), []);
+}
+
+#[test]
+fn locks_are_looked_at_a_few_at_a_time() {
+    let mut queues = Queues::default();
+    for (ticket, key) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        queues.join(&lock(key), waiter("w", ticket as u64), NO_LIMIT).unwrap();
+    }
+    let keys = |locks: &[&str]| locks.iter().map(|key| lock(key)).collect::<Vec<_>>();
+    queues.wake_some(UnixMs(1), 2);
+    assert_eq!(queues.due(UnixMs(1), 9), keys(&["a", "b"]));
+    queues.pop(&lock("b"));
+    queues.wake_some(UnixMs(2), 2);
+    assert_eq!(queues.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "goes on after b, which is gone");
+    assert_eq!(queues.due(UnixMs(2), 2), keys(&["a", "c"]));
+    queues.wake_some(UnixMs(3), 2);
+    queues.wake_some(UnixMs(4), 2);
+    assert_eq!(queues.due(UnixMs(4), 9), keys(&["d", "e", "a", "c"]), "and starts over");
+}
+
+#[test]
+fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    queues.join(&key, waiter("a", 1), NO_LIMIT).unwrap();
+    for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
+        queues.seen_held(&key, Expiry::At(UnixMs(seen)));
+        assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(told))));
+    }
+    queues.told_anew(&key);
+    queues.seen_held(&key, Expiry::At(UnixMs(200)));
+    assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(200))));
+    queues.seen_held(&key, Expiry::Never);
+    queues.seen_held(&key, Expiry::At(UnixMs(400)));
+    assert_eq!(queues.told(&key), Some(Expiry::Never));
+    assert_eq!(queues.note_free(&key), Some(Expiry::At(UnixMs(400))), "the lease is the last one");
+    assert_eq!(queues.note_free(&key), None, "noted once");
 }
 
 #[test]
@@ -172,7 +208,7 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(1)));
     queues.open_window(&key, UnixMs(50));
     assert_eq!(queues.window(&key, UnixMs(49)), Some(UnixMs(50)));
-    assert_eq!(queues.due(UnixMs(50)), [key.clone()], "somebody looks when it ends");
+    assert_eq!(queues.due(UnixMs(50), 9), [key.clone()], "somebody looks when it ends");
     assert_eq!(queues.window(&key, UnixMs(50)), None);
     assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1)), "the count starts anew");
     queues.open_window(&key, UnixMs(90));

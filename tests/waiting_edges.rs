@@ -1,0 +1,105 @@
+//! Faults that were found in waiting, each with its story.
+
+mod waiting;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rlock_testkit::{Subscriber, TestServer};
+use waiting::{SOON, Waiting, counter, number, say, story};
+
+fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, lease_ms, "BLOCK", "0"])
+}
+
+/// From Redis 7.2 on, time stands still for a whole script or transaction. A waiter's lease was counted from
+/// that time: handed on at the end of a transaction that took longer than the lease, the lock expired in
+/// the same moment, and the next waiter had it too. Two holders, each told that it had a second.
+#[test]
+fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
+    for script in [false, true] {
+        let server = TestServer::start();
+        let client = &mut server.connect();
+        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+        let (bob, carol) = (block(&server, "bob", "1500"), block(&server, "carol", "1500"));
+        if script {
+            let slow = "local t=redis.call('TIME') local n=0 repeat n=n+1 until n>3e8 \
+                return redis.call('RLOCK.RELEASE','lock','alice')";
+            let words = ["EVAL", slow, "0"];
+            assert_eq!(waiting::text(&waiting::ask(client, &words)), "1");
+        } else {
+            let lines = ["DEBUG SLEEP 2", "RLOCK.RELEASE lock alice"];
+            assert_eq!(waiting::transaction(client, &lines), "[OK, 1]");
+        }
+        assert_eq!(bob.answer(), "[1, 1500, 0]");
+        let granted = Instant::now();
+        let holder = say(client, "HGETALL lock");
+        assert_eq!(holder, r#"["bob", "1"]"#, "script: {script}");
+        assert_eq!(carol.answer(), "[1, 1500, 0]");
+        assert!(granted.elapsed() > Duration::from_millis(700), "carol had it {:?} later", granted.elapsed());
+    }
+}
+
+/// The same for a lock that a late command takes or renews.
+#[test]
+fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE mine alice 50000", "[1, 50000, 0]")]);
+    let lines = ["DEBUG SLEEP 1.2", "RLOCK.ACQUIRE new alice 1000", "RLOCK.RENEW mine alice 1000"];
+    assert_eq!(waiting::transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
+    for lock in ["new", "mine"] {
+        assert!(number(client, &format!("PTTL {lock}")) > 0, "{lock} ended before its owner heard of it");
+    }
+}
+
+/// The server's timers count in 64 bits of microseconds. The end of a lease in 600,000 years wrapped around
+/// into the past, and the timer fired without end.
+#[test]
+fn a_lease_without_a_foreseeable_end_keeps_the_server_idle() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let bob = block(&server, "bob", "1000");
+    for far in ["20000000000000000", "9000000000000000000"] {
+        story(client, &[(format!("PEXPIREAT lock {far}").as_str(), "1")]);
+        let cpu = || server.info("cpu")["used_cpu_user"].parse::<f64>().unwrap();
+        let before = cpu();
+        thread::sleep(Duration::from_secs(1));
+        let used = cpu() - before;
+        assert!(used < 0.5, "{used} s of CPU in one second, {far}");
+    }
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 1000, 0]");
+}
+
+/// Foreign waiters sleep until the end that they were told of. Only the last end that was seen was
+/// remembered: after a renewal to less, a hand-off that ended later than that, but sooner than they had
+/// been told, was not published, and they overslept.
+#[test]
+fn foreign_waiters_are_called_if_the_new_lease_ends_before_any_that_they_were_told_of() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
+    story(client, &[("RLOCK.ACQUIRE lock alice 60000", "[1, 60000, 0]")]);
+    let bob = block(&server, "bob", "20000");
+    story(client, &[("RLOCK.RENEW lock alice 5000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 20000, 0]");
+    assert_eq!(foreign.next(SOON).map(|(_, message)| message), Some(b"0".to_vec()));
+}
+
+/// A lock that was released, and left to foreign waiters for a while, was counted as deleted by somebody.
+#[test]
+fn a_turn_of_foreign_waiters_is_no_deletion() {
+    let server = TestServer::builder().conf("rlock.foreign-turn-grants", 1).start();
+    let client = &mut server.connect();
+    let _foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "50000"));
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    assert_eq!(carol.answer(), "[1, 50000, 0]", "after the window");
+    let counters = ["foreign_turns", "found_deleted", "found_expired"];
+    assert_eq!(counters.map(|name| counter(&server, name)), [1, 0, 0]);
+}
