@@ -35,8 +35,9 @@ struct State {
     last_ticket: u64,
 }
 
-/// An hour: then the timer looks, and arms the next.
-const LONGEST_TIMER_MS: u64 = 3_600_000;
+/// A minute: then the timer looks, and arms the next. Redis 7.0 counts a timer's period in 32 bits of
+/// microseconds, and one of more than 35 minutes keeps it turning without rest.
+const LONGEST_TIMER_MS: u64 = 60_000;
 
 thread_local! {
     /// Never dropped by the thread: a destructor of the thread's would keep the library in memory after it
@@ -217,7 +218,6 @@ pub(crate) fn arm_timer_after(ctx: Ctx<'_>, least: u64) {
 }
 
 fn arm_timer_in(ctx: Ctx<'_>, clock: MonoMs, next: Option<u64>) {
-    // A lease may end in millions of years, which the server's timers cannot count.
     let next = next.map(|next| next.min(LONGEST_TIMER_MS));
     let fires_at = next.map(|next| MonoMs(clock.0.saturating_add(next)));
     let stale = with(|state| match (&state.timer, fires_at) {
