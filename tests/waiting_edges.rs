@@ -5,7 +5,7 @@ mod waiting;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::{Subscriber, TestServer, reacting_module_path};
 use waiting::{SOON, Waiting, counter, number, say, story};
 
 fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
@@ -109,4 +109,50 @@ fn a_turn_of_foreign_waiters_is_no_deletion() {
     assert_eq!(carol.answer(), "[1, 50000, 0]", "after the window");
     let counters = ["foreign_turns", "found_deleted", "found_expired"];
     assert_eq!(counters.map(|name| counter(&server, name)), [1, 0, 0]);
+}
+
+/// Loads the other module, which deletes `victim` when it hears of the event for `lock`.
+fn reacting(event: &str, victim: &str) -> TestServer {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
+    assert_eq!(waiting::text(&waiting::ask(client, &load)), "OK");
+    story(client, &[(format!("SET delete-on:{event}:lock {victim}").as_str(), "OK")]);
+    server
+}
+
+/// While an event of ours was raised, every event was taken for our own: what another module deleted when it
+/// heard of ours was not looked at, and whoever waited for it slept on.
+#[test]
+fn what_another_module_deletes_when_it_hears_of_our_event_wakes_its_waiter() {
+    let server = reacting("rlock.release", "other");
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE other alice 50000", "[1, 50000, 0]"), ("PERSIST other", "1")]);
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "other", "bob", "1000", "BLOCK", "0"]);
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 1000, 0]");
+}
+
+/// The key was still open while events were raised: another module that deleted it then left us to close a
+/// key whose value was freed.
+#[test]
+fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
+    for event in ["rlock.acquire", "rlock.handoff"] {
+        let server = reacting(event, "lock");
+        let client = &mut server.connect();
+        for round in 0..50 {
+            // Handed on and deleted at once, it is free for the next, who gets it in the same way.
+            story(client, &[("HSET lock elsewhere 1", "1")]);
+            let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "50000"));
+            story(client, &[("DEL lock", "1")]);
+            assert_eq!(bob.answer(), "[1, 50000, 0]", "{event}, {round}");
+            if event == "rlock.acquire" {
+                story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+            }
+            assert_eq!(carol.answer(), "[1, 50000, 0]", "{event}, {round}");
+            say(client, "RLOCK.FORCERELEASE lock");
+            story(client, &[("RLOCK.ACQUIRE lock dave 50000", "[1, 50000, 0]")]);
+            say(client, "RLOCK.FORCERELEASE lock");
+        }
+    }
 }

@@ -29,7 +29,7 @@ mod wire;
 pub use aof::{aof_all_commands, aof_commands};
 pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
-pub use module::{fault_module_path, module_path};
+pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use replica_stream::ReplicaStream;
 pub use replication::wait_for_replicas_in_sync;
 pub use server::{Stopped, TestServer};

@@ -44,6 +44,12 @@ pub(crate) fn clock_path() -> &'static Path {
     PATH.get_or_init(|| build_library("rlock-testclock", "librlock_testclock", &[]))
 }
 
+/// Another module, which deletes a key when it hears of an event of ours: see crates/rlock-testmodule.
+pub fn reacting_module_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build_library("rlock-testmodule", "librlock_testmodule", &[]))
+}
+
 fn build(arguments: &[&str]) -> PathBuf {
     build_library("rlock-module", "librlock", arguments)
 }
