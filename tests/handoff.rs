@@ -283,9 +283,15 @@ fn foreign_waiters_are_told_when_the_lock_was_deleted_and_they_would_oversleep()
         let heard = scene.heard();
         assert_eq!(heard.iter().any(|line| line == UNLOCKED), told, "{next}: {heard:?}");
     }
-    // A lease that has ended keeps nobody asleep.
+    // A lease that was shortened, and ended, leaves those asleep who were told of its end before that.
     let dave = scene.wait("dave", "1");
     story(&mut scene.client, &[("PEXPIRE lock 20", "1")]);
     assert_eq!(dave.answer(), "[1, 1, 0]");
+    assert!(scene.heard().contains(&UNLOCKED.to_owned()));
+    // One that has ended as they were told keeps nobody asleep.
+    story(&mut scene.client, &[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 500", "[1, 500, 0]")]);
+    scene.heard();
+    let erin = scene.wait("erin", "1");
+    assert_eq!(erin.answer(), "[1, 1, 0]");
     assert!(!scene.heard().contains(&UNLOCKED.to_owned()));
 }
