@@ -16,12 +16,12 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test matrix lint install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted matrix bench leaks ci-full lint install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PORT=$(PORT)  MODULEDIR=$(MODULEDIR)  DESTDIR=$(DESTDIR)  CARGO=$(CARGO)"
 	@echo "  REDIS_SERVER and REDIS_CLI name other programs than those on PATH."
@@ -43,10 +43,40 @@ build: setup ## Build target/release/librlock.so
 test: build ## Run every test, those against real servers included
 	@$(ENV) $(CARGO) test --workspace --locked --no-fail-fast
 
+# Not the shell's own SECONDS: the script gets it as an argument.
+SECONDS = 60
+fuzz: setup ## Run the fuzz targets, SECONDS=60 each, or one of them: TARGET=arguments
+	@$(ENV) ./scripts/fuzz.sh '$(SECONDS)' '$(TARGET)'
+
 # ONLY='valkey-*' runs fewer of them.
 ONLY ?= *
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 	@$(ENV) ./integration/matrix.sh '$(ONLY)'
+
+# QUICK=1 takes a minute, ONLY=memory runs one part; neither stores anything. SERVER names another server.
+bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
+	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
+		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
+
+leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
+	@$(ENV) ./scripts/leaks.sh
+
+# DEEPER=1 explores one step more, in about six times the time; SCENE names one scene.
+DEEPER ?= 0
+model: setup ## Explore every interleaving of rlock-core to a bounded depth
+	@$(ENV) $(CARGO) run --quiet --release --locked -p rlock-model -- --deeper $(DEEPER) $(if $(SCENE),--scene $(SCENE))
+
+planted: setup ## Plant bugs, and show which proof finds which
+	@$(ENV) ./scripts/planted.sh
+
+# What takes longer than a change should wait for.
+ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
+	./.ci/run
+	$(MAKE) model DEEPER=1
+	$(MAKE) fuzz SECONDS=600
+	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
+	$(MAKE) planted
+	$(MAKE) leaks
 
 lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \

@@ -2,12 +2,14 @@
 //! marked, and looked at by the timer.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 
-use rlock_core::MonoMs;
 use rlock_core::message::DropReason;
+use rlock_core::queue::Cause;
+use rlock_core::{MonoMs, leave, timer};
 
 use crate::ffi::{Ctx, ServerEvent, StringId, StringRef};
-use crate::{serve, timer, waiters};
+use crate::{site, waiters};
 
 thread_local! {
     /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -44,23 +46,30 @@ const BEATS_BETWEEN_SWEEPS: u32 = 100;
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired.
-pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
+pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
     if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_empty()) {
         return;
     }
-    let lock = serve::lock_id(ctx, key);
-    if waiters::queues(|queues| queues.head(&lock).is_some()) {
-        timer::look_soon(ctx, &lock);
+    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause(event()));
+}
+
+/// Why a lock is free after this event, if it is.
+fn cause(event: &CStr) -> Cause {
+    match event.to_bytes() {
+        b"del" => Cause::Deleted,
+        b"expired" => Cause::Expired,
+        b"evicted" => Cause::Evicted,
+        b"rename_from" | b"rename_to" | b"move_from" | b"move_to" => Cause::Renamed,
+        _ => Cause::Other,
     }
 }
 
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::KeysMoved => timer::look_at_all(ctx),
-        ServerEvent::Demoted => {
-            waiters::send_all_away(ctx, DropReason::Demoted);
-        }
+        ServerEvent::Flushed => timer::look_at_all(&ctx, Some(Cause::Flushed)),
+        ServerEvent::Swapped => timer::look_at_all(&ctx, Some(Cause::Swapped)),
+        ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
         ServerEvent::Beat => beat(ctx),
     }
 }
@@ -71,12 +80,12 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    if waiters::blank() {
+    if waiters::queues(|queues| queues.is_blank()) {
         return;
     }
     if stepped {
-        timer::look_at_all(ctx);
-        waiters::restart_timer(ctx);
+        timer::look_at_all(&ctx, None);
+        timer::restart_timer(&ctx);
     }
     let beats = BEATS.get().wrapping_add(1);
     BEATS.set(beats);
@@ -85,6 +94,6 @@ fn beat(ctx: Ctx<'_>) {
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        timer::look_at_some(ctx);
+        timer::look_at_some(&ctx);
     }
 }

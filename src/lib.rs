@@ -5,16 +5,15 @@
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
+//! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
-//! - [`serve`]: handing a lock that is free to the one who waits first.
-//! - [`timer`]: what is done outside commands: waits end, leases end, grants are taken back.
 //! - [`events`]: what happens to keys and to the server outside our commands.
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and our section in INFO.
 //! - [`eviction`]: the warning that locks may be evicted.
 //! - [`ffi`]: the server's C API, and every `unsafe`.
 //!
-//! The decisions themselves are in the crate `rlock-core`, which knows no server.
+//! The decisions themselves, and the steps around them, are in the crate `rlock-core`, which knows no server.
 
 // The page of links above is for readers of the source; nothing here is public to other crates.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -26,9 +25,8 @@ mod ffi;
 mod keyspace;
 mod options;
 mod perform;
-mod serve;
+mod site;
 mod stats;
-mod timer;
 mod waiters;
 
 use ffi::{Args, Ctx, LoadError, listen, register, register_info};

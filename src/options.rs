@@ -1,5 +1,6 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
+use rlock_core::port::Settings;
 use rlock_core::queue::{Limits, Turns};
 use rlock_core::types::MAX_LEASE_MS;
 use rlock_core::{Admission, LeaseMs};
@@ -37,33 +38,19 @@ static NUMBERS: [&NumberOption; 6] = [
     &FOREIGN_WINDOW,
 ];
 
-/// Who may acquire now.
-pub(crate) fn admission() -> Admission {
-    if ACCEPT.get() { Admission::Open } else { Admission::HoldersOnly }
-}
-
-/// How many may wait.
-pub(crate) fn limits() -> Limits {
+/// The options as the rules read them.
+pub(crate) fn settings() -> Settings {
     let size = |option: &NumberOption| usize::try_from(option.get()).unwrap_or(usize::MAX);
-    Limits { server: size(&MAX_WAITERS), lock: size(&MAX_WAITERS_PER_KEY) }
-}
-
-/// How long a grant by message lasts until its owner is heard of.
-pub(crate) fn grant_confirm() -> LeaseMs {
-    LeaseMs::new(GRANT_CONFIRM.get()).unwrap_or(LeaseMs::SHORTEST)
-}
-
-/// When foreign waiters get a turn.
-pub(crate) fn turns() -> Turns {
-    Turns {
-        after_grants: u32::try_from(FOREIGN_TURN_GRANTS.get()).unwrap_or(u32::MAX),
-        after_ms: FOREIGN_TURN.get().unsigned_abs(),
+    Settings {
+        admission: if ACCEPT.get() { Admission::Open } else { Admission::HoldersOnly },
+        limits: Limits { server: size(&MAX_WAITERS), lock: size(&MAX_WAITERS_PER_KEY) },
+        grant_confirm: LeaseMs::new(GRANT_CONFIRM.get()).unwrap_or(LeaseMs::SHORTEST),
+        turns: Turns {
+            after_grants: u32::try_from(FOREIGN_TURN_GRANTS.get()).unwrap_or(u32::MAX),
+            after_ms: FOREIGN_TURN.get().unsigned_abs(),
+        },
+        foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
     }
-}
-
-/// For how long a lock is left to foreign waiters when it is their turn; `None` if they get none.
-pub(crate) fn foreign_window() -> Option<LeaseMs> {
-    LeaseMs::new(FOREIGN_WINDOW.get())
 }
 
 /// Registers the options. The arguments at load are pairs of name and value, `accept no`, and go before

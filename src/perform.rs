@@ -2,7 +2,7 @@
 //!
 //! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time), so that neither a
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
-//! one transaction. A decision that changes nothing does nothing here, not even a signal to WATCH.
+//! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
@@ -20,9 +20,6 @@ pub(crate) fn perform(
     owner: Option<StringRef<'_>>,
     change: &Change,
 ) -> Result<(), Error> {
-    if change.hash == HashChange::Keep && change.expire_at.is_none() {
-        return Ok(());
-    }
     let name = key.name();
     write(&mut key, owner, change)?;
     drop(key);

@@ -192,3 +192,27 @@ fn a_panic_sends_everybody_who_waits_away() {
         holder(client, "carol");
     }
 }
+
+/// A panic between taking a waiter out of its queue and answering it left its client blocked for ever: no
+/// queue knew of it any more.
+#[test]
+fn a_panic_before_an_answer_leaves_nobody_blocked() {
+    // What takes the waiter out and panics, and what the caller of that hears, where it has one.
+    for (ends, refused) in
+        [("RLOCK.RELEASE lock alice", true), ("RLOCK.CANCEL lock bob", true), ("DEL lock", false)]
+    {
+        let server = TestServer::builder().module(fault_module_path()).start();
+        let client = &mut server.connect();
+        story(client, &[ALICE]);
+        let (bob, carol) = (block(&server, "bob"), block(&server, "carol"));
+        assert_eq!(say(client, "RLOCK.FAULT answer"), "1");
+        let said = say(client, ends);
+        assert_eq!(said.starts_with("!ERR rlock: internal error"), refused, "{ends}: {said}");
+        for waiting in [bob, carol] {
+            let told = waiting.answer();
+            assert!(told.starts_with("!UNBLOCKED the module had an internal error"), "{ends}: {told}");
+        }
+        assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (1, 0), "{ends}");
+        assert_eq!(say(client, "PING"), "PONG");
+    }
+}

@@ -9,12 +9,17 @@ use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, Waiting, counter, say, story};
 
 /// The counters of waiting, but for the histogram.
-const COUNTERS: [&str; 12] = [
+const COUNTERS: [&str; 17] = [
     "waiters",
     "waiters_peak",
     "hand_offs",
     "found_expired",
     "found_deleted",
+    "found_renamed",
+    "found_flushed",
+    "found_swapped",
+    "found_evicted",
+    "found_otherwise",
     "timeouts",
     "cancelled",
     "take_backs",
@@ -85,6 +90,37 @@ fn the_section_counts_what_waiting_did() {
     expected = changed(&expected, &[("hand_offs", 1), ("found_expired", 1)]);
     assert_eq!(counters(&server), expected, "a lease that ended");
     assert_eq!((counter(&server, "waited"), counter(&server, "waited_up_to_60000_ms")), (3, 3));
+}
+
+/// A lock with somebody who waits for it, and what frees it: INFO tells why it was found free.
+#[test]
+fn what_freed_a_lock_is_told_apart() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut expected = counters(&server);
+    for (frees, counter) in [
+        (&[("DEL lock", "1")][..], "found_deleted"),
+        (&[("UNLINK lock", "1")], "found_deleted"),
+        (&[("HDEL lock alice", "1")], "found_deleted"),
+        (&[("EVAL return(redis.call('del',KEYS[1])) 1 lock", "1")], "found_deleted"),
+        (&[("RENAME lock elsewhere", "OK")], "found_renamed"),
+        (&[("MOVE lock 5", "1")], "found_renamed"),
+        (&[("FLUSHALL", "OK")], "found_flushed"),
+        (&[("FLUSHDB ASYNC", "OK")], "found_flushed"),
+        (&[("SWAPDB 0 3", "OK")], "found_swapped"),
+        (&[("PEXPIRE lock 1", "1")], "found_expired"),
+        // What is written over it goes by itself.
+        (&[("SET lock x", "OK"), ("GETDEL lock", "\"x\"")], "found_deleted"),
+    ] {
+        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+        let bob = block(&server, "bob", "0");
+        story(client, frees);
+        assert_eq!(bob.answer(), "[1, 60000, 0]", "{frees:?}");
+        expected = changed(&expected, &[("hand_offs", 1), (counter, 1)]);
+        expected.insert("waiters_peak", 1);
+        assert_eq!(counters(&server), expected, "{frees:?}");
+        story(client, &[("FLUSHALL", "OK")]);
+    }
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn an_evicted_lock_wakes_the_next() {
     story(client, &[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
     // Bob's own hold may be evicted in turn.
     assert_eq!(bob.answer(), "[1, 50000, 0]");
-    assert_eq!(counter(&server, "found_deleted"), 1);
+    assert_eq!(counter(&server, "found_evicted"), 1);
     assert_ne!(server.info("stats")["evicted_keys"], "0");
 }
 

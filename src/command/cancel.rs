@@ -1,10 +1,9 @@
 //! `RLOCK.CANCEL key owner`
 
-use rlock_core::{Error, Reply, request};
+use rlock_core::{Error, Reply, call, request};
 
-use super::{Call, after_key};
+use super::{after_key, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
-use crate::{stats, waiters};
 
 /// Takes a waiter out of the queue.
 pub(crate) struct Cancel;
@@ -27,15 +26,6 @@ impl Command for Cancel {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(after_key(args))?;
-        let call = Call::open(ctx, args)?;
-        let waiter = call
-            .lock
-            .as_ref()
-            .and_then(|lock| waiters::queues(|queues| queues.cancel(lock, request.owner.bytes())));
-        let Some(waiter) = waiter else { return Ok(Reply::NotQueued) };
-        stats::STATS.cancelled.add(1);
-        waiters::unblock(waiter.ticket, Ok(Reply::Denied));
-        waiters::arm_timer(ctx);
-        Ok(Reply::Cancelled)
+        call::cancel(&site(ctx, args)?, &request)
     }
 }

@@ -1,8 +1,8 @@
 //! `RLOCK.FORCERELEASE key [owner]`
 
-use rlock_core::{Error, Reply, decide, request};
+use rlock_core::{Error, Reply, call, request};
 
-use super::{Call, after_key};
+use super::{after_key, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Takes a lock from whoever holds it.
@@ -26,8 +26,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(args))?;
-        let call = Call::open(ctx, args)?;
-        let decision = decide::force_release(call.state()?, &request);
-        call.perform(&decision)
+        call::force_release(&site(ctx, args)?, &request)
     }
 }

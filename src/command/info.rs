@@ -3,13 +3,13 @@
 use rlock_core::queue::{Via, Waiter};
 use rlock_core::shape::SingleField;
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request};
+use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request, timer};
 
 use super::{after_key, key_name};
 use crate::ffi::{
     Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, OwnedString, Respond, Spec, StringRef,
 };
-use crate::{keyspace, serve, timer, waiters};
+use crate::{keyspace, site, waiters};
 
 /// Tells who holds a lock and until when.
 pub(crate) struct Info;
@@ -66,7 +66,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue(ctx, name, request.limit);
         if holder.is_none() && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            timer::look_soon(ctx, &serve::lock_id(ctx, name));
+            timer::look_soon(&ctx, &site::lock_id(ctx, name));
         }
         Ok(Report { holder, token: last_token(ctx, name), waiter_count, queue, limit: request.limit })
     }
@@ -86,7 +86,7 @@ fn holder(key: &Key<'_>, now: UnixMs) -> Result<Option<Holder>, Error> {
 }
 
 fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: u32) -> (usize, Vec<Waiting>) {
-    let (lock, MonoMs(clock)) = (serve::lock_id(ctx, name), ctx.clock());
+    let (lock, MonoMs(clock)) = (site::lock_id(ctx, name), ctx.clock());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (count, waiters): (usize, Vec<Waiter>) = waiters::queues(|queues| {
         (queues.waiting_for(&lock), queues.in_order(&lock).take(limit).cloned().collect())

@@ -1,8 +1,8 @@
 //! `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
 
-use rlock_core::{Error, Reply, decide, request};
+use rlock_core::{Error, Reply, call, request};
 
-use super::{Call, after_key};
+use super::{after_key, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Gives holds back.
@@ -37,8 +37,6 @@ impl Command for Release {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(args))?;
-        let call = Call::open(ctx, args)?;
-        let decision = decide::release(call.state()?, &request, call.now);
-        call.perform(&decision)
+        call::release(&site(ctx, args)?, &request)
     }
 }

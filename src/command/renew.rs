@@ -1,8 +1,8 @@
 //! `RLOCK.RENEW key owner lease-ms`
 
-use rlock_core::{Error, Reply, decide, request};
+use rlock_core::{Error, Reply, call, request};
 
-use super::{Call, after_key};
+use super::{after_key, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Lets a lease count from now.
@@ -29,8 +29,6 @@ impl Command for Renew {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
-        let call = Call::open(ctx, args)?;
-        let decision = decide::renew(call.state()?, &request, call.now);
-        call.perform(&decision)
+        call::renew(&site(ctx, args)?, &request)
     }
 }

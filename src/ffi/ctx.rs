@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
+use rlock_core::port::Ground;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
@@ -21,17 +22,6 @@ pub(crate) enum EventClass {
     Hash,
     /// `d`: our own.
     Module,
-}
-
-/// Whether a lock may be granted now, outside a client's own command on it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ground {
-    /// It may.
-    Firm,
-    /// The key is not ours any more, or on its way to another server.
-    Moved,
-    /// The server refuses writes for now.
-    Closed,
 }
 
 /// Whether the server is in cluster mode, which cannot change while it runs.

@@ -1,7 +1,7 @@
 //! What the server tells of: changes of keys, and events of its own. Nothing is written in these
 //! callbacks: a write there stands in the AOF before the change that it answers.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
@@ -22,8 +22,10 @@ const SERVER_EVENTS: [u64; 4] = [
 /// What happened to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
-    /// Keys have come and gone without an event each.
-    KeysMoved,
+    /// A database, or all of them, was emptied without an event for each key.
+    Flushed,
+    /// Two databases were exchanged without an event for each key.
+    Swapped,
     /// It is a replica now.
     Demoted,
     /// Its heart beats, about ten times a second.
@@ -57,13 +59,15 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
 unsafe extern "C" fn on_key(
     ctx: *mut raw::RedisModuleCtx,
     _: c_int,
-    _: *const c_char,
+    event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     guarded(Callback::KeyEvent, (), || {
-        // SAFETY: context and key are valid for this callback.
+        // SAFETY: the event is a C string, and valid for this callback as are context and key below.
+        let event = || unsafe { CStr::from_ptr(event) };
+        // SAFETY: as above.
         if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
-            crate::events::key_changed(ctx, key);
+            crate::events::key_changed(ctx, key, event);
         }
     });
     raw::REDISMODULE_OK as c_int
@@ -78,7 +82,8 @@ unsafe extern "C" fn on_server_event(
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
         let event = match event.id {
-            raw::REDISMODULE_EVENT_FLUSHDB | raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::KeysMoved,
+            raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
+            raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             _ => return,

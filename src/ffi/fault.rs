@@ -20,6 +20,7 @@ static DISCONNECT: AtomicBool = AtomicBool::new(false);
 static TIMER: AtomicBool = AtomicBool::new(false);
 static KEY_EVENT: AtomicBool = AtomicBool::new(false);
 static SCAN: AtomicBool = AtomicBool::new(false);
+static ANSWER: AtomicBool = AtomicBool::new(false);
 
 /// Panics if the next callback of this kind was told to; once.
 pub(super) fn strike(callback: Callback) {
@@ -40,6 +41,11 @@ pub(super) fn strike(callback: Callback) {
         Callback::Scan => SCAN.swap(false, Ordering::Relaxed),
     };
     assert!(!struck, "a planted fault\nof two lines with a \0 in them");
+}
+
+/// Panics if the next answer to a waiter was told to, once: the waiter is out of its queue by then.
+pub(crate) fn strike_answer() {
+    assert!(!ANSWER.swap(false, Ordering::Relaxed), "a planted fault before an answer");
 }
 
 /// `RLOCK.FAULT kind`: the next callback of that kind panics.
@@ -82,6 +88,7 @@ impl Command for Fault {
             b"timer" => &TIMER,
             b"key-event" => &KEY_EVENT,
             b"scan" => &SCAN,
+            b"answer" => &ANSWER,
             _ => return Err(Error::UnknownOption(kind.to_vec())),
         };
         flag.store(true, Ordering::Relaxed);

@@ -32,7 +32,7 @@ pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
-pub(crate) use ctx::{Ctx, EventClass, Ground, warn};
+pub(crate) use ctx::{Ctx, EventClass, warn};
 pub(crate) use event::{ServerEvent, listen};
 pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};

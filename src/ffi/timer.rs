@@ -12,7 +12,7 @@ use super::guard::{Callback, guarded};
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Lets [`crate::timer::on_timer`] be called once, in so many milliseconds; not more than some years.
+/// Lets [`crate::waiters::timer_fired`] be called once, in so many milliseconds; not more than some years.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
     let period = i64::try_from(in_ms).unwrap_or(0);
     // SAFETY: the context is valid; the callback uses no data.
@@ -28,6 +28,6 @@ pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
 unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     guarded(Callback::Timer, (), || {
         // SAFETY: the context is valid for this callback.
-        crate::timer::on_timer(unsafe { Ctx::from_raw(ctx) });
+        crate::waiters::timer_fired(unsafe { Ctx::from_raw(ctx) });
     });
 }

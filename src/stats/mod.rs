@@ -5,7 +5,9 @@ mod counter;
 use std::ffi::CStr;
 
 use counter::{Counter, Histogram};
-use rlock_core::{Change, LockEvent, Reply};
+use rlock_core::port::Note;
+use rlock_core::queue::Cause;
+use rlock_core::{Decision, LockEvent, Reply};
 
 use crate::ffi::InfoPage;
 use crate::{eviction, options, waiters};
@@ -29,29 +31,39 @@ pub(crate) struct Stats {
     /// FORCERELEASE answered with 1.
     force_released: Counter,
     /// CANCEL answered with 1.
-    pub(crate) cancelled: Counter,
+    cancelled: Counter,
     /// Locks given to the one who waited first.
-    pub(crate) hand_offs: Counter,
+    hand_offs: Counter,
     /// Locks with waiters that were found free since their lease had ended.
-    pub(crate) found_expired: Counter,
-    /// Locks with waiters that were found free for another reason: deleted, overwritten, flushed.
-    pub(crate) found_deleted: Counter,
+    found_expired: Counter,
+    /// The same after a DEL, an UNLINK or a script's unlock.
+    found_deleted: Counter,
+    /// The same after RENAME or MOVE.
+    found_renamed: Counter,
+    /// The same after FLUSHALL or FLUSHDB.
+    found_flushed: Counter,
+    /// The same after SWAPDB.
+    found_swapped: Counter,
+    /// The same after the server had evicted them.
+    found_evicted: Counter,
+    /// The same after anything else.
+    found_otherwise: Counter,
     /// Grants by message that nobody confirmed before they ended, while others waited.
-    pub(crate) unconfirmed: Counter,
+    unconfirmed: Counter,
     /// Times that a lock was left to those who wait by Redisson's protocol.
-    pub(crate) foreign_turns: Counter,
+    foreign_turns: Counter,
     /// Waits that ended without a grant.
-    pub(crate) timeouts: Counter,
+    timeouts: Counter,
     /// Grants taken back, since their clients went before the answer.
-    pub(crate) take_backs: Counter,
+    take_backs: Counter,
     /// Waiters whose clients went.
-    pub(crate) waiters_gone: Counter,
+    waiters_gone: Counter,
     /// Waiters answered with UNBLOCKED.
-    pub(crate) waiters_sent_away: Counter,
+    waiters_sent_away: Counter,
     /// The most that ever waited at once.
-    pub(crate) waiters_peak: Counter,
+    waiters_peak: Counter,
     /// How long waits for a grant were.
-    pub(crate) waited: Histogram,
+    waited: Histogram,
     /// Unlock messages published.
     pub(crate) unlock_messages: Counter,
     /// Commands answered with an error.
@@ -76,6 +88,11 @@ pub(crate) static STATS: Stats = Stats {
     hand_offs: Counter::new(),
     found_expired: Counter::new(),
     found_deleted: Counter::new(),
+    found_renamed: Counter::new(),
+    found_flushed: Counter::new(),
+    found_swapped: Counter::new(),
+    found_evicted: Counter::new(),
+    found_otherwise: Counter::new(),
     unconfirmed: Counter::new(),
     foreign_turns: Counter::new(),
     timeouts: Counter::new(),
@@ -90,10 +107,44 @@ pub(crate) static STATS: Stats = Stats {
     panics: Counter::new(),
 };
 
-/// Counts what a command did.
-pub(crate) fn count(reply: &Reply, change: &Change) {
-    let counter = match reply {
-        Reply::Acquired { holds, .. } if holds.get() == 1 && change.event == Some(LockEvent::Acquire) => {
+/// Counts what happened.
+pub(crate) fn count(note: &Note<'_>) {
+    let more = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
+    match *note {
+        Note::Decided(decision) => count_decision(decision),
+        Note::Waiting(now) => STATS.waiters_peak.raise_to(more(now)),
+        Note::HandedOff(waited_ms) => {
+            STATS.hand_offs.add(1);
+            STATS.waited.record(waited_ms);
+        }
+        Note::Found(cause) => found(cause).add(1),
+        Note::Unconfirmed => STATS.unconfirmed.add(1),
+        Note::ForeignTurn => STATS.foreign_turns.add(1),
+        Note::TimedOut => STATS.timeouts.add(1),
+        Note::Cancelled => STATS.cancelled.add(1),
+        Note::TakenBack => STATS.take_backs.add(1),
+        Note::Gone(many) => STATS.waiters_gone.add(more(many)),
+        Note::SentAway => STATS.waiters_sent_away.add(1),
+    }
+}
+
+fn found(cause: Cause) -> &'static Counter {
+    match cause {
+        Cause::Expired => &STATS.found_expired,
+        Cause::Deleted => &STATS.found_deleted,
+        Cause::Renamed => &STATS.found_renamed,
+        Cause::Flushed => &STATS.found_flushed,
+        Cause::Swapped => &STATS.found_swapped,
+        Cause::Evicted => &STATS.found_evicted,
+        Cause::Other => &STATS.found_otherwise,
+    }
+}
+
+fn count_decision(decision: &Decision) {
+    let counter = match decision.reply {
+        Reply::Acquired { holds, .. }
+            if holds.get() == 1 && decision.change.event == Some(LockEvent::Acquire) =>
+        {
             &STATS.acquired
         }
         Reply::Acquired { .. } => &STATS.reentered,
@@ -125,7 +176,7 @@ pub(crate) fn show(page: &InfoPage) {
 }
 
 /// Every counter with the name of its field.
-fn counters() -> [(&'static CStr, &'static Counter); 23] {
+fn counters() -> [(&'static CStr, &'static Counter); 28] {
     [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
@@ -139,6 +190,11 @@ fn counters() -> [(&'static CStr, &'static Counter); 23] {
         (c"hand_offs", &STATS.hand_offs),
         (c"found_expired", &STATS.found_expired),
         (c"found_deleted", &STATS.found_deleted),
+        (c"found_renamed", &STATS.found_renamed),
+        (c"found_flushed", &STATS.found_flushed),
+        (c"found_swapped", &STATS.found_swapped),
+        (c"found_evicted", &STATS.found_evicted),
+        (c"found_otherwise", &STATS.found_otherwise),
         (c"unconfirmed_grants", &STATS.unconfirmed),
         (c"foreign_turns", &STATS.foreign_turns),
         (c"timeouts", &STATS.timeouts),

@@ -1,5 +1,6 @@
 //! The rules: one function per command, from state, request and time to a [`Decision`].
 
+use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, ForceRelease, Release, Renew};
 use crate::shape::LockState;
@@ -15,7 +16,7 @@ pub struct Decision {
 }
 
 /// What the caller is told; truthy when it got what the command's name says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// ACQUIRE: the caller holds the lock. `[holds, lease-ms, token]`.
     Acquired {
@@ -144,12 +145,15 @@ fn take(hash: HashChange, request: &Acquire<'_>, now: UnixMs) -> Decision {
 fn re_enter(holds: Holds, expiry: Expiry, request: &Acquire<'_>, now: UnixMs) -> Result<Decision, Error> {
     let target = match request.arrive_at {
         None => holds.one_more().ok_or(Error::TooManyHolds)?,
+        Some(wanted) if wanted <= holds && planted(Bug::HoldsAdds) => {
+            holds.one_more().ok_or(Error::TooManyHolds)?
+        }
         Some(wanted) if wanted <= holds => holds,
         Some(wanted) if holds.one_more() == Some(wanted) => wanted,
         Some(_) => return Ok(nothing(Reply::Denied)),
     };
     let asked = now.after(request.lease);
-    let longer = matches!(expiry, Expiry::At(at) if asked > at);
+    let longer = matches!(expiry, Expiry::At(at) if asked > at || planted(Bug::ShortenOnReEntry));
     let in_force = if longer { Expiry::At(asked) } else { expiry };
     let more = target > holds;
     Ok(Decision {
@@ -188,7 +192,8 @@ pub fn message_on_hand_off(told: Expiry, ends: UnixMs) -> Option<UnlockMessage> 
 /// took the lock after it. `ends` is the end of the lease that was granted.
 pub fn take_back(state: LockState, ends: UnixMs) -> Option<Change> {
     let untouched = LockState::Mine { holds: Holds::ONE, expiry: Expiry::At(ends) };
-    (state == untouched).then(|| freed(Reply::Released, LockEvent::Release).change)
+    let mine = matches!(state, LockState::Mine { .. }) && planted(Bug::TakeBackWithoutId);
+    (state == untouched || mine).then(|| freed(Reply::Released, LockEvent::Release).change)
 }
 
 /// RLOCK.RELEASE.

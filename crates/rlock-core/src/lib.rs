@@ -1,8 +1,10 @@
 //! The decisions of rlock: given the state of one lock, a request and the time, what shall happen.
 //!
-//! No FFI, no I/O, no clock: the caller says what the key holds ([`LockState`]) and what time it is
-//! ([`UnixMs`]), and gets a [`Decision`] back: the reply, and the [`Change`] to perform. Nothing here
-//! writes, so every rule can be tested as a table of cases, and the same code decides in production.
+//! No FFI, no I/O, no clock. A rule is told what the key holds ([`LockState`]) and what time it is
+//! ([`UnixMs`]), and gives a [`Decision`] back: the reply, and the [`Change`] to perform, so that every rule
+//! can be tested as a table of cases. The steps around the rules (serve the queue first, hand over what a
+//! release frees, look again when a lease ends) ask the server through the traits of [`port`], so that the
+//! model checker and the fuzzer run the very code that runs in production.
 //!
 //! # Layout
 //!
@@ -12,16 +14,28 @@
 //! - [`decide`]: the rules.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
+//! - [`port`]: what the steps ask of the server they run in.
+//! - [`call`]: the steps of each command.
+//! - `serve`: handing a lock that is free to the one who waits first.
+//! - [`timer`]: what is done outside commands, and when.
+//! - [`leave`]: leaving the queues without a grant.
 //! - [`message`]: what enqueued waiters are told.
 //! - [`error`]: every way in which a command is refused.
+//! - [`bugs`]: bugs to plant, for the proof that they would be found.
 
+pub mod bugs;
+pub mod call;
 pub mod decide;
 pub mod error;
+pub mod leave;
 pub mod message;
 pub mod names;
+pub mod port;
 pub mod queue;
 pub mod request;
+mod serve;
 pub mod shape;
+pub mod timer;
 pub mod types;
 
 pub use decide::{Admission, Change, Decision, HashChange, LockEvent, Reply};

@@ -32,7 +32,7 @@ impl<'a> Owner<'a> {
 }
 
 /// How long a hold lasts unless renewed, in milliseconds: 1 to 2^43.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseMs(i64);
 
 impl LeaseMs {
@@ -51,7 +51,7 @@ impl LeaseMs {
 }
 
 /// How many times the owner holds the lock: 1 to 2^53.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holds(i64);
 
 impl Holds {
@@ -80,7 +80,7 @@ impl Holds {
 }
 
 /// A point in time by the server's clock: milliseconds since the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMs(pub i64);
 
 impl UnixMs {
@@ -91,7 +91,7 @@ impl UnixMs {
 }
 
 /// A point on a clock that never steps: milliseconds since some start. Waits are measured by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoMs(pub u64);
 
 /// How long a caller waits, in milliseconds: up to 2^43; 0 is for ever, as the server's own blocking
@@ -112,7 +112,7 @@ impl WaitMs {
 }
 
 /// When the key expires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expiry {
     /// The key has no expiry; no rlock command makes such a lock, a foreign PERSIST does.
     Never,

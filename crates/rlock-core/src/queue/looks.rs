@@ -4,13 +4,49 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::{LockId, Queues};
+use crate::bugs::{Bug, planted};
 use crate::types::{Expiry, MonoMs, UnixMs};
+
+/// A minute: then the timer looks, and is set anew. Redis 7.0 counts a timer's period in 32 bits of
+/// microseconds, and one of more than 35 minutes keeps it turning without rest.
+const LONGEST_TIMER_MS: u64 = 60_000;
+
+/// Why a lock was found free that no command of ours had freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Its lease has ended.
+    Expired,
+    /// DEL, UNLINK, or a script's unlock.
+    Deleted,
+    /// RENAME or MOVE.
+    Renamed,
+    /// FLUSHALL or FLUSHDB.
+    Flushed,
+    /// SWAPDB.
+    Swapped,
+    /// The server was out of memory.
+    Evicted,
+    /// Anything else: nobody told of it, or another value was written over it and went.
+    Other,
+}
+
+/// What is to be done about the timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rearm {
+    /// Nothing.
+    Keep,
+    /// It is stopped: there is nothing to do.
+    Stop,
+    /// It fires in so many milliseconds, instead of whenever it was to fire.
+    In(u64),
+}
 
 impl Queues {
     /// The lock was seen held until then: look again after that.
     pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry) {
         let wake = match expiry {
             // The server takes a key for expired when its time has passed, not when it has come.
+            Expiry::At(at) if planted(Bug::WakeLate) => Some(UnixMs(at.0.saturating_add(1_000))),
             Expiry::At(at) => Some(UnixMs(at.0.saturating_add(1))),
             // Nothing but an event will free it.
             Expiry::Never => None,
@@ -18,15 +54,25 @@ impl Queues {
         self.wake_at(lock, wake);
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.ends = Some(expiry);
+            queue.seen = None;
             queue.told = Some(queue.told.map_or(expiry, |told| later(told, expiry)));
             queue.window = None;
         }
     }
 
-    /// The lock was found free, or was freed: the end of the lease that was last seen, at the first time of
-    /// asking.
-    pub fn note_free(&mut self, lock: &LockId) -> Option<Expiry> {
-        self.locks.get_mut(lock)?.ends.take()
+    /// The lock was found free, or was freed: the end of the lease that was last seen and what has happened
+    /// since, at the first time of asking.
+    pub fn note_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
+        let queue = self.locks.get_mut(lock)?;
+        let seen = queue.seen.take();
+        Some((queue.ends.take()?, seen))
+    }
+
+    /// Something happened to the lock's key, which may have freed it.
+    pub fn note_cause(&mut self, lock: &LockId, cause: Cause) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.seen = Some(cause);
+        }
     }
 
     /// The latest end that those who wait by Redisson's protocol may have been told of.
@@ -56,10 +102,13 @@ impl Queues {
         }
     }
 
-    /// Every lock with waiters is to be looked at now.
-    pub fn wake_all(&mut self, now: UnixMs) {
+    /// Every lock with waiters is to be looked at now, and was freed for this reason where it is free.
+    pub fn wake_all(&mut self, now: UnixMs, cause: Option<Cause>) {
         let locks: Vec<_> = self.locks.keys().cloned().collect();
         for lock in locks {
+            if let Some(cause) = cause {
+                self.note_cause(&lock, cause);
+            }
             self.wake_at(&lock, Some(now));
         }
     }
@@ -86,6 +135,25 @@ impl Queues {
     pub fn due(&self, now: UnixMs, most: usize) -> Vec<LockId> {
         let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);
         due.map(|(_, lock)| (**lock).clone()).collect()
+    }
+
+    /// What is to be done about the timer, so that it fires when there is something to do next, but not
+    /// before so many milliseconds have passed.
+    pub fn rearm(&mut self, now: UnixMs, clock: MonoMs, least: u64) -> Rearm {
+        let next = self.next_in(now, clock).map(|next| next.max(least).min(LONGEST_TIMER_MS));
+        let wanted = next.map(|next| MonoMs(clock.0.saturating_add(next)));
+        match (self.timer, wanted) {
+            // One that fires early does no harm: it looks, and sets the next.
+            (Some(set), Some(wanted)) if set <= wanted => return Rearm::Keep,
+            (None, None) => return Rearm::Keep,
+            _ => self.timer = wanted,
+        }
+        next.map_or(Rearm::Stop, Rearm::In)
+    }
+
+    /// The timer has fired, or is to be set whatever it was.
+    pub fn timer_is_gone(&mut self) {
+        self.timer = None;
     }
 
     /// In how many ms there is something to do; `None` if nothing ever is.

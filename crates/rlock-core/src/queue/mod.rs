@@ -5,14 +5,18 @@
 
 mod grants;
 mod looks;
+mod normal;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 pub use grants::Grant;
+pub use looks::{Cause, Rearm};
+pub use normal::{Lens, append_sorted};
 pub use turns::Turns;
 
+use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
 use turns::Streak;
@@ -27,7 +31,7 @@ pub struct LockId {
 }
 
 /// One waiting call of one client; never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
 /// Somebody who waits.
@@ -68,36 +72,41 @@ pub struct Limits {
 }
 
 /// The queues of all locks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Queues {
     locks: BTreeMap<Rc<LockId>, Queue>,
     /// Where [`Self::wake_some`] goes on.
     looked_up_to: Option<Rc<LockId>>,
     /// Where each call stands.
-    places: HashMap<Ticket, (Rc<LockId>, Place)>,
+    places: BTreeMap<Ticket, (Rc<LockId>, Place)>,
     /// When waits end.
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
     wakes: BTreeSet<(UnixMs, Rc<LockId>)>,
     /// The newest grant of a lock, as long as nobody knows that it arrived.
-    unanswered: HashMap<LockId, Grant>,
+    unanswered: BTreeMap<LockId, Grant>,
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
-    streaks: HashMap<LockId, Streak>,
+    streaks: BTreeMap<LockId, Streak>,
     next_place: Place,
+    last_ticket: Ticket,
+    /// When the timer fires, if it is set.
+    timer: Option<MonoMs>,
 }
 
 type Place = u64;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Queue {
     order: BTreeMap<Place, Waiter>,
-    owners: HashMap<Box<[u8]>, Place>,
-    channels: HashMap<Rc<[u8]>, BTreeSet<Place>>,
+    owners: BTreeMap<Box<[u8]>, Place>,
+    channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
     wake: Option<UnixMs>,
     /// The end of the lease that was last seen.
     ends: Option<Expiry>,
+    /// What has happened to the key since then.
+    seen: Option<Cause>,
     /// The latest end that foreign waiters may have been told of since they were last called.
     told: Option<Expiry>,
     /// The end of a grant by message, until its owner is heard of.
@@ -132,6 +141,12 @@ impl Queues {
         self.locks.get(lock).map_or(0, |queue| queue.order.len())
     }
 
+    /// A ticket for a new call.
+    pub fn new_ticket(&mut self) -> Ticket {
+        self.last_ticket = Ticket(self.last_ticket.0.wrapping_add(1));
+        self.last_ticket
+    }
+
     /// Puts somebody at the end of a lock's queue. Who is in it already keeps the place; what
     /// waited there is returned: it is answered no more.
     pub fn join(
@@ -151,6 +166,12 @@ impl Queues {
             self.next_place
         });
         let replaced = self.remove(&lock, place);
+        let place = if replaced.is_some() && planted(Bug::RepeatLosesPlace) {
+            self.next_place = self.next_place.wrapping_add(1);
+            self.next_place
+        } else {
+            place
+        };
         self.places.insert(waiter.ticket, (Rc::clone(&lock), place));
         if let Some(until) = waiter.until {
             self.ends.insert((until, waiter.ticket));
@@ -170,7 +191,8 @@ impl Queues {
 
     /// Who is next.
     pub fn head(&self, lock: &LockId) -> Option<&Waiter> {
-        self.locks.get(lock)?.order.values().next()
+        let order = &self.locks.get(lock)?.order;
+        if planted(Bug::LastComeFirstServed) { order.values().next_back() } else { order.values().next() }
     }
 
     /// Everybody who waits for a lock, in order.
@@ -224,8 +246,8 @@ impl Queues {
     /// Takes out everybody, and forgets what was to be taken back.
     pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
         let all = std::mem::take(&mut self.locks);
-        let next_place = self.next_place;
-        *self = Self { next_place, ..Self::default() };
+        let (next_place, last_ticket, timer) = (self.next_place, self.last_ticket, self.timer);
+        *self = Self { next_place, last_ticket, timer, ..Self::default() };
         let waiters_of = |(lock, queue): (Rc<LockId>, Queue)| {
             let waiters = queue.order.into_values();
             waiters.map(move |waiter| ((*lock).clone(), waiter)).collect::<Vec<_>>()

@@ -93,7 +93,7 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
     queues.seen_held(&lock("k"), Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
-    queues.wake_all(UnixMs(7));
+    queues.wake_all(UnixMs(7), None);
     assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
     queues.pop(&lock("k"));
     assert_eq!(queues.due(UnixMs(i64::MAX), 9), []);
@@ -131,7 +131,9 @@ fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
     queues.seen_held(&key, Expiry::Never);
     queues.seen_held(&key, Expiry::At(UnixMs(400)));
     assert_eq!(queues.told(&key), Some(Expiry::Never));
-    assert_eq!(queues.note_free(&key), Some(Expiry::At(UnixMs(400))), "the lease is the last one");
+    queues.note_cause(&key, Cause::Deleted);
+    let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
+    assert_eq!(queues.note_free(&key), freed, "the lease is the last one");
     assert_eq!(queues.note_free(&key), None, "noted once");
 }
 
@@ -206,14 +208,18 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(100)));
     queues.count_grant(&key, MonoMs(1));
     assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(1)));
+    let longest = LeaseMs::new(40);
     queues.open_window(&key, UnixMs(50));
-    assert_eq!(queues.window(&key, UnixMs(49)), Some(UnixMs(50)));
+    assert_eq!(queues.window(&key, UnixMs(49), longest), Some(UnixMs(50)));
     assert_eq!(queues.due(UnixMs(50), 9), std::slice::from_ref(&key), "somebody looks when it ends");
-    assert_eq!(queues.window(&key, UnixMs(50)), None);
+    assert_eq!(queues.window(&key, UnixMs(50), longest), None);
     assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1)), "the count starts anew");
+    // The wall clock was set back by an hour, and our waiters slept until it had caught up.
+    queues.open_window(&key, UnixMs(50));
+    assert_eq!(queues.window(&key, UnixMs(9), longest), None, "no window is as long");
     queues.open_window(&key, UnixMs(90));
     queues.seen_held(&key, Expiry::Never);
-    assert_eq!(queues.window(&key, UnixMs(60)), None, "the turn was taken");
+    assert_eq!(queues.window(&key, UnixMs(60), longest), None, "the turn was taken");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 //! lock that is always handed on would never be free for them.
 
 use super::{LockId, Queues};
-use crate::types::{MonoMs, UnixMs};
+use crate::types::{LeaseMs, MonoMs, UnixMs};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streak {
-    grants: u32,
-    since: MonoMs,
+    pub(super) grants: u32,
+    pub(super) since: MonoMs,
     last: MonoMs,
 }
 
@@ -59,10 +59,21 @@ impl Queues {
         self.wake_at(lock, Some(until));
     }
 
-    /// Until when the lock is left to foreign waiters, if it is now; a window that has passed is closed.
-    pub fn window(&mut self, lock: &LockId, now: UnixMs) -> Option<UnixMs> {
+    /// Somebody has taken the lock: when it is free again it is nobody's turn.
+    pub fn close_window(&mut self, lock: &LockId) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.window = None;
+        }
+    }
+
+    /// Until when the lock is left to foreign waiters, if it is now. A window that has passed is closed, and
+    /// so is one that would last for longer than any does: the wall clock was set back, and our own waiters
+    /// would sleep until it has caught up.
+    pub fn window(&mut self, lock: &LockId, now: UnixMs, longest: Option<LeaseMs>) -> Option<UnixMs> {
         let queue = self.locks.get_mut(lock)?;
-        queue.window = queue.window.filter(|until| *until > now);
+        queue.window = queue
+            .window
+            .filter(|until| *until > now && longest.is_some_and(|longest| *until <= now.after(longest)));
         queue.window
     }
 }

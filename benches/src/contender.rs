@@ -1,0 +1,201 @@
+//! Who is compared without contention: what each sends for one acquire and release, and what it must be
+//! answered.
+
+use crate::redisson;
+use crate::resp::{Reply, append};
+use crate::wire::Wire;
+
+/// The lease in ms that all ask for: longer than any batch.
+const LEASE: &str = "30000";
+
+/// An owner as Redisson and the examples make it: the process and a number.
+const OWNER: &str = "285475da-9152-4c83-822a-67ee2f116a79:52";
+
+/// One way to lock and unlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contender {
+    /// The floor of any two commands.
+    Pings,
+    /// SET NX PX and an unconditional DEL: the floor of any lock.
+    SetDel,
+    /// SET NX PX and a script that compares and deletes, by EVALSHA.
+    SetScript,
+    /// SET NX PX and the server's own compare-and-delete.
+    SetOwn,
+    /// Redisson's version 3 scripts, by EVALSHA.
+    Redisson3,
+    /// Redisson's version 4 scripts as it sends them: by EVAL, and with a latch that it deletes afterwards.
+    Redisson4,
+    /// RLOCK.ACQUIRE and RLOCK.RELEASE.
+    Rlock,
+    /// The same with HOLDS, which makes them safe to repeat.
+    RlockHolds,
+}
+
+impl Contender {
+    /// All of them, in the order of the tables.
+    pub(crate) const ALL: [Contender; 8] = [
+        Contender::Pings,
+        Contender::SetDel,
+        Contender::SetScript,
+        Contender::SetOwn,
+        Contender::Redisson3,
+        Contender::Redisson4,
+        Contender::Rlock,
+        Contender::RlockHolds,
+    ];
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contender::Pings => "two-pings",
+            Contender::SetDel => "set-del",
+            Contender::SetScript => "set-script",
+            Contender::SetOwn => "set-own",
+            Contender::Redisson3 => "redisson-3",
+            Contender::Redisson4 => "redisson-4",
+            Contender::Rlock => "rlock",
+            Contender::RlockHolds => "rlock-holds",
+        }
+    }
+
+    /// Its name for readers.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Contender::Pings => "two PINGs",
+            Contender::SetDel => "SET NX PX + DEL",
+            Contender::SetScript => "SET NX PX + compare-and-delete script",
+            Contender::SetOwn => "SET NX PX + the server's own compare-and-delete",
+            Contender::Redisson3 => "Redisson 3 scripts, EVALSHA",
+            Contender::Redisson4 => "Redisson 4: EVAL, latch",
+            Contender::Rlock => "RLOCK.ACQUIRE + RLOCK.RELEASE",
+            Contender::RlockHolds => "the same with HOLDS",
+        }
+    }
+
+    /// The one of this name in the results.
+    pub(crate) fn named(name: &str) -> Option<Contender> {
+        Contender::ALL.into_iter().find(|contender| contender.name() == name)
+    }
+}
+
+/// What the commands need of the server they go to.
+pub(crate) struct Dialect {
+    acquire: String,
+    release: String,
+    compare_and_delete: String,
+    own: Option<OwnDelete>,
+}
+
+/// A server's own compare-and-delete.
+#[derive(Debug, Clone, Copy)]
+enum OwnDelete {
+    /// `DELEX key IFEQ value`: Redis from 8.4 on.
+    Delex,
+    /// `DELIFEQ key value`: Valkey from 9.0 on.
+    Delifeq,
+}
+
+impl Dialect {
+    /// Loads the scripts and looks for the server's own compare-and-delete.
+    pub(crate) fn of(wire: &mut Wire) -> Dialect {
+        let mut known = |name| {
+            wire.ask(&["COMMAND", "INFO", name], |reply| {
+                matches!(reply, Reply::Array(items) if matches!(items.first(), Some(Reply::Array(_))))
+            })
+        };
+        let own = match (known("DELEX"), known("DELIFEQ")) {
+            (true, _) => Some(OwnDelete::Delex),
+            (_, true) => Some(OwnDelete::Delifeq),
+            _ => None,
+        };
+        let mut load = |script| wire.text(&["SCRIPT", "LOAD", script]);
+        Dialect {
+            acquire: load(redisson::ACQUIRE),
+            release: load(redisson::RELEASE_3),
+            compare_and_delete: load(redisson::COMPARE_AND_DELETE),
+            own,
+        }
+    }
+
+    /// Who can be measured on this server.
+    pub(crate) fn contenders(&self) -> Vec<Contender> {
+        let there = |contender: &Contender| *contender != Contender::SetOwn || self.own.is_some();
+        Contender::ALL.into_iter().filter(there).collect()
+    }
+
+    /// What a contender sends for one lock, in order, and the answer to each.
+    fn commands(&self, contender: Contender, lock: &str) -> Vec<(Vec<String>, &'static [u8])> {
+        let set = (words(&["SET", lock, OWNER, "NX", "PX", LEASE]), b"+OK\r\n".as_slice());
+        let acquired = b"*3\r\n:1\r\n:30000\r\n:0\r\n".as_slice();
+        let (null, one) = (b"$-1\r\n".as_slice(), b":1\r\n".as_slice());
+        let channel = redisson::channel(lock);
+        match contender {
+            Contender::Pings => vec![(words(&["PING"]), b"+PONG\r\n"); 2],
+            Contender::SetDel => vec![set, (words(&["DEL", lock]), one)],
+            Contender::SetScript => {
+                let release = ["EVALSHA", &self.compare_and_delete, "1", lock, OWNER];
+                vec![set, (words(&release), one)]
+            }
+            Contender::SetOwn => match self.own.expect("measured only where the server has it") {
+                OwnDelete::Delex => vec![set, (words(&["DELEX", lock, "IFEQ", OWNER]), one)],
+                OwnDelete::Delifeq => vec![set, (words(&["DELIFEQ", lock, OWNER]), one)],
+            },
+            Contender::Redisson3 => {
+                let acquire = ["EVALSHA", &self.acquire, "1", lock, LEASE, OWNER];
+                let release = ["EVALSHA", &self.release, "2", lock, &channel, "0", LEASE, OWNER];
+                vec![(words(&acquire), null), (words(&release), one)]
+            }
+            Contender::Redisson4 => {
+                let latch = redisson::latch(lock, "5d41402abc4b2a76b9719d911017c592");
+                let acquire = ["EVAL", redisson::ACQUIRE, "1", lock, LEASE, OWNER];
+                let mut release = words(&["EVAL", redisson::RELEASE_4, "3", lock, &channel, &latch]);
+                release.extend(words(&["0", LEASE, OWNER, "publish", redisson::LATCH_MS]));
+                vec![(words(&acquire), null), (release, one), (words(&["DEL", &latch]), one)]
+            }
+            Contender::Rlock => vec![
+                (words(&["RLOCK.ACQUIRE", lock, OWNER, LEASE]), acquired),
+                (words(&["RLOCK.RELEASE", lock, OWNER]), one),
+            ],
+            Contender::RlockHolds => vec![
+                (words(&["RLOCK.ACQUIRE", lock, OWNER, LEASE, "HOLDS", "1"]), acquired),
+                (words(&["RLOCK.RELEASE", lock, OWNER, "HOLDS", "0"]), one),
+            ],
+        }
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// Several locks acquired together and then released together, encoded: each step is one write and the
+/// answer that it must get.
+pub(crate) struct Batch {
+    steps: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Batch {
+    /// For `depth` locks.
+    pub(crate) fn new(dialect: &Dialect, contender: Contender, depth: usize) -> Batch {
+        let mut steps: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for slot in 0..depth {
+            let commands = dialect.commands(contender, &format!("lock:invoice:{slot:08}"));
+            steps.resize(commands.len(), Default::default());
+            for ((request, answer), (words, reply)) in steps.iter_mut().zip(commands) {
+                append(request, &words);
+                answer.extend_from_slice(reply);
+            }
+        }
+        Batch { steps }
+    }
+
+    /// Acquires and releases all of them, `times` times.
+    pub(crate) fn run(&self, wire: &mut Wire, times: usize) {
+        for _ in 0..times {
+            for (request, answer) in &self.steps {
+                wire.exchange(request, answer);
+            }
+        }
+    }
+}

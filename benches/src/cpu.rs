@@ -1,0 +1,56 @@
+//! The CPU time that a server has used.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A process whose CPU time is asked for from outside, which costs the process nothing.
+pub(crate) struct CpuMeter {
+    tasks: PathBuf,
+}
+
+impl CpuMeter {
+    /// Watches the process `pid`, all its threads; panics where the kernel does not tell.
+    pub(crate) fn of(pid: u32) -> CpuMeter {
+        let meter = CpuMeter { tasks: format!("/proc/{pid}/task").into() };
+        let _ = meter.used();
+        meter
+    }
+
+    /// What all threads have used so far, in user and kernel mode.
+    ///
+    /// The kernel counts in nanoseconds and brings the count up to date when a thread goes to sleep: read
+    /// it when the server has nothing to do.
+    pub(crate) fn used(&self) -> Duration {
+        let listing = fs::read_dir(&self.tasks).unwrap_or_else(|error| {
+            panic!("{}: {error}; the benchmarks need Linux and its schedstat", self.tasks.display())
+        });
+        let used = listing.map(|task| {
+            let path = task.expect("a thread of the server").path().join("schedstat");
+            // A thread that ends in between (there are none in a server at rest) counts no more.
+            let text = fs::read_to_string(path).unwrap_or_default();
+            text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+        });
+        Duration::from_nanos(used.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::time::Instant;
+
+    #[test]
+    fn work_is_counted_and_sleep_is_not() {
+        let meter = CpuMeter::of(std::process::id());
+        let begin = meter.used();
+        let started = Instant::now();
+        while meter.used() < begin + Duration::from_millis(20) {
+            (0..10_000).for_each(|n| {
+                black_box(n);
+            });
+            assert!(started.elapsed() < Duration::from_secs(20), "the CPU time stands still");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What rlock costs, measured against the other ways to lock: `make bench` runs it.
+//!
+//! All contenders take turns in many short rounds of one run, in random order, and are compared within each
+//! round: what disturbs the machine disturbs them alike. Results are ratios with their spread.
+
+mod contender;
+mod contention;
+mod cpu;
+mod environment;
+mod memory;
+mod placement;
+mod plan;
+mod progress;
+mod redisson;
+mod report;
+mod resp;
+mod results;
+mod rng;
+mod spread;
+mod store;
+mod uncontended;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime};
+
+use plan::{Plan, Task};
+use progress::Progress;
+use report::tables;
+use results::{Environment, Results, SCHEMA};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match Task::parse(&arguments, seed()) {
+        Ok(Task::Render) => store::render(),
+        Ok(Task::Measure(plan)) => run(&plan),
+        Err(text) => Err(text),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Of `RLOCK_SEED`, or another one each time.
+fn seed() -> u64 {
+    let given = std::env::var("RLOCK_SEED").ok().filter(|text| !text.is_empty());
+    match given {
+        Some(text) => text.parse().unwrap_or_else(|_| panic!("RLOCK_SEED={text} is no number")),
+        None => SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| u64::from(time.subsec_nanos())),
+    }
+}
+
+fn run(plan: &Plan) -> Result<(), String> {
+    placement::require_two_cores();
+    let results = measure(plan);
+    print!("{}", tables::everything(&results));
+    if plan.is_full() {
+        let path = store::save(&results)?;
+        store::render()?;
+        println!("\nstored in {}, and docs/BENCHMARKS.md remade", path.display());
+    } else {
+        println!("\nnot stored: only a run of everything is");
+    }
+    Ok(())
+}
+
+fn measure(plan: &Plan) -> Results {
+    let (begin, progress) = (Instant::now(), Progress::start());
+    let mut environment = Environment::now(plan.seed);
+    let mut results = Results {
+        schema: SCHEMA,
+        uncontended: Vec::new(),
+        contention: Vec::new(),
+        memory: Vec::new(),
+        environment: environment.clone(),
+    };
+    if plan.wants("uncontended") {
+        results.uncontended = uncontended::run(plan, &progress);
+    }
+    if plan.wants("contention") {
+        results.contention = contention::run(plan, &progress);
+    }
+    if plan.wants("memory") {
+        results.memory = memory::run(plan, &progress);
+    }
+    progress.end();
+    environment.load[1] = environment::load();
+    environment.seconds = begin.elapsed().as_secs();
+    results.environment = environment;
+    results
+}

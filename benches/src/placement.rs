@@ -1,0 +1,77 @@
+//! Which cores client and server run on.
+//!
+//! Left to the kernel it changes from second to second, and with it what the server pays to wake a client
+//! up: a constant for every contender, but one that moves all ratios. So it is fixed.
+
+use std::fs;
+use std::mem;
+use std::thread::available_parallelism;
+
+/// Where client and server run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Client and server take turns on one core: next to nothing but the commands themselves is counted.
+    OneCore,
+    /// Each has a core of its own: what it costs to wake the other core up is counted too.
+    TwoCores,
+}
+
+impl Placement {
+    /// Both.
+    pub(crate) const ALL: [Placement; 2] = [Placement::OneCore, Placement::TwoCores];
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Placement::OneCore => "one-core",
+            Placement::TwoCores => "two-cores",
+        }
+    }
+
+    /// Puts this process and a server where they belong, and the server's replica on the client's other side.
+    pub(crate) fn apply(self, server: u32, replica: Option<u32>) {
+        let (client_core, replica_core) = match self {
+            Placement::OneCore => (SERVER_CORE, OTHER_CORE),
+            Placement::TwoCores => (OTHER_CORE, OTHER_CORE),
+        };
+        pin_process(std::process::id(), client_core);
+        pin_process(server, SERVER_CORE);
+        if let Some(replica) = replica {
+            pin_process(replica, replica_core);
+        }
+    }
+}
+
+/// Core 0 of many machines serves the interrupts: the server gets another one.
+const SERVER_CORE: usize = 1;
+const OTHER_CORE: usize = 0;
+
+/// Panics on a machine with a single core.
+pub(crate) fn require_two_cores() {
+    let cores = available_parallelism().map_or(1, usize::from);
+    assert!(cores >= 2, "the benchmarks need two cores, this process may use {cores}");
+}
+
+/// Binds all threads of a process to one core.
+fn pin_process(pid: u32, core: usize) {
+    let tasks = format!("/proc/{pid}/task");
+    let listing = fs::read_dir(&tasks).unwrap_or_else(|error| panic!("{tasks}: {error}"));
+    for task in listing.flatten() {
+        let thread = task.file_name().to_str().and_then(|id| id.parse().ok()).expect("a thread's id");
+        pin(thread, core);
+    }
+}
+
+fn pin(thread: libc::pid_t, core: usize) {
+    // SAFETY: a cpu_set_t is a plain array of bits, of which all zeroes is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the core is 0 or 1, which every set has a bit for.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: the set is valid and of the size given; the call only reads it.
+    let outcome = unsafe { libc::sched_setaffinity(thread, mem::size_of_val(&set), &raw const set) };
+    if outcome != 0 {
+        let error = std::io::Error::last_os_error();
+        // A thread may have ended since it was listed.
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH), "binding a thread to core {core}: {error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! What is measured, how often, and on what.
+
+use crate::uncontended::Setting;
+
+/// The kinds of benchmark, in the order of a full run.
+pub(crate) const BENCHMARKS: [&str; 3] = ["uncontended", "contention", "memory"];
+
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
+benchmarks: uncontended, contention, memory; without any: all, and the results are stored
+render: make docs/BENCHMARKS.md and its plots from the stored results again
+--quick           about a minute, and nothing is stored
+--rounds N        so many rounds of each benchmark, and nothing is stored
+--setting NAME    uncontended: only plain, or only aof-replica
+--depth N         uncontended: only 1, or only 50, in flight
+RLOCK_SEED repeats a random order, REDIS_SERVER names another server, RLOCK_MODULE a module that is built.";
+
+/// The size of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    benchmarks: Vec<String>,
+    setting: Option<String>,
+    depth: Option<usize>,
+    pub(crate) seed: u64,
+    pub(crate) uncontended_rounds: usize,
+    pub(crate) contention_rounds: usize,
+    pub(crate) memory_rounds: usize,
+    full: bool,
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Task {
+    Render,
+    Measure(Plan),
+}
+
+impl Task {
+    /// Reads the arguments after the program's name; the error is the text to show.
+    pub(crate) fn parse(arguments: &[String], seed: u64) -> Result<Task, String> {
+        let mut plan = Plan::full(seed);
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if argument == "render" && arguments.len() == 1 {
+                return Ok(Task::Render);
+            }
+            if BENCHMARKS.contains(&argument.as_str()) {
+                plan.benchmarks.push(argument.clone());
+            } else if argument == "--quick" {
+                plan.set_rounds(8, 1, 1);
+            } else {
+                plan.option(argument, rest.next())
+                    .ok_or_else(|| format!("rlock-bench: {argument}\n{USAGE}"))?;
+            }
+            plan.full = false;
+        }
+        Ok(Task::Measure(plan))
+    }
+}
+
+impl Plan {
+    fn full(seed: u64) -> Plan {
+        let mut plan = Plan {
+            benchmarks: Vec::new(),
+            setting: None,
+            depth: None,
+            seed,
+            uncontended_rounds: 0,
+            contention_rounds: 0,
+            memory_rounds: 0,
+            full: true,
+        };
+        plan.set_rounds(150, 8, 3);
+        plan
+    }
+
+    fn set_rounds(&mut self, uncontended: usize, contention: usize, memory: usize) {
+        self.uncontended_rounds = uncontended;
+        self.contention_rounds = contention;
+        self.memory_rounds = memory;
+    }
+
+    fn option(&mut self, name: &str, value: Option<&String>) -> Option<()> {
+        let value = value?;
+        match name {
+            "--rounds" => {
+                let rounds = value.parse().ok().filter(|rounds| *rounds > 0)?;
+                self.set_rounds(rounds, rounds, rounds);
+            }
+            "--setting" => {
+                let known = Setting::ALL.iter().any(|setting| setting.name() == value);
+                self.setting = Some(value.clone()).filter(|_| known);
+                self.setting.as_ref()?;
+            }
+            "--depth" => self.depth = Some(value.parse().ok().filter(|depth| [1, 50].contains(depth))?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether the results are complete, and so are to be stored.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether this benchmark is part of the run.
+    pub(crate) fn wants(&self, benchmark: &str) -> bool {
+        self.benchmarks.is_empty() || self.benchmarks.iter().any(|wanted| wanted == benchmark)
+    }
+
+    /// Whether this setting is.
+    pub(crate) fn wants_setting(&self, setting: Setting) -> bool {
+        self.setting.as_ref().is_none_or(|wanted| wanted == setting.name())
+    }
+
+    /// Whether so many in flight are.
+    pub(crate) fn wants_depth(&self, depth: usize) -> bool {
+        self.depth.is_none_or(|wanted| wanted == depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Task, String> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        Task::parse(&words, 1)
+    }
+
+    #[test]
+    fn only_a_run_of_everything_is_full() {
+        let plan = |line| match parse(line) {
+            Ok(Task::Measure(plan)) => plan,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(plan("").is_full() && plan("").wants("memory"));
+        for line in ["memory", "--quick", "--rounds 3", "--depth 1", "--setting plain"] {
+            assert!(!plan(line).is_full(), "{line}");
+        }
+        assert!(!plan("memory").wants("uncontended") && plan("memory --rounds 3").memory_rounds == 3);
+        assert!(
+            !plan("--depth 1").wants_depth(50) && !plan("--setting plain").wants_setting(Setting::AofReplica)
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for line in
+            ["x", "--rounds", "--rounds 0", "--depth 2", "--setting x", "render memory", "memory render"]
+        {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert_eq!(parse("render"), Ok(Task::Render));
+    }
+}

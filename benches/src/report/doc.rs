@@ -1,0 +1,93 @@
+//! docs/BENCHMARKS.md.
+
+use std::fmt::Write;
+
+use super::{tables, targets};
+use crate::contender::Contender;
+use crate::placement::Placement;
+use crate::results::{Environment, Results};
+use crate::store::Stored;
+use crate::uncontended::Setting;
+
+const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
+
+/// The page.
+pub(crate) fn page(stored: &Stored) -> String {
+    let main = &stored.main;
+    let mut text = TEMPLATE.to_string();
+    let parts = [
+        ("environment", environment(&main.environment)),
+        ("targets", targets::table(main)),
+        ("uncontended", uncontended(main)),
+        ("contention", tables::contention(&main.contention)),
+        ("contention-rounds", main.contention.iter().map(|one| one.rounds).min().unwrap_or(0).to_string()),
+        ("latency", tables::latency(&main.contention)),
+        ("memory", tables::memory(&main.memory)),
+        ("others", others(&stored.others)),
+    ];
+    for (name, value) in parts {
+        let slot = format!("@{name}@");
+        assert!(text.contains(&slot), "the template has no {slot}");
+        text = text.replace(&slot, value.trim_end());
+    }
+    text
+}
+
+fn environment(environment: &Environment) -> String {
+    let Environment { server, cpu, cores, kernel, commit, date, seed, load: [before, after], seconds } =
+        environment;
+    let rows = [
+        ("server", server.clone()),
+        ("processor", format!("{cpu}, {cores} cores")),
+        ("kernel", kernel.clone()),
+        ("rlock", commit.clone()),
+        ("date", date.clone()),
+        ("seed", seed.to_string()),
+        ("took", format!("{seconds} s; load average {before} before, {after} after")),
+    ];
+    let mut text = String::from("| | |\n|---|---|\n");
+    for (name, value) in rows {
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    text
+}
+
+fn uncontended(results: &Results) -> String {
+    let mut text = String::new();
+    for one in &results.uncontended {
+        let title = tables::uncontended_title(one);
+        let _ = write!(text, "### {title}\n\n{} rounds.\n\n{}\n", one.rounds, tables::uncontended(one));
+    }
+    text
+}
+
+/// The main figures of other servers.
+fn others(results: &[Results]) -> String {
+    if results.is_empty() {
+        return "None are stored.".into();
+    }
+    let mut text = String::from(
+        "| | two PINGs | SET NX PX + own compare-and-delete | RLOCK.ACQUIRE + RLOCK.RELEASE | to Redisson 4 |\n\
+         |---|---|---|---|---|\n",
+    );
+    for one in results {
+        let Some(costs) = one.uncontended(Setting::Plain.name(), Placement::OneCore.name(), 50) else {
+            continue;
+        };
+        let ratio = |contender: Contender, base: Contender| {
+            let ratio = costs.cost(contender.name()).and_then(|cost| cost.to(base.name()));
+            ratio.map_or("-".into(), tables::figure)
+        };
+        let _ = writeln!(
+            text,
+            "| {}, {} | {} | {} | {} | {} |",
+            one.environment.server,
+            one.environment.date,
+            ratio(Contender::Pings, Contender::SetDel),
+            ratio(Contender::SetOwn, Contender::SetDel),
+            ratio(Contender::Rlock, Contender::SetDel),
+            ratio(Contender::Rlock, Contender::Redisson4),
+        );
+    }
+    text
+}

@@ -1,0 +1,163 @@
+//! The results as Markdown tables, which are readable in a terminal too.
+
+use std::fmt::Write;
+
+use crate::contender::Contender;
+use crate::contention::Protocol;
+use crate::memory::What;
+use crate::placement::Placement;
+use crate::results::{Contention, Latency, Memory, Results, Uncontended};
+use crate::spread::Spread;
+use crate::uncontended::{BASES, Setting};
+
+/// A figure and its spread: `1.74 (1.70 to 1.79)`.
+pub(crate) fn figure(spread: Spread) -> String {
+    format!("{} ({} to {})", number(spread.median), number(spread.p10), number(spread.p90))
+}
+
+/// With as many digits as say something.
+pub(crate) fn number(value: f64) -> String {
+    match value {
+        _ if value >= 100.0 => grouped(value.round() as u64),
+        _ if value >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// `12345` as `12,345`.
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What one setting and depth means.
+pub(crate) fn uncontended_title(results: &Uncontended) -> String {
+    let setting = if results.setting == Setting::Plain.name() {
+        "no persistence, no replica"
+    } else {
+        "append-only file (everysec) and one replica"
+    };
+    let depth = if results.depth == 1 {
+        "one command in flight".into()
+    } else {
+        format!("{} in flight", results.depth)
+    };
+    let placement = if results.placement == Placement::OneCore.name() { "one core" } else { "two cores" };
+    format!("{depth}, {placement}, {setting}")
+}
+
+/// Costs, and ratios to the bases.
+pub(crate) fn uncontended(results: &Uncontended) -> String {
+    let mut text = String::from("| | µs |");
+    for base in BASES {
+        let _ = write!(text, " to {} |", base.label());
+    }
+    text.push_str("\n|---|---|---|---|---|\n");
+    for cost in &results.costs {
+        let label = Contender::named(&cost.contender).map_or("?", Contender::label);
+        let _ = write!(text, "| {label} | {} |", figure(cost.cpu_us));
+        for base in BASES {
+            let ratio = cost.to(base.name()).filter(|_| base.name() != cost.contender);
+            let _ = write!(text, " {} |", ratio.map_or("1".into(), figure));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What a hand-off costs.
+pub(crate) fn contention(results: &[Contention]) -> String {
+    let mut text = String::from(
+        "| | waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants of one waiter |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for one in results {
+        let busy = one.busy_cpu_us.map_or("-".into(), figure);
+        let [fewest, mean, most] = one.grants.map(number);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {busy} | {} | {fewest} to {most}, mean {mean} |",
+            label(&one.protocol),
+            grouped(one.waiters as u64),
+            number(one.commands.median),
+            number(one.executed.median),
+            figure(one.cpu_us),
+            number(one.per_second.median),
+        );
+    }
+    text
+}
+
+/// How long a hand-off takes.
+pub(crate) fn latency(results: &[Contention]) -> String {
+    let mut text = String::from(
+        "| | waiters | p50, µs | p99 | p99.9 | p50 to PUBLISH | without a pause, one core |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for one in results {
+        let busy = one.busy_latency_to_publish.map_or("-".into(), figure);
+        let Latency { p50, p99, p999 } = one.latency;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {busy} |",
+            label(&one.protocol),
+            grouped(one.waiters as u64),
+            number(p50),
+            number(p99),
+            number(p999),
+            figure(one.latency_to_publish),
+        );
+    }
+    text
+}
+
+fn label(protocol: &str) -> &'static str {
+    let found = Protocol::ALL.into_iter().find(|one| one.name() == protocol);
+    found.map_or("?", Protocol::label)
+}
+
+/// Bytes.
+pub(crate) fn memory(results: &[Memory]) -> String {
+    let mut text = String::from("| | bytes each | of how many |\n|---|---|---|\n");
+    for one in results {
+        let label = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
+        let (bytes, count) = (number(one.bytes.median), grouped(one.count as u64));
+        let _ = writeln!(text, "| {label} | {bytes} | {count} |");
+    }
+    text
+}
+
+/// All that was measured, for the terminal.
+pub(crate) fn everything(results: &Results) -> String {
+    let mut text = String::new();
+    for one in &results.uncontended {
+        let _ = write!(text, "\n{}\n\n{}", uncontended_title(one), uncontended(one));
+    }
+    if !results.contention.is_empty() {
+        let (cost, time) = (contention(&results.contention), latency(&results.contention));
+        let _ = write!(text, "\nper hand-off\n\n{cost}\nfrom release to knowledge\n\n{time}");
+    }
+    if !results.memory.is_empty() {
+        let _ = write!(text, "\nmemory\n\n{}", memory(&results.memory));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_say_something() {
+        let shown = [0.034, 1.2345, 12.345, 123.45, 12_345.0].map(number);
+        assert_eq!(shown, ["0.03", "1.23", "12.3", "123", "12,345"]);
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,149 @@
+//! What is stored: one JSON file in docs/bench for each server.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spread::Spread;
+
+/// The version of this layout; a reader of another one refuses the file.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// One run of all benchmarks on one server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Results {
+    pub(crate) schema: u32,
+    pub(crate) environment: Environment,
+    pub(crate) uncontended: Vec<Uncontended>,
+    pub(crate) contention: Vec<Contention>,
+    pub(crate) memory: Vec<Memory>,
+}
+
+/// Where, when and how it was measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environment {
+    /// Name and version, such as `Redis 7.0.15`.
+    pub(crate) server: String,
+    /// The processor's model.
+    pub(crate) cpu: String,
+    /// How many cores there are.
+    pub(crate) cores: usize,
+    /// The kernel's name and release.
+    pub(crate) kernel: String,
+    /// The commit that was measured, and whether the work tree differed.
+    pub(crate) commit: String,
+    /// When it was begun, UTC.
+    pub(crate) date: String,
+    /// What the random order came from.
+    pub(crate) seed: u64,
+    /// The one-minute load average before and after.
+    pub(crate) load: [f64; 2],
+    /// How long it took.
+    pub(crate) seconds: u64,
+}
+
+/// One setting and depth: what an acquire and release cost each contender.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Uncontended {
+    pub(crate) setting: String,
+    pub(crate) placement: String,
+    pub(crate) depth: usize,
+    pub(crate) rounds: usize,
+    pub(crate) costs: Vec<Cost>,
+}
+
+/// Of one contender.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cost {
+    pub(crate) contender: String,
+    /// Server CPU for an acquire and a release.
+    pub(crate) cpu_us: Spread,
+    /// The same as ratios, each of two neighbours in one round.
+    pub(crate) ratios: Vec<Ratio>,
+}
+
+/// A ratio of two costs.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ratio {
+    pub(crate) to: String,
+    pub(crate) ratio: Spread,
+}
+
+impl Results {
+    /// The costs in a setting.
+    pub(crate) fn uncontended(&self, setting: &str, placement: &str, depth: usize) -> Option<&Uncontended> {
+        let is_it =
+            |one: &&Uncontended| one.setting == setting && one.placement == placement && one.depth == depth;
+        self.uncontended.iter().find(is_it)
+    }
+
+    /// All sizes of a protocol, in ascending order.
+    pub(crate) fn protocol(&self, protocol: &str) -> Vec<&Contention> {
+        self.contention.iter().filter(|one| one.protocol == protocol).collect()
+    }
+}
+
+impl Uncontended {
+    /// The cost of a contender.
+    pub(crate) fn cost(&self, contender: &str) -> Option<&Cost> {
+        self.costs.iter().find(|cost| cost.contender == contender)
+    }
+}
+
+impl Cost {
+    /// Its ratio to another contender.
+    pub(crate) fn to(&self, base: &str) -> Option<Spread> {
+        self.ratios.iter().find(|ratio| ratio.to == base).map(|ratio| ratio.ratio)
+    }
+}
+
+/// One protocol with so many waiters on one lock.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Contention {
+    pub(crate) protocol: String,
+    pub(crate) waiters: usize,
+    pub(crate) rounds: usize,
+    /// Hand-offs in all rounds.
+    pub(crate) hand_offs: usize,
+    /// Hand-offs per second, client and server on two cores.
+    pub(crate) per_second: Spread,
+    /// Commands that the clients sent, per hand-off.
+    pub(crate) commands: Spread,
+    /// Commands that the server executed, those inside scripts too, per hand-off.
+    pub(crate) executed: Spread,
+    /// Server CPU per hand-off, client and server on one core.
+    pub(crate) cpu_us: Spread,
+    pub(crate) latency: Latency,
+    /// The median latency of a round to that of PUBLISH in the same round.
+    pub(crate) latency_to_publish: Spread,
+    /// Server CPU per hand-off on one core where nobody keeps the lock and nothing sleeps.
+    pub(crate) busy_cpu_us: Option<Spread>,
+    /// The median latency to that of PUBLISH, under the same conditions.
+    pub(crate) busy_latency_to_publish: Option<Spread>,
+    /// Of one waiter in one round: the fewest, the mean and the most, medians of all rounds.
+    pub(crate) grants: [f64; 3],
+}
+
+/// From the sending of the release to the next holder's knowledge, in µs, of all rounds
+/// together, client and server on two cores.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+}
+
+/// What one of many costs in memory.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Memory {
+    pub(crate) what: String,
+    pub(crate) count: usize,
+    pub(crate) rounds: usize,
+    pub(crate) bytes: Spread,
+}

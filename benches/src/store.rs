@@ -1,0 +1,141 @@
+//! The files in docs: results, plots and the page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::environment::root;
+use crate::report::{doc, plots};
+use crate::results::{Results, SCHEMA};
+
+/// The server that the targets are about.
+const MAIN: &str = "Redis 7.0.";
+
+/// All stored results: those of the main server first.
+pub(crate) struct Stored {
+    pub(crate) main: Results,
+    pub(crate) others: Vec<Results>,
+}
+
+fn folder() -> PathBuf {
+    root().join("docs/bench")
+}
+
+/// Stores the results of a server in place of earlier ones.
+pub(crate) fn save(results: &Results) -> Result<PathBuf, String> {
+    let name = results.environment.server.to_lowercase().replace(' ', "-");
+    let path = folder().join(format!("{name}.json"));
+    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
+    text.push('\n');
+    write(&path, &text)?;
+    Ok(path)
+}
+
+/// Reads all stored results.
+pub(crate) fn load() -> Result<Stored, String> {
+    let listing = fs::read_dir(folder()).map_err(|error| format!("{}: {error}", folder().display()))?;
+    let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
+    let main = all.iter().position(|results| results.environment.server.starts_with(MAIN));
+    let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
+    Ok(Stored { main: all.remove(main), others: all })
+}
+
+fn read(path: &Path) -> Result<Results, String> {
+    let of_file = |error: String| format!("{}: {error}; remake it by `make bench`", path.display());
+    let text = fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
+    let results: Results = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
+    match results.schema {
+        SCHEMA => Ok(results),
+        other => Err(of_file(format!("version {other} of the layout, not {SCHEMA}"))),
+    }
+}
+
+/// What the stored results make: files below docs, and their text.
+pub(crate) fn pages(stored: &Stored) -> Result<Vec<(PathBuf, String)>, String> {
+    let mut pages = vec![(root().join("docs/BENCHMARKS.md"), doc::page(stored))];
+    for (name, plot) in plots::all(&stored.main)? {
+        pages.push((folder().join(name), plot));
+    }
+    Ok(pages)
+}
+
+/// Writes the page and the plots.
+pub(crate) fn render() -> Result<(), String> {
+    for (path, text) in pages(&load()?)? {
+        write(&path, &text)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Contender;
+    use crate::contention::Protocol;
+    use crate::memory::What;
+    use crate::placement::Placement;
+    use crate::uncontended::{DEPTHS, Setting};
+
+    /// Whoever changes a benchmark, the template or a plot has to remake what is stored.
+    #[test]
+    fn the_page_and_the_plots_are_what_the_results_make() {
+        for (path, expected) in pages(&load().unwrap()).unwrap() {
+            let actual = fs::read_to_string(&path).unwrap_or_default();
+            assert!(actual == expected, "{} is stale: run `make bench ONLY=render`", path.display());
+        }
+    }
+
+    #[test]
+    fn the_results_have_every_benchmark_and_no_other() {
+        let Stored { main, others } = load().unwrap();
+        for results in [main].iter().chain(&others) {
+            let server = &results.environment.server;
+            assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
+            let sizes = |one: Protocol| one.sizes().iter().map(move |size| (one.name().to_string(), *size));
+            let expected: Vec<(String, usize)> = Protocol::ALL.into_iter().flat_map(sizes).collect();
+            let contention = results.contention.iter().map(|one| (one.protocol.clone(), one.waiters));
+            assert!(contention.eq(expected), "{server}: other protocols or sizes; run `make bench`");
+            let memory = results.memory.iter().map(|one| one.what.as_str());
+            assert!(
+                memory.eq(What::ALL.map(What::name)),
+                "{server}: other measures of memory; run `make bench`"
+            );
+        }
+    }
+
+    type Names = Vec<(String, String, usize, Vec<String>)>;
+
+    fn uncontended_of(results: &Results) -> Names {
+        let names =
+            |costs: &[crate::results::Cost]| costs.iter().map(|cost| cost.contender.clone()).collect();
+        let one = |one: &crate::results::Uncontended| {
+            (one.setting.clone(), one.placement.clone(), one.depth, names(&one.costs))
+        };
+        results.uncontended.iter().map(one).collect()
+    }
+
+    fn expected_uncontended(results: &Results) -> Names {
+        // Only newer servers have a compare-and-delete of their own.
+        let own = Contender::SetOwn.name();
+        let has_own = results.uncontended.first().is_some_and(|one| one.cost(own).is_some());
+        let contenders =
+            Contender::ALL.map(Contender::name).into_iter().filter(|name| *name != own || has_own);
+        let contenders: Vec<String> = contenders.map(String::from).collect();
+        let mut names = Names::new();
+        for setting in Setting::ALL {
+            for placement in Placement::ALL {
+                for (depth, _) in DEPTHS {
+                    let (setting, placement) = (setting.name().into(), placement.name().into());
+                    names.push((setting, placement, depth, contenders.clone()));
+                }
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,80 @@
+//! Bugs that are planted on purpose, one at a time, to show that the model, the fuzzer's oracle and the
+//! tests find them. Only in builds with the feature `planted-bugs`, which no release has; without it every
+//! question here is answered with no, and costs nothing.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Who asks for a free lock gets it, whoever waits for it.
+    SkipQueue,
+    /// Nothing is done about the timer when a lock is looked at.
+    ForgetTimer,
+    /// The end of a lease is looked for a second too late.
+    WakeLate,
+    /// A grant is taken back from its owner whatever happened since.
+    TakeBackWithoutId,
+    /// A grant whose client went is not taken back.
+    ForgetTakeBack,
+    /// An owner that was heard of by another call may still have its grant taken back.
+    ForgetSettle,
+    /// Those who wait by Redisson's protocol are called before the lock is free.
+    PublishBeforeWrite,
+    /// A re-entry sets the lease that it asks for, also a shorter one.
+    ShortenOnReEntry,
+    /// HOLDS n adds a hold each time.
+    HoldsAdds,
+    /// A repeat goes to the end of the queue.
+    RepeatLosesPlace,
+    /// Who came last is served first.
+    LastComeFirstServed,
+    /// A grant by message that nobody heard counts.
+    GrantUnheard,
+    /// A grant by message gets its full lease at once.
+    NoConfirmation,
+    /// A cancelled client stays blocked.
+    CancelInSilence,
+    /// A wait has no end.
+    EndlessWait,
+    /// A demoted server keeps its queue.
+    KeepWhenDemoted,
+}
+
+impl Bug {
+    /// Every bug with the name by which it is planted.
+    pub const ALL: [(Self, &'static str); 16] = [
+        (Self::SkipQueue, "skip-queue"),
+        (Self::ForgetTimer, "forget-timer"),
+        (Self::WakeLate, "wake-late"),
+        (Self::TakeBackWithoutId, "take-back-without-id"),
+        (Self::ForgetTakeBack, "forget-take-back"),
+        (Self::ForgetSettle, "forget-settle"),
+        (Self::PublishBeforeWrite, "publish-before-write"),
+        (Self::ShortenOnReEntry, "shorten-on-re-entry"),
+        (Self::HoldsAdds, "holds-adds"),
+        (Self::RepeatLosesPlace, "repeat-loses-place"),
+        (Self::LastComeFirstServed, "last-come-first-served"),
+        (Self::GrantUnheard, "grant-unheard"),
+        (Self::NoConfirmation, "no-confirmation"),
+        (Self::CancelInSilence, "cancel-in-silence"),
+        (Self::EndlessWait, "endless-wait"),
+        (Self::KeepWhenDemoted, "keep-when-demoted"),
+    ];
+}
+
+/// Whether this bug is planted.
+#[cfg(not(feature = "planted-bugs"))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// Whether this bug is planted: the one that the environment's `RLOCK_PLANTED_BUG` names.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted(bug: Bug) -> bool {
+    use std::sync::OnceLock;
+    static PLANTED: OnceLock<Option<Bug>> = OnceLock::new();
+    let named = || {
+        let name = std::env::var("RLOCK_PLANTED_BUG").ok()?;
+        Bug::ALL.iter().find(|(_, known)| *known == name).map(|(bug, _)| *bug)
+    };
+    *PLANTED.get_or_init(named) == Some(bug)
+}

@@ -1,0 +1,59 @@
+//! Leaving the queues without a grant: waits end, clients go, servers are demoted.
+
+use crate::bugs::{Bug, planted};
+use crate::decide::Reply;
+use crate::error::Error;
+use crate::message::{self, DropReason};
+use crate::port::{Note, Server};
+use crate::queue::{LockId, Ticket, Via, Waiter};
+use crate::timer::arm_timer;
+
+/// The client of a call has gone that is blocked, or unblocked and not answered yet. Nothing is written:
+/// a grant is marked to be taken back.
+pub fn client_is_gone<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
+    if server.queues(|queues| queues.leave(ticket)).is_some() {
+        server.note(Note::Gone(1));
+        // The server frees what it keeps for the client only then.
+        server.answer(ticket, Ok(Reply::Denied));
+    }
+    if !planted(Bug::ForgetTakeBack) {
+        server.queues(|queues| queues.unanswerable(lock, ticket));
+    }
+    arm_timer(server);
+}
+
+/// Takes everybody out of all queues and tells them why.
+pub fn send_all_away<V: Server>(server: &V, why: DropReason) {
+    if planted(Bug::KeepWhenDemoted) && why == DropReason::Demoted {
+        return;
+    }
+    send_away(server, server.queues(|queues| queues.drain_all()), why);
+    arm_timer(server);
+}
+
+/// Tells those who were taken out of their queues why.
+pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
+    for (lock, waiter) in waiters {
+        server.note(Note::SentAway);
+        match &waiter.via {
+            Via::Block => server.answer(waiter.ticket, Err(Error::Unblocked(why.sentence()))),
+            Via::Enqueue(channel) => {
+                server.tell(channel, &message::dropped(&lock, &waiter.owner, why));
+            }
+        }
+    }
+}
+
+/// Answers those whose wait has ended.
+pub(crate) fn end_waits<V: Server>(server: &V) {
+    let clock = server.clock();
+    for (lock, waiter) in server.queues(|queues| queues.timed_out(clock)) {
+        server.note(Note::TimedOut);
+        match &waiter.via {
+            Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),
+            Via::Enqueue(channel) => {
+                server.tell(channel, &message::timeout(&lock, &waiter.owner));
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the rules ask of the server they run in.
+//!
+//! The module answers with the server's API; the model checker and the fuzzer answer from plain data. So
+//! what runs in production is what is explored. A call of these may call back into the module (a key that
+//! has expired is deleted when it is opened, and others react to our events), so that nothing of the
+//! queues is borrowed across one.
+
+use crate::decide::{Admission, Change, Decision, Reply, UnlockMessage};
+use crate::error::Error;
+use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns};
+use crate::shape::LockState;
+use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
+
+/// A server with locks.
+pub trait Server {
+    /// One of its locks.
+    type Site<'a>: Site;
+
+    /// Goes to a lock outside a command on it; `None` if there is no such database.
+    fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
+
+    /// The queues, for as long as `body` runs, which calls nothing of the server's.
+    fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T;
+
+    /// The wall clock, which may step. It runs on during scripts and transactions.
+    fn now(&self) -> UnixMs;
+
+    /// A clock that never steps.
+    fn clock(&self) -> MonoMs;
+
+    /// What is set by configuration.
+    fn settings(&self) -> Settings;
+
+    /// Whether this server is no replica.
+    fn is_primary(&self) -> bool;
+
+    /// Whether something may be written outside a client's command.
+    fn may_write(&self) -> bool;
+
+    /// Whether the client of the command under way may be blocked: not in a transaction or a script.
+    fn may_block(&self) -> bool;
+
+    /// The number of the client of the command under way.
+    fn client_id(&self) -> u64;
+
+    /// Blocks the client of the command under way, which waits for this lock with this ticket.
+    fn block(&self, lock: &LockId, ticket: Ticket);
+
+    /// Unblocks the client of a ticket with an answer, if one is blocked by it.
+    fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);
+
+    /// Publishes to the subscribers of a channel, and says how many here heard it.
+    fn tell(&self, channel: &[u8], message: &[u8]) -> u64;
+
+    /// Lets the timer fire once in so many milliseconds, and not otherwise; `None` stops it.
+    fn set_timer(&self, in_ms: Option<u64>);
+
+    /// Counts what happened.
+    fn note(&self, note: Note<'_>);
+}
+
+/// A lock at its place in the server.
+pub trait Site {
+    /// The server it is in.
+    type Server: Server;
+    /// The lock's key, while it is open.
+    type Key;
+
+    /// The server it is in.
+    fn server(&self) -> &Self::Server;
+
+    /// Which lock it is.
+    fn lock(&self) -> &LockId;
+
+    /// Opens the key to read and write. The server deletes an expired one now.
+    fn open(&self) -> Self::Key;
+
+    /// The lock as this owner sees it; as a stranger does, where none is given.
+    fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<LockState, Error>;
+
+    /// When the key expires; never, where there is none.
+    fn expiry(&self, key: &Self::Key) -> Expiry;
+
+    /// Writes, replicates, and tells of a change, and closes the key; `owner` is the field that it sets.
+    /// Where an error is answered nothing has changed.
+    fn perform(&self, key: Self::Key, owner: Option<&[u8]>, change: &Change) -> Result<(), Error>;
+
+    /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+    fn publish(&self, message: UnlockMessage) -> u64;
+
+    /// Raises the event `rlock.expire`.
+    fn raise_expired(&self);
+
+    /// Whether the lock may be granted now, outside a client's own command on it.
+    fn ground(&self) -> Ground;
+}
+
+/// Whether a lock may be granted now, outside a client's own command on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// It may.
+    Firm,
+    /// The key is not here any more, or on its way to another server.
+    Moved,
+    /// The server refuses writes for now.
+    Closed,
+}
+
+/// What is set by configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Who may acquire (`rlock.accept`).
+    pub admission: Admission,
+    /// How many may wait (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
+    pub limits: Limits,
+    /// How long a grant by message lasts until its owner is heard of (`rlock.grant-confirm-ms`).
+    pub grant_confirm: LeaseMs,
+    /// When foreign waiters get a turn (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
+    pub turns: Turns,
+    /// For how long the lock is left to them then; `None` if they get no turn (`rlock.foreign-window-ms`).
+    pub foreign_window: Option<LeaseMs>,
+}
+
+/// What is worth counting.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// A command did this.
+    Decided(&'a Decision),
+    /// So many wait now, one more than before.
+    Waiting(usize),
+    /// A lock was handed to one who had waited for so many milliseconds.
+    HandedOff(u64),
+    /// A lock with waiters was found free that no command of ours had freed.
+    Found(Cause),
+    /// A grant by message has ended, and nobody had confirmed it.
+    Unconfirmed,
+    /// The lock was left to those who wait by Redisson's protocol.
+    ForeignTurn,
+    /// A wait has ended.
+    TimedOut,
+    /// A wait was cancelled.
+    Cancelled,
+    /// A grant was taken back, since its client went before the answer.
+    TakenBack,
+    /// So many waiters went, or could not be reached.
+    Gone(usize),
+    /// A waiter was sent away.
+    SentAway,
+}

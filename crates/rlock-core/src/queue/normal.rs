@@ -1,0 +1,113 @@
+//! The queues in a form in which two histories that led to the same are the same: for the model checker.
+
+use super::{LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
+use crate::types::{Expiry, MonoMs, UnixMs};
+
+/// How the model checker reads the queues: times from now on, names as its own numbers.
+pub struct Lens<'a> {
+    /// The wall clock.
+    pub now: UnixMs,
+    /// The clock that never steps.
+    pub clock: MonoMs,
+    /// When foreign waiters get a turn: a streak counts up to that, and no further.
+    pub turns: Turns,
+    /// The number of a ticket among those that live.
+    pub ticket: &'a dyn Fn(Ticket) -> i64,
+    /// The number of an owner or a channel.
+    pub name: &'a dyn Fn(&[u8]) -> i64,
+    /// The number of a lock.
+    pub lock: &'a dyn Fn(&LockId) -> i64,
+}
+
+/// Stands for what is not there.
+const NONE: i64 = -1;
+
+impl Lens<'_> {
+    fn until(&self, at: UnixMs) -> i64 {
+        at.0.saturating_sub(self.now.0).max(0)
+    }
+
+    fn on_clock(&self, at: MonoMs) -> i64 {
+        i64::try_from(at.0.saturating_sub(self.clock.0)).unwrap_or(i64::MAX)
+    }
+
+    fn expiry(&self, expiry: Expiry) -> i64 {
+        match expiry {
+            Expiry::Never => i64::MAX,
+            Expiry::At(at) => self.until(at),
+        }
+    }
+}
+
+impl Queues {
+    /// Every ticket that waits.
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.places.keys().copied()
+    }
+
+    /// Appends all of the queues that bears on what happens next; not what is only counted or told. Locks
+    /// come in the order of their numbers.
+    pub fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let mut locks: Vec<_> = self.locks.iter().map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
+        locks.sort_unstable_by_key(|(number, _)| *number);
+        for (number, queue) in locks {
+            form.push(number);
+            queue.normal_form(lens, form);
+        }
+        form.push(NONE);
+        let unanswered = self.unanswered.iter().map(|(lock, grant)| {
+            let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
+            [(lens.lock)(lock), owner, lens.until(grant.ends), ticket]
+        });
+        append_sorted(unanswered, form);
+        for (lock, grant) in &self.take_backs {
+            form.extend([(lens.lock)(lock), (lens.name)(&grant.owner), lens.until(grant.ends)]);
+        }
+        form.push(NONE);
+        let streaks = self.streaks.iter().map(|(lock, streak)| {
+            let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
+            let grants = streak.grants.min(lens.turns.after_grants);
+            [(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)]
+        });
+        append_sorted(streaks, form);
+        form.push(self.timer.map_or(NONE, |at| lens.on_clock(at)));
+    }
+}
+
+/// Appends rows in their own order, and a mark after them.
+pub fn append_sorted<const N: usize>(rows: impl Iterator<Item = [i64; N]>, form: &mut Vec<i64>) {
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_unstable();
+    form.extend(rows.iter().flatten());
+    form.push(NONE);
+}
+
+impl Queue {
+    fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        for waiter in self.order.values() {
+            waiter.normal_form(lens, form);
+        }
+        form.extend([
+            NONE,
+            self.wake.map_or(NONE, |at| lens.until(at)),
+            self.ends.map_or(NONE, |ends| lens.expiry(ends)),
+            self.told.map_or(NONE, |told| lens.expiry(told)),
+            self.window.map_or(NONE, |at| lens.until(at)),
+        ]);
+    }
+}
+
+impl Waiter {
+    fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        form.extend([
+            (lens.name)(&self.owner),
+            self.lease.get(),
+            self.until.map_or(NONE, |until| lens.on_clock(until)),
+            (lens.ticket)(self.ticket),
+            match &self.via {
+                Via::Block => NONE,
+                Via::Enqueue(channel) => (lens.name)(channel),
+            },
+        ]);
+    }
+}

@@ -1,0 +1,178 @@
+//! What is done outside commands: waits end, grants are taken back, and locks that may have become free
+//! are looked at. Timers only wake: everything is judged by what the server says then.
+
+use crate::bugs::{Bug, planted};
+use crate::decide;
+use crate::leave::{end_waits, send_all_away, send_away};
+use crate::message::DropReason;
+use crate::port::{Ground, Note, Server, Site};
+use crate::queue::{Cause, Grant, LockId, Rearm};
+use crate::serve::{is_free, perform_and_serve, serve_unseen};
+use crate::types::LeaseMs;
+
+/// How soon to look again while the server refuses writes, in ms.
+const RETRY_MS: u64 = 20;
+
+/// How soon to look again at a lock that could not be given away.
+const AGAIN: LeaseMs = LeaseMs::SHORTEST;
+
+/// The most locks that are looked at in one go.
+const LOOKS_AT_ONCE: usize = 500;
+
+/// The timer has fired.
+pub fn on_timer<V: Server>(server: &V) {
+    server.queues(|queues| queues.timer_is_gone());
+    end_waits(server);
+    if !server.is_primary() {
+        send_all_away(server, DropReason::Demoted);
+        return;
+    }
+    if !server.may_write() {
+        arm_timer_after(server, RETRY_MS);
+        return;
+    }
+    let mut refused = false;
+    while let Some((lock, grant)) = server.queues(|queues| queues.next_take_back()) {
+        if take_back(server, &lock, &grant) == Looked::Refused {
+            server.queues(|queues| queues.take_back_later(lock, grant));
+            refused = true;
+            break;
+        }
+    }
+    let now = server.now();
+    // What is left is due at once again, after whatever else the server has to do.
+    for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
+        refused |= server.at(&lock, |site| look_at(site)) == Some(Looked::Refused);
+    }
+    arm_timer_after(server, if refused { RETRY_MS } else { 0 });
+}
+
+#[derive(PartialEq, Eq)]
+enum Looked {
+    Done,
+    /// The server refuses writes for now.
+    Refused,
+}
+
+/// Looks at a lock with waiters outside a command.
+fn look_at<S: Site>(site: &S) -> Looked {
+    let (server, lock) = (site.server(), site.lock());
+    if !is_free(site, &site.open()) {
+        // Somebody holds it, or the key holds something else for a while.
+        look_again(site);
+        return Looked::Done;
+    }
+    match site.ground() {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        Ground::Moved => {
+            let moved = server.queues(|queues| queues.drain(lock));
+            let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
+            send_away(server, moved, DropReason::Moved);
+            return Looked::Done;
+        }
+    }
+    serve_unseen(site, server.now());
+    Looked::Done
+}
+
+/// Takes a grant back whose client went before its answer, and serves the next.
+fn take_back<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Looked {
+    server.at(lock, |site| take_back_at(site, grant)).unwrap_or(Looked::Done)
+}
+
+fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
+    let change_of = |key: &S::Key| {
+        let state = site.state(key, Some(&grant.owner)).ok()?;
+        decide::take_back(state, grant.ends)
+    };
+    if change_of(&site.open()).is_none() {
+        return Looked::Done;
+    }
+    match site.ground() {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        // The lock goes where the key goes, and ends there with its lease.
+        Ground::Moved => return Looked::Done,
+    }
+    // Asking is a command, in which the lease may have ended.
+    let key = site.open();
+    let Some(change) = change_of(&key) else { return Looked::Done };
+    site.server().note(Note::TakenBack);
+    // A failure is in the log; the lease ends by itself then.
+    let _ = perform_and_serve(site, key, Some(&grant.owner), &change, site.server().now());
+    Looked::Done
+}
+
+/// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
+pub(crate) fn look_again<S: Site>(site: &S) {
+    let (server, lock, key) = (site.server(), site.lock(), site.open());
+    if is_free(site, &key) {
+        let (now, longest) = (server.now(), server.settings().foreign_window);
+        server.queues(|queues| {
+            let again = queues.window(lock, now, longest).unwrap_or_else(|| now.after(AGAIN));
+            queues.wake_at(lock, Some(again));
+        });
+    } else {
+        let expiry = site.expiry(&key);
+        server.queues(|queues| queues.seen_held(lock, expiry));
+    }
+    if planted(Bug::ForgetTimer) {
+        return;
+    }
+    arm_timer(server);
+}
+
+/// A key was changed, deleted, renamed, or has expired: its lock is to be looked at now, if anybody waits
+/// for it.
+pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
+    if server.queues(|queues| queues.head(lock).is_some()) {
+        server.queues(|queues| queues.note_cause(lock, cause));
+        look_soon(server, lock);
+    }
+}
+
+/// A lock with waiters is to be looked at now.
+pub fn look_soon<V: Server>(server: &V, lock: &LockId) {
+    let now = server.now();
+    server.queues(|queues| queues.wake_at(lock, Some(now)));
+    arm_timer(server);
+}
+
+/// Every lock with waiters is to be looked at now; keys have come and gone for this reason, where one is
+/// given.
+pub fn look_at_all<V: Server>(server: &V, cause: Option<Cause>) {
+    let now = server.now();
+    server.queues(|queues| queues.wake_all(now, cause));
+    arm_timer(server);
+}
+
+/// Some of the locks with waiters are to be looked at now, the next ones at the next call.
+pub fn look_at_some<V: Server>(server: &V) {
+    let now = server.now();
+    server.queues(|queues| queues.wake_some(now, LOOKS_AT_ONCE));
+    arm_timer(server);
+}
+
+/// Starts, moves or stops the timer, so that it fires when there is something to do next. One timer
+/// serves all, and none is left when nobody waits: the server does not unload a module with timers.
+pub fn arm_timer<V: Server>(server: &V) {
+    arm_timer_after(server, 0);
+}
+
+/// The same, but not before so many milliseconds have passed.
+fn arm_timer_after<V: Server>(server: &V, least: u64) {
+    let (now, clock) = (server.now(), server.clock());
+    match server.queues(|queues| queues.rearm(now, clock, least)) {
+        Rearm::Keep => {}
+        Rearm::Stop => server.set_timer(None),
+        Rearm::In(ms) => server.set_timer(Some(ms)),
+    }
+}
+
+/// Sets the timer anew: it runs by a clock that may have stepped.
+pub fn restart_timer<V: Server>(server: &V) {
+    server.queues(|queues| queues.timer_is_gone());
+    server.set_timer(None);
+    arm_timer(server);
+}

@@ -1,0 +1,153 @@
+//! The grammar of docs/COMMANDS.md as a table that is matched word by word.
+
+/// The commands of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Acquire,
+    Release,
+    Renew,
+    Cancel,
+    Info,
+    ForceRelease,
+}
+
+/// What a word has to be.
+#[derive(Clone, Copy)]
+enum Kind {
+    Owner,
+    Channel,
+    /// A canonical integer from this to that.
+    Number(u64, u64),
+}
+
+/// An option: its word, and what has to follow it.
+type Words = (&'static [u8], &'static [Kind]);
+
+const LEASE: Kind = Kind::Number(1, 8_796_093_022_208);
+const WAIT: Kind = Kind::Number(0, 8_796_093_022_208);
+const MOST_HOLDS: u64 = 9_007_199_254_740_992;
+
+impl Command {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Acquire, Self::Release, Self::Renew, Self::Cancel, Self::Info, Self::ForceRelease];
+
+    /// What has to stand first, and how much of it may be left out.
+    fn positions(self) -> (&'static [Kind], usize) {
+        match self {
+            Self::Acquire | Self::Renew => (&[Kind::Owner, LEASE], 0),
+            Self::Release | Self::Cancel => (&[Kind::Owner], 0),
+            Self::ForceRelease => (&[Kind::Owner], 1),
+            Self::Info => (&[], 0),
+        }
+    }
+
+    /// The options, in the order in which they are written canonically.
+    fn options(self) -> &'static [Words] {
+        match self {
+            Self::Acquire => &[
+                (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
+                (b"BLOCK", &[WAIT]),
+                (b"ENQUEUE", &[WAIT, Kind::Channel]),
+            ],
+            Self::Release => {
+                &[(b"ALL", &[]), (b"HOLDS", &[Kind::Number(0, MOST_HOLDS)]), (b"LEASE", &[LEASE])]
+            }
+            Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
+            Self::Renew | Self::Cancel | Self::ForceRelease => &[],
+        }
+    }
+
+    /// Two options that exclude each other.
+    fn exclusive(self) -> Option<[&'static [u8]; 2]> {
+        match self {
+            Self::Acquire => Some([b"BLOCK", b"ENQUEUE"]),
+            Self::Release => Some([b"ALL", b"HOLDS"]),
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    fn fits(self, word: &[u8]) -> bool {
+        match self {
+            Self::Owner => (1..=512).contains(&word.len()) && word != b"mode" && !word.ends_with(b":write"),
+            Self::Channel => (1..=512).contains(&word.len()),
+            Self::Number(least, most) => number(word).is_some_and(|n| (least..=most).contains(&n)),
+        }
+    }
+}
+
+/// Decimal digits without a sign or a leading zero.
+fn number(word: &[u8]) -> Option<u64> {
+    let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == word).then_some(number)
+}
+
+/// The arguments in their canonical form; `None` where the contract does not allow them.
+pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let (positions, optional) = command.positions();
+    if words.len() + optional < positions.len() {
+        return None;
+    }
+    let here = positions.len().min(words.len());
+    let (first, mut rest) = words.split_at(here);
+    if !first.iter().zip(positions).all(|(word, kind)| kind.fits(word)) {
+        return None;
+    }
+    let options = command.options();
+    let mut given: Vec<Option<&[&[u8]]>> = vec![None; options.len()];
+    while let Some((word, after)) = rest.split_first() {
+        let known = options.iter().position(|(name, _)| name.eq_ignore_ascii_case(word))?;
+        let kinds = options[known].1;
+        let values = after.get(..kinds.len())?;
+        let fit = values.iter().zip(kinds).all(|(value, kind)| kind.fits(value));
+        if !fit || given[known].replace(values).is_some() {
+            return None;
+        }
+        rest = &after[kinds.len()..];
+    }
+    if let Some(two) = command.exclusive() {
+        let is_given = |name: &&[u8]| options.iter().zip(&given).any(|((o, _), g)| o == name && g.is_some());
+        if two.iter().all(is_given) {
+            return None;
+        }
+    }
+    let mut written: Vec<Vec<u8>> = first.iter().map(|word| word.to_vec()).collect();
+    for ((name, _), values) in options.iter().zip(&given) {
+        match values {
+            // The contract: ALL is HOLDS 0, and LIMIT is 100 where it is not given.
+            Some(_) if *name == b"ALL" => written.extend([b"HOLDS".to_vec(), b"0".to_vec()]),
+            Some(values) => {
+                written.push(name.to_vec());
+                written.extend(values.iter().map(|value| value.to_vec()));
+            }
+            None if *name == b"LIMIT" => written.extend([b"LIMIT".to_vec(), b"100".to_vec()]),
+            None => {}
+        }
+    }
+    Some(written)
+}
+
+/// The canonical form, with its options in every order that turning them gives, and in small letters.
+pub(super) fn ways_to_write(command: Command, written: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
+    let here = command.positions().0.len().min(written.len());
+    let (first, mut rest) = written.split_at(here);
+    let mut groups: Vec<Vec<Vec<u8>>> = Vec::new();
+    while let Some(word) = rest.first() {
+        let values =
+            command.options().iter().find(|(name, _)| name == word).map_or(0, |(_, kinds)| kinds.len());
+        let (group, after) = rest.split_at(values + 1);
+        let mut group = group.to_vec();
+        if groups.len() % 2 == 1 {
+            group[0].make_ascii_lowercase();
+        }
+        groups.push(group);
+        rest = after;
+    }
+    let mut ways = vec![written.to_vec()];
+    for _ in 0..groups.len() {
+        groups.rotate_left(1);
+        ways.push(first.iter().chain(groups.iter().flatten()).cloned().collect());
+    }
+    ways
+}

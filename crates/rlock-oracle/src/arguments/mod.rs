@@ -1,0 +1,111 @@
+//! Arguments as they come from a client: what is accepted is what the contract says, and nothing panics.
+
+mod grammar;
+mod names;
+
+use rlock_core::Error;
+use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, Release, Renew, Wait};
+
+use grammar::Command;
+
+/// Checks everything that reads a client's bytes: the words, parted by blanks, as the arguments after the
+/// key of every command, and all of it as a key, an owner or a channel.
+pub fn check(line: &[u8]) {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    check_words(&words);
+    names::check(line);
+    for word in words {
+        names::check(word);
+    }
+}
+
+/// Checks the parser of every command with these arguments after the key.
+pub fn check_words(words: &[&[u8]]) {
+    for command in Command::ALL {
+        let parsed = parse(command, words);
+        let expected = grammar::read(command, words);
+        match &parsed {
+            Ok(rendered) => {
+                assert_eq!(Some(rendered), expected.as_ref(), "{command:?} {}", shown(words));
+                check_rendering(command, rendered);
+            }
+            Err(error) => {
+                assert_eq!(expected, None, "{command:?} {}: {error}", shown(words));
+                check_error(error);
+            }
+        }
+    }
+}
+
+/// What was parsed, written in the one canonical form: each part once, options in the contract's order.
+fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
+    let args = words.iter().copied();
+    Ok(match command {
+        Command::Acquire => acquire(&Acquire::parse(args)?),
+        Command::Release => release(&Release::parse(args)?),
+        Command::Renew => {
+            let Renew { owner, lease } = Renew::parse(args)?;
+            vec![owner.bytes().to_vec(), decimal(lease.get())]
+        }
+        Command::Cancel => vec![Cancel::parse(args)?.owner.bytes().to_vec()],
+        Command::Info => vec![b"LIMIT".to_vec(), decimal(i64::from(Info::parse(args)?.limit))],
+        Command::ForceRelease => {
+            let owner = ForceRelease::parse(args)?.owner;
+            owner.into_iter().map(|owner| owner.bytes().to_vec()).collect()
+        }
+    })
+}
+
+fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
+    let mut words = vec![request.owner.bytes().to_vec(), decimal(request.lease.get())];
+    if let Some(holds) = request.arrive_at {
+        words.extend([b"HOLDS".to_vec(), decimal(holds.get())]);
+    }
+    if let Some(wait) = request.wait {
+        // A wait tells only its end: from 0, that is its length; none is for ever.
+        let ms = wait.wait().until(rlock_core::MonoMs(0)).map_or(0, |end| end.0);
+        let ms = ms.to_string().into_bytes();
+        match wait {
+            Wait::Block(_) => words.extend([b"BLOCK".to_vec(), ms]),
+            Wait::Enqueue(_, channel) => words.extend([b"ENQUEUE".to_vec(), ms, channel.to_vec()]),
+        }
+    }
+    words
+}
+
+fn release(request: &Release<'_>) -> Vec<Vec<u8>> {
+    let mut words = vec![request.owner.bytes().to_vec()];
+    if let DownTo::AtMost(holds) = request.down_to {
+        words.extend([b"HOLDS".to_vec(), decimal(holds)]);
+    }
+    if let Some(lease) = request.lease {
+        words.extend([b"LEASE".to_vec(), decimal(lease.get())]);
+    }
+    words
+}
+
+/// The canonical form means the same, and so does each way to write it.
+fn check_rendering(command: Command, rendered: &[Vec<u8>]) {
+    for written in grammar::ways_to_write(command, rendered) {
+        let words: Vec<&[u8]> = written.iter().map(Vec::as_slice).collect();
+        let again = parse(command, &words);
+        assert_eq!(again.as_deref(), Ok(rendered), "{command:?} {}", shown(&words));
+    }
+}
+
+/// An error is one line that any terminal shows, not much longer than our own words, and of the prefixes
+/// only that of wrong arguments.
+fn check_error(error: &Error) {
+    let line = error.to_string();
+    assert!(line.starts_with("ERR "), "{line:?}");
+    assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
+    assert!(line.len() < 400, "{} bytes: {line}", line.len());
+}
+
+fn decimal(number: i64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+fn shown(words: &[&[u8]]) -> String {
+    words.iter().map(|word| format!("'{}' ", word.escape_ascii())).collect()
+}

@@ -1,0 +1,132 @@
+//! What is made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
+
+use rlock_core::message::{self, DropReason};
+use rlock_core::queue::LockId;
+use rlock_core::shape::{self, SingleField};
+use rlock_core::types::canonical_integer;
+use rlock_core::{Holds, LeaseMs, Owner, names};
+
+/// Checks what is made of these bytes as a key, an owner, a channel, a field or a value.
+pub(super) fn check(bytes: &[u8]) {
+    check_names(bytes);
+    check_slots(bytes);
+    check_messages(bytes);
+    check_integer(bytes);
+    check_shape(bytes);
+    let owner = Owner::new(bytes).map(Owner::bytes);
+    assert!(owner.is_err() || owner == Ok(bytes));
+}
+
+fn contains(bytes: &[u8], byte: u8) -> bool {
+    bytes.contains(&byte)
+}
+
+/// `prefix:{key}`, or `prefix:key` where the key has a `{`.
+fn check_names(key: &[u8]) {
+    let expected = |prefix: &str| {
+        let (open, close) = if contains(key, b'{') { ("", "") } else { ("{", "}") };
+        [prefix.as_bytes(), b":", open.as_bytes(), key, close.as_bytes()].concat()
+    };
+    let channel = expected("redisson_lock__channel");
+    assert_eq!(names::unlock_channel(key), channel);
+    assert_eq!(names::token_key(key), expected("redisson_lock_token"));
+    assert_eq!(names::fair_queue(key), expected("redisson_lock_queue"));
+    assert_eq!(names::fair_channel(&channel, key), [&channel[..], b":", key].concat());
+}
+
+/// What the server hashes of a key: the bytes between the first `{` and the first `}` after it, where
+/// there are any, else all.
+fn hashed(key: &[u8]) -> &[u8] {
+    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
+    let Some(after) = parts.next().filter(|after| contains(after, b'}')) else { return key };
+    match after.split(|byte| *byte == b'}').next() {
+        Some(tag) if !tag.is_empty() => tag,
+        _ => key,
+    }
+}
+
+fn check_slots(key: &[u8]) {
+    let channel = names::unlock_channel(key);
+    let fits = hashed(&channel) == hashed(key);
+    assert_eq!(names::one_slot(key), fits, "{}", key.escape_ascii());
+    assert_eq!(names::channel_in_slot_of(key, &channel), fits);
+    let halves = key.split_at(key.len() / 2);
+    assert_eq!(names::channel_in_slot_of(halves.0, halves.1), hashed(halves.0) == hashed(halves.1));
+    // In the contract's words: a key that is not empty and has no brace, or one that has a hash tag.
+    let plain = !key.is_empty() && !contains(key, b'{') && !contains(key, b'}');
+    let tagged = hashed(key) != key;
+    assert_eq!(fits, plain || tagged, "{}", key.escape_ascii());
+}
+
+fn check_messages(bytes: &[u8]) {
+    let (owner, key) = bytes.split_at(bytes.len() / 2);
+    let db = i32::try_from(bytes.len() % 17).unwrap_or(0);
+    let lock = LockId { db, key: key.into() };
+    let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
+    let after = format!("1 {} 0", lease.get());
+    check_message(&message::granted(&lock, owner, lease), "granted", &lock, owner, Some(&after));
+    check_message(&message::timeout(&lock, owner), "timeout", &lock, owner, None);
+    let reasons =
+        [(DropReason::Demoted, "demoted"), (DropReason::Moved, "moved"), (DropReason::InDoubt, "in-doubt")];
+    for (reason, word) in reasons {
+        check_message(&message::dropped(&lock, owner, reason), "dropped", &lock, owner, Some(word));
+    }
+}
+
+/// Reads a message as a subscriber does.
+fn check_message(message: &[u8], word: &str, lock: &LockId, owner: &[u8], after: Option<&str>) {
+    let text = std::str::from_utf8(message).expect("a message is ASCII");
+    let fields: Vec<&str> = text.splitn(5, ' ').collect();
+    assert_eq!(fields.len(), if after.is_some() { 5 } else { 4 }, "{text}");
+    assert_eq!(fields[0], word);
+    assert_eq!(fields[1], lock.db.to_string());
+    assert_eq!(decoded(fields[2]), owner, "{text}");
+    assert_eq!(decoded(fields[3]), *lock.key, "{text}");
+    assert_eq!(fields.get(4).copied(), after);
+}
+
+/// Percent-decodes, and insists that what needs no encoding is not encoded.
+fn decoded(field: &str) -> Vec<u8> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:{}".contains(&byte);
+    let mut bytes = Vec::new();
+    let mut rest = field.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let mut byte = *first;
+        if byte == b'%' {
+            let (digits, after) = rest.split_at(2);
+            let digits = std::str::from_utf8(digits).expect("two digits");
+            assert_eq!(digits, digits.to_uppercase());
+            byte = u8::from_str_radix(digits, 16).expect("hexadecimal digits");
+            assert!(!plain(byte), "{field}");
+            rest = after;
+        } else {
+            assert!(plain(byte), "{field}");
+        }
+        bytes.push(byte);
+    }
+    bytes
+}
+
+/// An integer is canonical if writing it gives the same bytes.
+fn naive_integer(bytes: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == bytes).then_some(number)
+}
+
+fn check_integer(bytes: &[u8]) {
+    assert_eq!(canonical_integer(bytes), naive_integer(bytes), "{}", bytes.escape_ascii());
+}
+
+fn check_shape(bytes: &[u8]) {
+    let count = naive_integer(bytes).filter(|count| (1..=1 << 53).contains(count));
+    assert_eq!(shape::holds(bytes).ok().map(Holds::get), count);
+    let of_owner = shape::single_field(b"an owner", bytes).ok();
+    assert_eq!(of_owner, count.and_then(Holds::new).map(SingleField::Hold));
+    let is_mode = bytes == b"read" || bytes == b"write";
+    let of_mode = shape::single_field(b"mode", bytes).ok();
+    assert_eq!(of_mode, is_mode.then_some(SingleField::ModeOnly));
+    let of_several = shape::several_fields(Some(bytes));
+    let read_write = of_several == rlock_core::Error::ReadWriteLock;
+    assert_eq!(read_write, is_mode);
+}

@@ -1,0 +1,17 @@
+//! Histories of what happens to a server with locks: in `rlock-core`, in a simulated server, and in an
+//! oracle that says what should be seen. After each step everything that shows is compared.
+
+mod commands;
+mod happenings;
+mod op;
+mod real;
+mod run;
+mod serving;
+mod state;
+mod told;
+
+pub use op::{
+    CHANNELS, Channel, Count, Foreign, Ground, History, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner, Span,
+    Wait, WaitMs,
+};
+pub use run::check;

@@ -1,0 +1,196 @@
+//! The two side by side.
+
+use super::op::{CHANNELS, Channel, Foreign, Ground, History, LOCKS, Lock, Op};
+use super::real::Real;
+use super::state::{Answer, Oracle};
+
+/// How late the timer may be while the server refuses writes, in ms.
+const RETRY: u64 = 20;
+/// How often the timer may fire for nothing on end before it counts as turning without rest.
+const FOR_NOTHING: u32 = 100;
+
+/// So many hand-offs, windows of foreign waiters between them, leave nobody in any queue.
+const TURNS: usize = 20;
+
+/// Lets a history happen to both, and panics where they differ.
+pub fn check(history: &History) {
+    let mut run = Run {
+        real: Real::new(history.options),
+        oracle: Oracle::new(history.options),
+        ground: Ground::Firm,
+        late_until: 0,
+        for_nothing: 0,
+    };
+    for (number, op) in history.ops.iter().enumerate() {
+        run.step(*op, &format!("step {number}: {op:?}"));
+    }
+    run.end();
+}
+
+struct Run {
+    real: Real,
+    oracle: Oracle,
+    ground: Ground,
+    /// Until when the timer may be late, since writes were refused.
+    late_until: u64,
+    for_nothing: u32,
+}
+
+impl Run {
+    fn step(&mut self, op: Op, told: &str) {
+        match op {
+            Op::Pass(span) => return self.pass(span.0, told),
+            Op::Stall(span) => self.let_pass(span.0),
+            Op::Deliver(nth) => self.deliver(nth, told),
+            Op::Disconnect(nth) => self.disconnect(nth),
+            // Where it refuses writes, the server refuses our commands itself.
+            _ if is_command(op) && self.ground != Ground::Firm => return,
+            _ => {
+                let answer = self.real.step(op);
+                self.oracle.step(op);
+                self.compare(answer, told);
+            }
+        }
+        if let Op::Ground(ground) = op {
+            self.ground = ground;
+        }
+        self.compare(None, told);
+        self.note_refusal();
+    }
+
+    /// While writes are refused, the timer need not be on time.
+    fn note_refusal(&mut self) {
+        if self.is_refused() {
+            self.late_until = self.oracle.clock() + RETRY;
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.ground, Ground::Paused | Ground::Refused)
+    }
+
+    fn let_pass(&mut self, ms: u64) {
+        self.real.pass(ms);
+        self.oracle.pass(ms);
+    }
+
+    /// Time passes, and the timer fires whenever it is due, at each of these moments at most twice.
+    fn pass(&mut self, ms: u64, told: &str) {
+        let end = self.oracle.clock() + ms;
+        let mut fired = 0;
+        loop {
+            self.check_timer(told);
+            let now = self.oracle.clock();
+            match self.real.timer().filter(|at| *at <= end) {
+                Some(at) if at > now => {
+                    self.let_pass(at - now);
+                    fired = 0;
+                }
+                Some(_) if fired < 2 => {
+                    self.fire(&format!("{told}, timer at {now}"));
+                    fired += 1;
+                }
+                Some(_) if now < end => {
+                    self.let_pass(1);
+                    fired = 0;
+                }
+                Some(_) => return,
+                None => return self.let_pass(end - now),
+            }
+        }
+    }
+
+    fn fire(&mut self, told: &str) {
+        let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock());
+        // While writes are refused it is tried again and again.
+        self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
+        assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
+        self.real.fire();
+        self.oracle.look();
+        self.compare(None, told);
+        self.note_refusal();
+    }
+
+    /// Whatever there is to do next, the timer is set to do it in time.
+    fn check_timer(&self, told: &str) {
+        let Some(due) = self.oracle.due() else { return };
+        let latest = due.max(self.late_until).max(self.oracle.clock());
+        let timer = self.real.timer();
+        assert!(
+            timer.is_some_and(|at| at <= latest),
+            "{told}: to do at {latest}, but the timer is at {timer:?}"
+        );
+    }
+
+    fn deliver(&mut self, nth: u8, told: &str) {
+        let answered = |(call, answer): (&usize, &Answer)| (*answer != Answer::Blocked).then_some(*call);
+        let calls: Vec<_> = self.oracle.calls().iter().filter_map(answered).collect();
+        if let Some(call) = pick(&calls, nth) {
+            assert_eq!(self.real.deliver(call), self.oracle.deliver(call), "{told}");
+        }
+    }
+
+    fn disconnect(&mut self, nth: u8) {
+        let calls: Vec<_> = self.oracle.calls().keys().copied().collect();
+        if let Some(call) = pick(&calls, nth) {
+            self.real.disconnect(call);
+            self.oracle.disconnect(call);
+        }
+    }
+
+    /// Everything that shows is the same.
+    fn compare(&mut self, answer: Option<Answer>, told: &str) {
+        let seen = self.oracle.take_seen();
+        assert_eq!(answer, seen.answer, "{told}: the answer (left: core, right: oracle)");
+        for lock in (0..LOCKS.len()).map(Lock) {
+            let name = LOCKS[lock.0];
+            assert_eq!(self.real.value(lock), self.oracle.value(lock), "{told}: lock {name:?}");
+            assert_eq!(self.real.queue(lock), self.oracle.queue(lock), "{told}: queue of {name:?}");
+        }
+        assert_eq!(self.real.calls(), *self.oracle.calls(), "{told}: what blocked clients are told");
+        let (mut messages, published) = self.real.take_messages();
+        let mut expected = seen.messages;
+        messages.sort();
+        expected.sort();
+        assert_eq!(messages, expected, "{told}: messages");
+        let least: u32 = seen.published.iter().map(|published| published.least).sum();
+        let most: u32 = seen.published.iter().map(|published| published.most).sum();
+        assert!(
+            (least..=most).contains(&published),
+            "{told}: {published} unlock messages instead of {least} to {most}"
+        );
+    }
+
+    /// Nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
+    /// loses it: everybody who waits has a turn, and then there is nothing to remember.
+    fn end(&mut self) {
+        self.step(Op::Ground(Ground::Firm), "at the end");
+        (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), "at the end"));
+        for _ in 0..TURNS {
+            for lock in (0..LOCKS.len()).map(Lock) {
+                self.step(Op::Foreign { lock, what: Foreign::Delete }, "at the end");
+            }
+            self.pass(2 * RETRY, "at the end");
+            while self.oracle.calls().values().any(|answer| *answer != Answer::Blocked) {
+                self.deliver(0, "at the end");
+            }
+        }
+        assert!(self.oracle.calls().is_empty() && self.real.is_idle(), "at the end somebody is left behind");
+    }
+}
+
+fn is_command(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Acquire { .. }
+            | Op::Release { .. }
+            | Op::Renew { .. }
+            | Op::Cancel { .. }
+            | Op::ForceRelease { .. }
+    )
+}
+
+fn pick(calls: &[usize], nth: u8) -> Option<usize> {
+    let at = usize::from(nth).checked_rem(calls.len())?;
+    calls.get(at).copied()
+}

@@ -1,0 +1,278 @@
+//! The state of the world, as plainly as it can be said.
+
+use std::collections::BTreeMap;
+
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Options, Owner};
+use super::told::Told;
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Nothing.
+    Nothing,
+    /// A mutex.
+    Held {
+        /// By whom.
+        by: Owner,
+        /// How many times.
+        holds: i64,
+        /// When it expires by the wall clock, if ever: gone once this has passed.
+        ends: Option<i64>,
+    },
+    /// Something that is no lock.
+    Other,
+}
+
+/// Somebody in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiter {
+    /// Who.
+    pub(super) owner: Owner,
+    /// The lease that a grant gets.
+    pub(super) lease: i64,
+    /// When the wait ends, by the clock that never steps.
+    pub(super) until: Option<u64>,
+    /// How it is told.
+    pub(super) via: Via,
+}
+
+/// How a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    /// By the answer of this blocked call.
+    Call(usize),
+    /// By a message.
+    Channel(Channel),
+}
+
+/// What a caller is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// ACQUIRE: `[holds, lease-ms, 0]`.
+    Holds(i64, i64),
+    /// ACQUIRE with ENQUEUE: `[0, 0, 0]`.
+    Enqueued,
+    /// Null.
+    Null,
+    /// 1
+    One,
+    /// 0
+    Zero,
+    /// An error with this prefix.
+    Error(&'static str),
+    /// Nothing yet: the client is blocked.
+    Blocked,
+}
+
+/// A grant whose answer is on its way: until it arrives, or its owner is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenGrant {
+    pub(super) call: usize,
+    pub(super) lock: Lock,
+    pub(super) owner: Owner,
+    /// When the lease of the grant ends.
+    pub(super) ends: i64,
+}
+
+/// A lock's key and queue.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) value: Value,
+    /// Who waits, in order.
+    pub(super) queue: Vec<Waiter>,
+    /// Hand-offs in a row, and since when.
+    pub(super) streak: Option<(u32, u64)>,
+    /// Until when the lock is left to foreign waiters.
+    pub(super) window: Option<i64>,
+    /// Whether something has happened to the key since it was looked at.
+    pub(super) touched: bool,
+    /// The end of the lease that was seen last while somebody waited.
+    pub(super) seen_end: Told,
+    /// The latest end that was in force since foreign waiters were called.
+    pub(super) latest_end: Told,
+}
+
+/// How often unlock messages were published in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Published {
+    /// So often, or foreign waiters oversleep.
+    pub(super) least: u32,
+    /// Not more often, or they are woken for nothing.
+    pub(super) most: u32,
+}
+
+/// What one step shows to the outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// What the caller is told.
+    pub(super) answer: Option<Answer>,
+    /// The messages on channels of ENQUEUE that somebody hears.
+    pub(super) messages: Vec<(Channel, String)>,
+    /// The unlock messages of each lock.
+    pub(super) published: [Published; LOCKS.len()],
+}
+
+/// A server with the module, without the module.
+#[derive(Clone, Debug)]
+pub(super) struct Oracle {
+    pub(super) options: Options,
+    /// The wall clock.
+    pub(super) now: i64,
+    /// The clock that never steps.
+    pub(super) clock: u64,
+    pub(super) places: [Place; LOCKS.len()],
+    /// Blocked clients, and those whose answers are on their way, by the number of their call.
+    pub(super) calls: BTreeMap<usize, Answer>,
+    /// How many calls have blocked.
+    pub(super) blocked_so_far: usize,
+    /// The grants on their way.
+    pub(super) open: Vec<OpenGrant>,
+    /// The grants that are to be taken back.
+    pub(super) take_backs: Vec<OpenGrant>,
+    /// Which channels somebody hears.
+    pub(super) heard: [bool; CHANNELS.len()],
+    /// Whether somebody listens on the unlock channels.
+    pub(super) listened: bool,
+    pub(super) ground: Ground,
+    pub(super) primary: bool,
+    pub(super) accept: bool,
+    pub(super) seen: Seen,
+}
+
+/// When a history starts, by the wall clock.
+pub(super) const START: i64 = 1_000;
+
+impl Oracle {
+    /// An empty server.
+    pub(super) fn new(options: Options) -> Self {
+        let place = Place {
+            value: Value::Nothing,
+            queue: Vec::new(),
+            streak: None,
+            window: None,
+            touched: false,
+            seen_end: Told::Nothing,
+            latest_end: Told::Nothing,
+        };
+        Self {
+            options,
+            now: START,
+            clock: 0,
+            places: std::array::from_fn(|_| place.clone()),
+            calls: BTreeMap::new(),
+            blocked_so_far: 0,
+            open: Vec::new(),
+            take_backs: Vec::new(),
+            heard: [true; CHANNELS.len()],
+            listened: false,
+            ground: Ground::Firm,
+            primary: true,
+            accept: true,
+            seen: Seen::default(),
+        }
+    }
+
+    /// What the key holds now; a lease that has passed is no lease.
+    pub(super) fn value(&self, lock: Lock) -> Value {
+        match self.places[lock.0].value {
+            Value::Held { ends: Some(at), .. } if self.now > at => Value::Nothing,
+            value => value,
+        }
+    }
+
+    /// Who waits for a lock, in order.
+    pub(super) fn queue(&self, lock: Lock) -> &[Waiter] {
+        &self.places[lock.0].queue
+    }
+
+    /// Blocked clients, and the answers that are on their way, by the number of their call.
+    pub(super) fn calls(&self) -> &BTreeMap<usize, Answer> {
+        &self.calls
+    }
+
+    /// The clock that never steps.
+    pub(super) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// What the last step has shown.
+    pub(super) fn take_seen(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
+    }
+
+    pub(super) fn place(&mut self, lock: Lock) -> &mut Place {
+        &mut self.places[lock.0]
+    }
+
+    pub(super) fn is_free(&self, lock: Lock) -> bool {
+        self.value(lock) == Value::Nothing
+    }
+
+    /// Writes the key: its lease is in force from now on.
+    pub(super) fn set(&mut self, lock: Lock, value: Value) {
+        let told = match value {
+            Value::Nothing => Told::Nothing,
+            Value::Held { ends, .. } => Told::of(ends),
+            Value::Other => Told::Never,
+        };
+        let place = self.place(lock);
+        place.value = value;
+        place.latest_end = place.latest_end.or_later(told);
+    }
+
+    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it.
+    pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
+        let place = self.place(lock);
+        let waiter = place.queue.remove(at);
+        if place.queue.is_empty() {
+            place.window = None;
+            place.touched = false;
+            place.seen_end = Told::Nothing;
+        }
+        waiter
+    }
+
+    /// Says it on a channel, if somebody is there to hear: whether anybody is.
+    pub(super) fn tell(&mut self, channel: Channel, message: String) -> bool {
+        let heard = self.heard[channel.0];
+        if heard {
+            self.seen.messages.push((channel, message));
+        }
+        heard
+    }
+
+    /// Tells a waiter who is out of the queue.
+    pub(super) fn tell_waiter(&mut self, waiter: Waiter, answer: Answer, message: String) {
+        match waiter.via {
+            Via::Call(call) => {
+                self.calls.insert(call, answer);
+            }
+            Via::Channel(channel) => {
+                self.tell(channel, message);
+            }
+        }
+    }
+
+    /// Foreign waiters are told to try again, and know of no end any more.
+    pub(super) fn publish(&mut self, lock: Lock) {
+        let published = &mut self.seen.published[lock.0];
+        published.least += 1;
+        published.most += 1;
+        self.was_published(lock);
+    }
+
+    /// Whoever was told of a lease has asked again, and knows that which is in force.
+    pub(super) fn was_published(&mut self, lock: Lock) {
+        let value = self.value(lock);
+        let place = self.place(lock);
+        place.seen_end = Told::Nothing;
+        place.latest_end = Told::Nothing;
+        self.set(lock, value);
+    }
+}
+
+/// `<db> <owner> <key>`, as it stands in messages.
+pub(super) fn named(lock: Lock, owner: Owner) -> String {
+    let (db, key) = LOCKS[lock.0];
+    format!("{db} {} {key}", OWNERS[owner.0])
+}

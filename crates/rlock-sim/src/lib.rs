@@ -1,0 +1,194 @@
+//! A server of plain data that the steps of `rlock-core` run in: the model checker explores it, the fuzzer
+//! drives it. It does what a real server does as far as locks can tell, and nothing happens in it but what
+//! its user says: time stands still until it passes, a timer that is due fires when it is told to, and an
+//! answer to a blocked client is under way until it is delivered.
+//!
+//! - [`World`]: all there is, as data that can be cloned and compared.
+//! - [`Sim`]: a world in use: what clients, other clients without the module, and time do to it.
+//!
+//! Keys are deleted when somebody opens them after their end, never by themselves: a server is free to take
+//! its time, and a wake-up must not depend on it.
+
+mod server;
+mod world;
+
+use std::cell::RefCell;
+
+use rlock_core::call::{self, Answer};
+use rlock_core::message::DropReason;
+use rlock_core::port::Settings;
+use rlock_core::queue::{Cause, LockId, Ticket};
+use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
+use rlock_core::{Error, Expiry, Holds, Reply, leave, timer};
+
+pub use server::SimSite;
+pub use world::{Client, Hold, Message, Value, World};
+
+/// A world in use.
+pub struct Sim {
+    world: RefCell<World>,
+}
+
+impl Sim {
+    /// A server with nothing in it.
+    pub fn new(settings: Settings) -> Self {
+        Self::resume(World::new(settings))
+    }
+
+    /// A server as it was.
+    pub fn resume(world: World) -> Self {
+        Self { world: RefCell::new(world) }
+    }
+
+    /// The server as it is.
+    pub fn into_world(self) -> World {
+        self.world.into_inner()
+    }
+
+    /// Looks at the world, or changes it behind the server's back.
+    pub fn with<T>(&self, body: impl FnOnce(&mut World) -> T) -> T {
+        body(&mut self.world.borrow_mut())
+    }
+
+    fn site<'a>(&'a self, lock: &'a LockId) -> SimSite<'a> {
+        SimSite { sim: self, lock }
+    }
+
+    /// RLOCK.ACQUIRE by a client, which is blocked after [`Answer::Later`] by the ticket that
+    /// [`World::clients`] has.
+    pub fn acquire(&self, client: u64, lock: &LockId, request: &Acquire<'_>) -> Result<Answer, Error> {
+        self.with(|world| world.calling = client);
+        call::acquire(&self.site(lock), request)
+    }
+
+    /// RLOCK.RELEASE.
+    pub fn release(&self, lock: &LockId, request: &Release<'_>) -> Result<Reply, Error> {
+        call::release(&self.site(lock), request)
+    }
+
+    /// RLOCK.RENEW.
+    pub fn renew(&self, lock: &LockId, request: &Renew<'_>) -> Result<Reply, Error> {
+        call::renew(&self.site(lock), request)
+    }
+
+    /// RLOCK.CANCEL.
+    pub fn cancel(&self, lock: &LockId, request: &Cancel<'_>) -> Result<Reply, Error> {
+        call::cancel(&self.site(lock), request)
+    }
+
+    /// RLOCK.FORCERELEASE.
+    pub fn force_release(&self, lock: &LockId, request: &ForceRelease<'_>) -> Result<Reply, Error> {
+        call::force_release(&self.site(lock), request)
+    }
+
+    /// Time passes on both clocks; a timer that falls due waits to be fired.
+    pub fn pass(&self, ms: u64) {
+        self.with(|world| {
+            world.clock.0 += ms;
+            world.now.0 += i64::try_from(ms).unwrap_or(i64::MAX);
+        });
+    }
+
+    /// Whether the timer has fallen due.
+    pub fn timer_is_due(&self) -> bool {
+        self.with(|world| world.timer.is_some_and(|at| at <= world.clock))
+    }
+
+    /// Fires the timer, if it is due.
+    pub fn fire(&self) {
+        if self.timer_is_due() {
+            self.with(|world| world.timer = None);
+            timer::on_timer(self);
+        }
+    }
+
+    /// Time passes, and the timer fires whenever it falls due.
+    pub fn pass_and_fire(&self, ms: u64) {
+        let end = self.with(|world| world.clock.0 + ms);
+        loop {
+            let (clock, timer) = self.with(|world| (world.clock.0, world.timer));
+            match timer.filter(|at| at.0 <= end) {
+                // The server's loop turns at most once a millisecond for a timer that is always due.
+                Some(at) => {
+                    self.pass(at.0.saturating_sub(clock));
+                    self.fire();
+                    if self.timer_is_due() && self.with(|world| world.clock.0) < end {
+                        self.pass(1);
+                    } else if self.timer_is_due() {
+                        return;
+                    }
+                }
+                None => return self.pass(end - clock),
+            }
+        }
+    }
+
+    /// The answer that is under way to a client arrives.
+    pub fn deliver(&self, ticket: Ticket) -> Option<Result<Reply, Error>> {
+        self.with(|world| {
+            let client = world.clients.get(&ticket)?;
+            let answer = client.answer.clone()?;
+            let lock = client.lock.clone();
+            world.clients.remove(&ticket);
+            world.queues.answered(&lock, ticket);
+            Some(answer)
+        })
+    }
+
+    /// A client that is blocked, or whose answer is under way, goes.
+    pub fn disconnect(&self, ticket: Ticket) {
+        let Some(lock) = self.with(|world| world.clients.get(&ticket).map(|client| client.lock.clone()))
+        else {
+            return;
+        };
+        leave::client_is_gone(self, &lock, ticket);
+        self.with(|world| world.clients.remove(&ticket));
+    }
+
+    /// Somebody without the module writes a key: deletes it, takes the lock, lets it last longer.
+    pub fn foreign_write(&self, lock: &LockId, value: Option<Value>) {
+        let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
+        self.with(|world| match value {
+            Some(value) => world.keys.insert(lock.clone(), value),
+            None => world.keys.remove(lock),
+        });
+        timer::key_changed(self, lock, cause);
+    }
+
+    /// Somebody without the module takes the lock, if it is free: true then.
+    pub fn foreign_acquire(&self, lock: &LockId, owner: &[u8], expiry: Expiry) -> bool {
+        self.expire(lock);
+        if self.with(|world| world.keys.contains_key(lock)) {
+            return false;
+        }
+        let hold = Hold { owner: owner.into(), holds: Holds::ONE, expiry };
+        self.foreign_write(lock, Some(Value::Lock(hold)));
+        true
+    }
+
+    /// All keys go at once, without an event for each.
+    pub fn flush(&self) {
+        self.with(|world| world.keys.clear());
+        timer::look_at_all(self, Some(Cause::Flushed));
+    }
+
+    /// The server becomes a replica.
+    pub fn demote(&self) {
+        self.with(|world| world.primary = false);
+        leave::send_all_away(self, DropReason::Demoted);
+    }
+
+    /// The wall clock is set forward or back, and the server's next beat notices it.
+    pub fn step_clock(&self, ms: i64) {
+        self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
+        timer::look_at_all(self, None);
+        timer::restart_timer(self);
+    }
+
+    /// Deletes a key whose time has passed, as a server does when somebody opens it.
+    fn expire(&self, lock: &LockId) {
+        if self.with(|world| world.take_expired(lock)) {
+            timer::key_changed(self, lock, Cause::Expired);
+        }
+    }
+}

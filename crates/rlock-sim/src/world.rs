@@ -1,0 +1,134 @@
+//! All there is in a simulated server, as plain data.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rlock_core::port::{Ground, Settings};
+use rlock_core::queue::{LockId, Queues, Ticket};
+use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
+
+/// All there is.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Who waits.
+    pub queues: Queues,
+    /// The keys; one whose time has passed may still be here.
+    pub keys: BTreeMap<LockId, Value>,
+    /// The wall clock.
+    pub now: UnixMs,
+    /// The clock that never steps.
+    pub clock: MonoMs,
+    /// When the timer fires, if it is set.
+    pub timer: Option<MonoMs>,
+    /// Clients that are blocked, or whose answers are under way.
+    pub clients: BTreeMap<Ticket, Client>,
+    /// Channels that somebody listens on.
+    pub heard: BTreeSet<Box<[u8]>>,
+    /// Messages that somebody heard, or nobody, since this was last emptied.
+    pub messages: Vec<Message>,
+    /// How often Redisson's waiters were told to try again since this was last set to 0.
+    pub unlock_messages: u32,
+    /// How many of them listen.
+    pub foreign_waiters: u64,
+    /// Whether this server is no replica.
+    pub primary: bool,
+    /// Whether anything may be written outside commands (not during CLIENT PAUSE).
+    pub may_write: bool,
+    /// Whether locks may be granted outside commands.
+    pub ground: Ground,
+    /// Whether a client may be blocked now.
+    pub may_block: bool,
+    /// What is set by configuration.
+    pub settings: Settings,
+    /// The client whose command is under way.
+    pub(crate) calling: u64,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A lock that is held.
+    Lock(Hold),
+    /// Something that is no lock.
+    Other,
+}
+
+/// A hold of a mutex.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// Whose.
+    pub owner: Box<[u8]>,
+    /// How many times.
+    pub holds: Holds,
+    /// Until when.
+    pub expiry: Expiry,
+}
+
+/// A client that is blocked, or whose answer is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The number it has.
+    pub id: u64,
+    /// The lock that it waits for.
+    pub lock: LockId,
+    /// The answer under way; none while it is blocked.
+    pub answer: Option<Result<Reply, Error>>,
+}
+
+/// A message to an enqueued waiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// Where it was published.
+    pub channel: Box<[u8]>,
+    /// What it says.
+    pub text: Vec<u8>,
+    /// Whether anybody heard it.
+    pub heard: bool,
+}
+
+impl World {
+    /// A primary with nothing in it, where everything may be done.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            queues: Queues::default(),
+            keys: BTreeMap::new(),
+            now: UnixMs(1_000),
+            clock: MonoMs(0),
+            timer: None,
+            clients: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            messages: Vec::new(),
+            unlock_messages: 0,
+            foreign_waiters: 0,
+            primary: true,
+            may_write: true,
+            ground: Ground::Firm,
+            may_block: true,
+            settings,
+            calling: 0,
+        }
+    }
+
+    /// The hold of a lock, if it is held now.
+    pub fn hold(&self, lock: &LockId) -> Option<&Hold> {
+        match self.keys.get(lock)? {
+            Value::Lock(hold) if !self.is_over(hold) => Some(hold),
+            Value::Lock(_) | Value::Other => None,
+        }
+    }
+
+    /// Whether the lock is free now; not where the key holds something else.
+    pub fn is_free(&self, lock: &LockId) -> bool {
+        self.hold(lock).is_none() && self.keys.get(lock) != Some(&Value::Other)
+    }
+
+    /// A key has expired when its time has passed, not when it has come.
+    fn is_over(&self, hold: &Hold) -> bool {
+        matches!(hold.expiry, Expiry::At(at) if at < self.now)
+    }
+
+    /// Deletes a key whose time has passed: true if it was there.
+    pub(crate) fn take_expired(&mut self, lock: &LockId) -> bool {
+        let over = matches!(self.keys.get(lock), Some(Value::Lock(hold)) if self.is_over(hold));
+        over && self.keys.remove(lock).is_some()
+    }
+}

@@ -1,0 +1,130 @@
+//! The module under valgrind: no access to memory that is not its own, and nothing lost.
+//!
+//! Blocks that the server allocates and loses itself are its own matter. Ours are those that the module's
+//! allocator was asked for, and those that the server lost which it had allocated in a call of ours.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rlock_testkit::{
+    DataDir, ServerBuilder, Stopped, TestServer, eventually, fault_module_path, module_path,
+};
+
+use crate::report::{Fault, assert_none, faults};
+use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, news};
+use crate::work::{SOON, Scene, acquire};
+
+/// What valgrind writes, in the server's directory.
+const REPORT: &str = "valgrind.xml";
+
+/// Both allocators that it knows are replaced: the C library's and a shared jemalloc, such as Debian's servers
+/// use. One that is linked into the server is not; `valgrind_sees_what_a_panic_loses` fails there.
+const VALGRIND: &str = "valgrind --soname-synonyms='somalloc=*jemalloc*' --leak-check=full --show-leak-kinds=all \
+    --keep-debuginfo=yes --num-callers=60 --xml=yes --xml-file=valgrind.xml";
+
+/// Starts the server under test in valgrind.
+#[track_caller]
+fn start(builder: ServerBuilder) -> TestServer {
+    let plain = TestServer::builder().without_module().start();
+    let (program, dir) = (plain.binary().display(), DataDir::temporary());
+    let wrapper = dir.path().join("server-in-valgrind");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" != --version ] || exec '{program}' --version\nexec {VALGRIND} '{program}' \"$@\"\n"
+    );
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    builder.binary(wrapper).dir(dir).start()
+}
+
+/// What valgrind says of a server that has ended.
+#[track_caller]
+fn faults_of(stopped: Stopped) -> Vec<Fault> {
+    assert!(stopped.status.success(), "{}", stopped.status);
+    faults(&fs::read_to_string(stopped.data.path().join(REPORT)).expect("valgrind's report"))
+}
+
+/// Everything but the contended cycles is done a few times only.
+#[track_caller]
+fn do_all(server: &TestServer, used: &mut u64) {
+    let mut scene = Scene::new(server, used);
+    scene.hand_offs(20);
+    for _ in 0..3 {
+        scene.ended_waits();
+        scene.departures();
+        scene.calls();
+    }
+}
+
+#[test]
+#[ignore = "needs valgrind: make leaks"]
+fn nothing_is_left_when_the_module_is_unloaded() {
+    let server = start(TestServer::builder().module(module_path()).conf("notify-keyspace-events", "KEA"));
+    let (mut client, used) = (Line::connect(&server), &mut 0);
+    for _ in 0..2 {
+        do_all(&server, used);
+        eventually("nobody to wait", SOON, || (client.info("rlock", "rlock_waiters") == 0).then_some(()));
+        client.say("MODULE UNLOAD rlock", OK);
+        client.say(&format!("MODULE LOAD {}", module_path().display()), OK);
+    }
+    client.say("MODULE UNLOAD rlock", OK);
+    drop(client);
+    let faults = faults_of(server.shutdown());
+    let ours: Vec<_> =
+        faults.iter().filter(|fault| !fault.is_loss() || fault.lost_by_us() || fault.is_ours()).collect();
+    assert_none(&ours);
+}
+
+#[test]
+#[ignore = "needs valgrind: make leaks"]
+fn a_server_that_is_demoted_and_ends_while_somebody_waits_loses_nothing() {
+    let builder = TestServer::builder().module(module_path()).conf("appendonly", "yes");
+    let server = start(builder);
+    let used = &mut 0;
+    do_all(&server, used);
+    let mut scene = Scene::new(&server, used);
+    let (blocked, mut batch) = (acquire("lock", "blocked", "BLOCK 0"), Batch::default());
+    batch.add(&acquire("lock", "driver", ""), ACQUIRED);
+    batch.add(&acquire("lock", "waits", "ENQUEUE 0 news"), QUEUED);
+    scene.driver.ask(&batch);
+    scene.clients[0].send(&format!("{blocked}\r\n"));
+    scene.await_waiters(2);
+    let refused = scene.driver.ask_line("MODULE UNLOAD rlock");
+    assert!(refused.starts_with("-ERR Error unloading module"), "{refused}");
+    scene.driver.say("REPLICAOF 127.0.0.1 1", OK);
+    // In the module's words or in the server's own, which ends the connection too.
+    let sent_away = scene.clients[0].one_line();
+    assert!(sent_away.starts_with("-UNBLOCKED "), "{sent_away}");
+    scene.heard.hears(&news("dropped 0 waits lock demoted"));
+    scene.driver.say("REPLICAOF NO ONE", OK);
+    scene.clients[1].send(&format!("{blocked}\r\n"));
+    scene.driver.say(&acquire("lock", "waits", "ENQUEUE 0 news"), QUEUED);
+    scene.await_waiters(2);
+    let faults = faults_of(server.shutdown());
+    let ours: Vec<_> = faults.iter().filter(|fault| !fault.is_loss() || fault.lost_by_us()).collect();
+    assert_none(&ours);
+}
+
+/// The guard does not drop what a panic carries, on purpose: this loss must be seen, and be the only one.
+#[test]
+#[ignore = "needs valgrind: make leaks"]
+fn valgrind_sees_what_a_panic_loses() {
+    let server = start(TestServer::builder().module(fault_module_path()));
+    let mut client = Line::connect(&server);
+    let panicked = "-ERR rlock: internal error: a command panicked; see the server's log and report it\r\n";
+    for _ in 0..5 {
+        client.say("RLOCK.FAULT command", ONE);
+        client.say("RLOCK.INFO lock", panicked);
+    }
+    client.say(&acquire("lock", "driver", ""), ACQUIRED);
+    client.say(&acquire("lock", "other", ""), DENIED);
+    drop(client);
+    let faults = faults_of(server.shutdown());
+    let ours: Vec<_> = faults.iter().filter(|fault| !fault.is_loss() || fault.lost_by_us()).collect();
+    assert!(
+        !ours.is_empty(),
+        "valgrind does not see what is lost: is the server's allocator linked into it?"
+    );
+    for fault in ours {
+        assert!(fault.is_loss() && fault.is_in("panic"), "{fault}");
+    }
+}

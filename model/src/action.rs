@@ -1,0 +1,185 @@
+//! What may happen in one step.
+
+use std::fmt;
+
+use rlock_core::port::Ground;
+
+use crate::ghost::MOST_CALLS;
+use crate::scene::{self, Scene};
+use crate::state::State;
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// ACQUIRE … HOLDS 1; where the reply is lost, the owner does not know that it holds.
+    Acquire { owner: u8, lock: u8, how: How, reply: Reply },
+    /// ACQUIRE … HOLDS 2 by one who knows that it holds.
+    Again { owner: u8, lock: u8 },
+    /// RELEASE … HOLDS n.
+    Release { owner: u8, lock: u8, down_to: u8 },
+    /// RENEW.
+    Renew { owner: u8, lock: u8 },
+    /// CANCEL.
+    Cancel { owner: u8, lock: u8 },
+    /// The answer under way to a client arrives: the oldest client is 0.
+    Deliver { client: u8 },
+    /// A client goes that is blocked, or whose answer is under way.
+    Disconnect { client: u8 },
+    /// Somebody without the module deletes the key.
+    ForeignDelete { lock: u8 },
+    /// Somebody without the module takes the lock, which is free.
+    ForeignAcquire { lock: u8 },
+    /// FORCERELEASE.
+    ForceRelease { lock: u8 },
+    /// A channel falls silent, or is listened to again.
+    Listen { channel: u8 },
+    /// Time passes up to the next moment at which something ends.
+    Pass,
+    /// The timer fires, which is due.
+    Fire,
+    /// The server becomes a replica, or a primary again.
+    Role,
+    /// CLIENT PAUSE begins or ends.
+    Pause,
+    /// The lock's slot begins to move, or comes back.
+    Slot,
+    /// The wall clock is set forward or back by so many ms.
+    Step { ms: i8 },
+}
+
+/// How a caller waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Not at all.
+    Not,
+    /// BLOCK, for ever or for a while.
+    Block { forever: bool },
+    /// ENQUEUE, for ever or for a while.
+    Enqueue { forever: bool },
+}
+
+/// What becomes of a reply that is given at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// It arrives.
+    Arrives,
+    /// It is lost with the connection.
+    Lost,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Acquire { owner, lock, how, reply } => {
+                let wait = match how {
+                    How::Not => "",
+                    How::Block { forever: true } => " BLOCK 0",
+                    How::Block { forever: false } => " BLOCK 3",
+                    How::Enqueue { forever: true } => " ENQUEUE 0",
+                    How::Enqueue { forever: false } => " ENQUEUE 3",
+                };
+                let lost = if reply == Reply::Lost { ", and the reply is lost" } else { "" };
+                write!(f, "o{owner}: ACQUIRE k{lock} HOLDS 1{wait}{lost}")
+            }
+            Self::Again { owner, lock } => write!(f, "o{owner}: ACQUIRE k{lock} HOLDS 2"),
+            Self::Release { owner, lock, down_to } => write!(f, "o{owner}: RELEASE k{lock} HOLDS {down_to}"),
+            Self::Renew { owner, lock } => write!(f, "o{owner}: RENEW k{lock}"),
+            Self::Cancel { owner, lock } => write!(f, "o{owner}: CANCEL k{lock}"),
+            Self::Deliver { client } => write!(f, "the answer to waiting client {client} arrives"),
+            Self::Disconnect { client } => write!(f, "waiting client {client} disconnects"),
+            Self::ForeignDelete { lock } => write!(f, "a foreign client deletes k{lock}"),
+            Self::ForeignAcquire { lock } => write!(f, "a foreign client takes k{lock}"),
+            Self::ForceRelease { lock } => write!(f, "an operator: FORCERELEASE k{lock}"),
+            Self::Listen { channel } => write!(f, "channel c{channel} falls silent, or is heard again"),
+            Self::Pass => f.write_str("time passes"),
+            Self::Fire => f.write_str("the timer fires"),
+            Self::Role => f.write_str("the server's role changes"),
+            Self::Pause => f.write_str("CLIENT PAUSE begins or ends"),
+            Self::Slot => f.write_str("the slot begins to move, or comes back"),
+            Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
+        }
+    }
+}
+
+/// Everything that may happen next.
+pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
+    let mut actions = Vec::with_capacity(64);
+    let world = &state.world;
+    let open = world.primary && world.may_write && world.ground == Ground::Firm;
+    for lock in (0..scene.locks).filter(|_| open) {
+        for owner in 0..scene.owners {
+            commands(scene, state, owner, lock, &mut actions);
+        }
+        if scene.foreign {
+            others(state, lock, &mut actions);
+        }
+    }
+    for (client, waiting) in (0..).zip(world.clients.values()) {
+        actions.push(Action::Disconnect { client });
+        if waiting.answer.is_some() {
+            actions.push(Action::Deliver { client });
+        }
+    }
+    if world.timer.is_some_and(|at| at <= world.clock) {
+        actions.push(Action::Fire);
+    }
+    if state.next_moment().is_some() {
+        actions.push(Action::Pass);
+    }
+    if scene.enqueue {
+        let channels = (0..scene.owners).filter(|owner| scene::number(&scene.channel(*owner)) == *owner);
+        actions.extend(channels.map(|channel| Action::Listen { channel }));
+    }
+    if scene.server {
+        actions.extend([Action::Role, Action::Pause, Action::Slot]);
+    }
+    if scene.clock && state.ghost.steps < 2 {
+        actions.extend([2, -2].map(|ms| Action::Step { ms }));
+    }
+    actions
+}
+
+fn commands(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<Action>) {
+    let (waits, believes) = (state.ghost.waits(owner, lock), state.ghost.belief(owner, lock));
+    for how in ways(scene).filter(|_| believes.is_none()) {
+        let lost_too = how == How::Not && !waits;
+        let replies = [Reply::Arrives, Reply::Lost].into_iter().take(if lost_too { 2 } else { 1 });
+        if !matches!(how, How::Block { .. }) || state.calls(owner, lock) < MOST_CALLS {
+            actions.extend(replies.map(|reply| Action::Acquire { owner, lock, how, reply }));
+        }
+    }
+    let holds = state.holds(owner, lock);
+    if let Some(belief) = believes {
+        if belief.holds == 1 {
+            actions.push(Action::Again { owner, lock });
+        } else {
+            actions.push(Action::Release { owner, lock, down_to: 1 });
+        }
+    }
+    if believes.is_some() || holds {
+        actions.push(Action::Release { owner, lock, down_to: 0 });
+    }
+    if believes.is_some() || holds || state.ghost.somebody_waits(lock) {
+        actions.push(Action::Renew { owner, lock });
+    }
+    if waits {
+        actions.push(Action::Cancel { owner, lock });
+    }
+}
+
+fn ways(scene: &Scene) -> impl Iterator<Item = How> {
+    let block = [true, false].map(|forever| How::Block { forever });
+    let enqueue = [true, false].map(|forever| How::Enqueue { forever });
+    let (blocks, enqueues) = (scene.block, scene.enqueue);
+    let block = block.into_iter().filter(move |_| blocks);
+    let enqueue = enqueue.into_iter().filter(move |_| enqueues);
+    [How::Not].into_iter().chain(block).chain(enqueue)
+}
+
+fn others(state: &State, lock: u8, actions: &mut Vec<Action>) {
+    if state.is_held(lock) {
+        actions.extend([Action::ForeignDelete { lock }, Action::ForceRelease { lock }]);
+    } else {
+        actions.push(Action::ForeignAcquire { lock });
+    }
+}

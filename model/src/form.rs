@@ -1,0 +1,137 @@
+//! The fingerprint of a state: two states from which the same can happen have the same.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rlock_core::port::Ground;
+use rlock_core::queue::{Lens, LockId, Ticket, append_sorted};
+use rlock_core::{Error, Expiry, Reply, UnixMs};
+use rlock_sim::Value;
+
+use crate::scene::{self, Scene};
+use crate::state::State;
+
+/// Which owner and which lock stands for which: owners that differ only by name can change places.
+pub(crate) struct Renaming {
+    owners: Vec<u8>,
+    locks: Vec<u8>,
+}
+
+/// Every renaming after which a scene is the same scene.
+pub(crate) fn renamings(scene: &Scene) -> Vec<Renaming> {
+    let same_channels = |owners: &Vec<u8>| {
+        let pairs = (0..scene.owners).flat_map(|one| (0..scene.owners).map(move |other| (one, other)));
+        let shared = |one, other| scene.channel(one) == scene.channel(other);
+        pairs.into_iter().all(|(one, other)| {
+            shared(one, other) == shared(owners[usize::from(one)], owners[usize::from(other)])
+        })
+    };
+    let owners: Vec<_> = orders(scene.owners).into_iter().filter(same_channels).collect();
+    let locks = orders(scene.locks);
+    let with_locks = |owners: Vec<u8>| {
+        let all = locks.iter().map(move |locks| Renaming { owners: owners.clone(), locks: locks.clone() });
+        all.collect::<Vec<_>>()
+    };
+    owners.into_iter().flat_map(with_locks).collect()
+}
+
+/// Every order of so many numbers.
+fn orders(count: u8) -> Vec<Vec<u8>> {
+    let Some(last) = count.checked_sub(1) else { return vec![vec![]] };
+    let insert = |shorter: Vec<u8>| {
+        (0..=shorter.len()).map(move |at| {
+            let mut order = shorter.clone();
+            order.insert(at, last);
+            order
+        })
+    };
+    orders(last).into_iter().flat_map(insert).collect()
+}
+
+/// A fingerprint of 64 bits, the same for states that differ only by names: two of ten million different
+/// states share one with a probability of about one in 400,000, and then one of them is not explored.
+pub(crate) fn fingerprint(scene: &Scene, renamings: &[Renaming], state: &State) -> u64 {
+    let mut form = Vec::with_capacity(128);
+    let prints = renamings.iter().map(|renaming| {
+        form.clear();
+        write(scene, renaming, state, &mut form);
+        let mut hasher = DefaultHasher::new();
+        form.hash(&mut hasher);
+        hasher.finish()
+    });
+    prints.min().unwrap_or(0)
+}
+
+impl Renaming {
+    fn owner(&self, owner: u8) -> i64 {
+        self.owners.get(usize::from(owner)).copied().unwrap_or(u8::MAX).into()
+    }
+
+    fn lock(&self, lock: u8) -> i64 {
+        self.locks.get(usize::from(lock)).copied().unwrap_or(u8::MAX).into()
+    }
+
+    /// An owner's own number, or that of the first owner of a channel.
+    fn name(&self, scene: &Scene, name: &[u8]) -> i64 {
+        let number = scene::number(name);
+        if name.first() != Some(&b'c') {
+            return self.owner(number);
+        }
+        let of_channel = (0..scene.owners).filter(|owner| scene::number(&scene.channel(*owner)) == number);
+        of_channel.map(|owner| self.owner(owner)).min().unwrap_or(-1)
+    }
+}
+
+fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>) {
+    let world = &state.world;
+    let mut tickets: Vec<Ticket> = world.queues.tickets().chain(world.clients.keys().copied()).collect();
+    tickets.sort_unstable();
+    tickets.dedup();
+    let until = |at: UnixMs| (at.0 - world.now.0).max(-1);
+    let expiry = |expiry| match expiry {
+        Expiry::Never => i64::MAX,
+        Expiry::At(at) => until(at),
+    };
+    let rank = |ticket| tickets.binary_search(&ticket).map_or(-1, |rank| i64::try_from(rank).unwrap_or(-1));
+    let lens = Lens {
+        now: world.now,
+        clock: world.clock,
+        turns: scene.settings().turns,
+        ticket: &rank,
+        name: &|name: &[u8]| renaming.name(scene, name),
+        lock: &|lock: &LockId| renaming.lock(scene::number(&lock.key)),
+    };
+    world.queues.normal_form(&lens, form);
+    form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
+    let keys = world.keys.iter().map(|(lock, value)| match value {
+        Value::Other => [(lens.lock)(lock), -2, 0, 0],
+        Value::Lock(hold) => {
+            [(lens.lock)(lock), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
+        }
+    });
+    append_sorted(keys, form);
+    for (ticket, client) in &world.clients {
+        let owner = renaming.owner(u8::try_from(client.id).unwrap_or(u8::MAX));
+        form.extend([rank(*ticket), owner, (lens.lock)(&client.lock), answer(client.answer.as_ref())]);
+    }
+    let flags = [world.primary, world.may_write, world.ground == Ground::Firm];
+    form.extend(flags.map(i64::from));
+    append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
+    let beliefs = state.ghost.beliefs.iter().map(|((owner, lock), belief)| {
+        [renaming.owner(*owner), renaming.lock(*lock), belief.holds, until(belief.ends)]
+    });
+    append_sorted(beliefs, form);
+    for (ticket, grant) in &state.ghost.grants {
+        form.extend([rank(*ticket), until(grant.ends)]);
+    }
+    form.push(state.ghost.steps.into());
+}
+
+/// What a client gets to know by an answer.
+fn answer(answer: Option<&Result<Reply, Error>>) -> i64 {
+    match answer {
+        None => 0,
+        Some(Ok(Reply::Acquired { .. })) => 1,
+        Some(Ok(_)) => 2,
+        Some(Err(_)) => 3,
+    }
+}

@@ -1,0 +1,85 @@
+//! Explores every interleaving of the real `rlock-core` in a simulated server, scene by scene, to a bounded
+//! depth, and checks each state that it meets. A violation is printed as the shortest story that leads to it.
+
+mod action;
+mod check;
+mod form;
+mod ghost;
+mod scene;
+mod search;
+mod state;
+mod steps;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use check::PROPERTIES;
+use scene::{SCENES, Scene};
+use search::Counterexample;
+use state::State;
+
+/// Explores every interleaving of rlock-core to a bounded depth.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Explore only this scene.
+    #[arg(long)]
+    scene: Option<String>,
+    /// How many steps to explore; each scene has a default.
+    #[arg(long)]
+    depth: Option<u32>,
+    /// Explore so many steps more than the default.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    deeper: i32,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let wanted = |scene: &&Scene| options.scene.as_ref().is_none_or(|name| name == scene.name);
+    let scenes: Vec<_> = SCENES.iter().filter(wanted).collect();
+    if scenes.is_empty() {
+        let names = SCENES.map(|scene| scene.name).join(", ");
+        eprintln!("model: there is no such scene; there are {names}");
+        return ExitCode::from(2);
+    }
+    println!("Checked in every state:");
+    for property in PROPERTIES {
+        println!("  - {property}");
+    }
+    let mut states = 0;
+    for scene in scenes {
+        let depth = options.depth.unwrap_or_else(|| scene.depth.saturating_add_signed(options.deeper));
+        println!("\n{}: {}", scene.name, scene.about);
+        let explored = search::explore(scene, depth, |so_far, seconds| {
+            let (depth, states, steps) = (so_far.depth, so_far.states, so_far.steps);
+            println!("  depth {depth:2}: {states:>9} states, {steps:>10} steps, {seconds:6.1} s");
+        });
+        match explored {
+            Ok(explored) => states += explored.states,
+            Err(counterexample) => {
+                tell(scene, &counterexample);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("\n{states} states, every property holds in each");
+    ExitCode::SUCCESS
+}
+
+/// Tells the story of a violation, with what the server knows after each step.
+fn tell(scene: &Scene, counterexample: &Counterexample) {
+    println!("\nVIOLATED: {}", counterexample.violation);
+    println!("after {} steps, each followed by the state it leads to:", counterexample.actions.len());
+    let mut state = State::first(scene);
+    for (number, action) in (1..).zip(&counterexample.actions) {
+        println!("  {number:2}. {action}");
+        match state.after(scene, *action) {
+            Ok(after) => {
+                println!("      {}", after.summary(scene));
+                state = after;
+            }
+            Err(_) => println!("      here it goes wrong"),
+        }
+    }
+}

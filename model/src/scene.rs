@@ -1,0 +1,145 @@
+//! What is explored: how many owners and locks, what they and the world around them may do.
+
+use rlock_core::port::Settings;
+use rlock_core::queue::{Limits, LockId, Turns};
+use rlock_core::{Admission, LeaseMs};
+
+/// The lease that owners ask for, in ms.
+pub(crate) const LEASE: i64 = 4;
+/// The wait of those who do not wait for ever, in ms.
+pub(crate) const WAIT: i64 = 3;
+/// How long a grant by message lasts until it is confirmed, in ms.
+pub(crate) const CONFIRM: i64 = 2;
+
+/// Part of what may happen, so that each part can be explored deeply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scene {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// What it is about.
+    pub(crate) about: &'static str,
+    /// How many owners there are.
+    pub(crate) owners: u8,
+    /// How many locks.
+    pub(crate) locks: u8,
+    /// Whether callers wait blocked.
+    pub(crate) block: bool,
+    /// Whether callers wait for messages, on channels that may fall silent.
+    pub(crate) enqueue: bool,
+    /// Whether the first two owners share a channel, as the owners of one client do.
+    pub(crate) shares_channel: bool,
+    /// Whether others delete, take and force locks.
+    pub(crate) foreign: bool,
+    /// Whether foreign waiters listen, and get turns.
+    pub(crate) turns: bool,
+    /// Whether the server is demoted, paused, or loses the key's slot.
+    pub(crate) server: bool,
+    /// Whether the wall clock steps.
+    pub(crate) clock: bool,
+    /// How many steps are explored where the command line does not say.
+    pub(crate) depth: u32,
+}
+
+const NOTHING: Scene = Scene {
+    name: "",
+    about: "",
+    owners: 3,
+    locks: 1,
+    block: false,
+    enqueue: false,
+    shares_channel: false,
+    foreign: false,
+    turns: false,
+    server: false,
+    clock: false,
+    depth: 0,
+};
+
+/// All scenes.
+pub(crate) const SCENES: [Scene; 5] = [
+    Scene {
+        name: "all",
+        about: "3 owners, 2 locks, everything at once",
+        locks: 2,
+        block: true,
+        enqueue: true,
+        foreign: true,
+        server: true,
+        depth: 6,
+        ..NOTHING
+    },
+    Scene {
+        name: "block",
+        about: "3 owners of one lock wait blocked; disconnects, repeats, lost replies",
+        block: true,
+        foreign: true,
+        depth: 10,
+        ..NOTHING
+    },
+    Scene {
+        name: "enqueue",
+        about: "3 owners of one lock wait for messages; channels fall silent, grants go unconfirmed",
+        enqueue: true,
+        shares_channel: true,
+        foreign: true,
+        depth: 10,
+        ..NOTHING
+    },
+    Scene {
+        name: "turns",
+        about: "3 owners of one lock, and foreign waiters who get turns",
+        block: true,
+        foreign: true,
+        turns: true,
+        depth: 10,
+        ..NOTHING
+    },
+    Scene {
+        name: "server",
+        about: "3 owners of one lock; demotion, pauses, slots that move, a clock that steps",
+        block: true,
+        enqueue: true,
+        server: true,
+        clock: true,
+        depth: 7,
+        ..NOTHING
+    },
+];
+
+impl Scene {
+    /// The channel of an owner.
+    pub(crate) fn channel(&self, owner: u8) -> [u8; 2] {
+        [b'c', if self.shares_channel && owner == 1 { b'0' } else { b'0' + owner }]
+    }
+
+    /// The configuration of the server in this scene.
+    pub(crate) fn settings(&self) -> Settings {
+        let ms = |ms| LeaseMs::new(ms).unwrap_or(LeaseMs::SHORTEST);
+        Settings {
+            admission: Admission::Open,
+            limits: Limits { server: usize::MAX, lock: usize::MAX },
+            grant_confirm: ms(CONFIRM),
+            turns: if self.turns {
+                Turns { after_grants: 1, after_ms: 1_000 }
+            } else {
+                Turns { after_grants: u32::MAX, after_ms: u64::MAX }
+            },
+            foreign_window: self.turns.then(|| ms(2)),
+        }
+    }
+}
+
+/// The lock of this number.
+pub(crate) fn lock(number: u8) -> LockId {
+    LockId { db: 0, key: Box::new([b'k', b'0' + number]) }
+}
+
+/// The owner of this number.
+pub(crate) fn owner(number: u8) -> [u8; 2] {
+    [b'o', b'0' + number]
+}
+
+/// The number at the end of a name that [`lock`], [`owner`] or [`channel`] made.
+pub(crate) fn number(name: &[u8]) -> u8 {
+    name.get(1).map_or(u8::MAX, |digit| digit.wrapping_sub(b'0'))
+}

@@ -1,0 +1,149 @@
+//! What the rules of `rlock-core` ask of a server, answered by this one: a context is the server, and a
+//! [`LockSite`] a lock in it.
+
+use std::cell::OnceCell;
+
+use rlock_core::decide::UnlockMessage;
+use rlock_core::port::{Ground, Note, Server, Settings, Site};
+use rlock_core::queue::{LockId, Queues, Ticket};
+use rlock_core::{Change, Error, Expiry, LockState, MonoMs, Reply, UnixMs};
+
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
+use crate::{keyspace, options, perform, stats, waiters};
+
+impl Server for Ctx<'_> {
+    type Site<'s> = LockSite<'s>;
+
+    fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T> {
+        if !self.select(lock.db) {
+            return None;
+        }
+        let name = OwnedString::new(&lock.key);
+        Some(body(&LockSite::new(*self, name.borrow(), None)))
+    }
+
+    fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T {
+        waiters::queues(body)
+    }
+
+    fn now(&self) -> UnixMs {
+        self.real_time()
+    }
+
+    fn clock(&self) -> MonoMs {
+        Ctx::clock(*self)
+    }
+
+    fn settings(&self) -> Settings {
+        options::settings()
+    }
+
+    fn is_primary(&self) -> bool {
+        is_primary(*self)
+    }
+
+    fn may_write(&self) -> bool {
+        Ctx::may_write(*self)
+    }
+
+    fn may_block(&self) -> bool {
+        may_block(*self)
+    }
+
+    fn client_id(&self) -> u64 {
+        client_id(*self)
+    }
+
+    fn block(&self, lock: &LockId, ticket: Ticket) {
+        waiters::block(*self, lock, ticket);
+    }
+
+    fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {
+        waiters::unblock(ticket, answer);
+    }
+
+    fn tell(&self, channel: &[u8], message: &[u8]) -> u64 {
+        Ctx::tell(*self, channel, message)
+    }
+
+    fn set_timer(&self, in_ms: Option<u64>) {
+        waiters::set_timer(*self, in_ms);
+    }
+
+    fn note(&self, note: Note<'_>) {
+        stats::count(&note);
+    }
+}
+
+/// A lock in this server.
+pub(crate) struct LockSite<'s> {
+    ctx: Ctx<'s>,
+    name: StringRef<'s>,
+    /// The owner that the command under way names, as the server's own string.
+    caller: Option<StringRef<'s>>,
+    /// Made when it is first asked for, which it is not while nobody waits anywhere.
+    lock: OnceCell<LockId>,
+}
+
+impl<'s> LockSite<'s> {
+    /// The lock of this name, for a command that may name an owner.
+    pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, caller: Option<StringRef<'s>>) -> Self {
+        Self { ctx, name, caller, lock: OnceCell::new() }
+    }
+
+    /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
+    /// where it is the caller that is meant.
+    fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
+        let Some(owner) = owner else { return body(None) };
+        match self.caller.filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
+            Some(caller) => body(Some(caller)),
+            None => body(Some(OwnedString::new(owner).borrow())),
+        }
+    }
+}
+
+/// The lock of this name in the database of the call under way.
+pub(crate) fn lock_id(ctx: Ctx<'_>, name: StringRef<'_>) -> LockId {
+    LockId { db: ctx.db(), key: name.bytes().into() }
+}
+
+impl<'s> Site for LockSite<'s> {
+    type Server = Ctx<'s>;
+    type Key = Key<'s>;
+
+    fn server(&self) -> &Ctx<'s> {
+        &self.ctx
+    }
+
+    fn lock(&self) -> &LockId {
+        self.lock.get_or_init(|| lock_id(self.ctx, self.name))
+    }
+
+    fn open(&self) -> Key<'s> {
+        Key::open_write(self.ctx, self.name)
+    }
+
+    fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
+        self.with_owner(owner, |owner| keyspace::state(key, owner))
+    }
+
+    fn expiry(&self, key: &Key<'s>) -> Expiry {
+        key.expiry()
+    }
+
+    fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
+        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change))
+    }
+
+    fn publish(&self, message: UnlockMessage) -> u64 {
+        perform::publish(self.ctx, self.name, message)
+    }
+
+    fn raise_expired(&self) {
+        self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
+    }
+
+    fn ground(&self) -> Ground {
+        self.ctx.ground(self.name)
+    }
+}
