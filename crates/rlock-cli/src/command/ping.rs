@@ -1,0 +1,124 @@
+//! `rlock ping`: is the module wherever it is needed?
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::{NO, YES};
+use crate::error::Error;
+use crate::output::{Output, Tone};
+use crate::server::{Target, servers};
+
+/// All servers, in JSON.
+#[derive(Serialize)]
+struct Report {
+    /// Whether every server that may become the primary has the module.
+    ok: bool,
+    /// What is wrong, and what to do; null where nothing is.
+    advice: Option<String>,
+    servers: Vec<Line>,
+}
+
+/// One server.
+#[derive(Serialize)]
+struct Line {
+    address: String,
+    server: Option<String>,
+    version: Option<String>,
+    role: Option<&'static str>,
+    /// The module's version; null where it is not loaded.
+    module: Option<String>,
+    may_become_primary: bool,
+    ok: bool,
+    error: Option<String>,
+}
+
+/// Asks all servers; the answer is no if one of them would end locking by becoming the primary.
+pub(crate) fn ping(target: &Target, output: Output) -> Result<u8, Error> {
+    let servers: Vec<Line> = servers::all(target)?.into_iter().map(line).collect();
+    let report = Report { ok: servers.iter().all(|line| line.ok), advice: advice(&servers), servers };
+    output.either(&report, || text(&report, output))?;
+    Ok(if report.ok { YES } else { NO })
+}
+
+fn line(server: servers::Server) -> Line {
+    let address = server.address;
+    match server.state {
+        Ok(described) => Line {
+            address,
+            server: Some(described.kind.to_string()),
+            version: Some(described.version),
+            role: Some(described.role),
+            ok: described.module.is_some() || !described.may_lead,
+            module: described.module,
+            may_become_primary: described.may_lead,
+            error: None,
+        },
+        // It may come back, and with what, nobody knows.
+        Err(error) => Line {
+            address,
+            server: None,
+            version: None,
+            role: None,
+            module: None,
+            may_become_primary: true,
+            ok: false,
+            error: Some(error),
+        },
+    }
+}
+
+fn advice(servers: &[Line]) -> Option<String> {
+    let bad = |unreachable: bool| {
+        servers.iter().filter(move |line| !line.ok && line.error.is_some() == unreachable)
+    };
+    let names =
+        |lines: Vec<&Line>| lines.iter().map(|line| line.address.as_str()).collect::<Vec<_>>().join(", ");
+    let missing: Vec<&Line> = bad(false).collect();
+    if !missing.is_empty() {
+        return Some(format!(
+            "load the module on {}: loadmodule /path/to/librlock.so in the configuration file, and restart, or \
+             MODULE LOAD; or set replica-priority 0 so that it never becomes the primary",
+            names(missing)
+        ));
+    }
+    let silent: Vec<&Line> = bad(true).collect();
+    if !silent.is_empty() {
+        return Some(format!("start {}, or remove it from the replication", names(silent)));
+    }
+    let versions: BTreeSet<&str> = servers.iter().filter_map(|line| line.module.as_deref()).collect();
+    (versions.len() > 1).then(|| "bring the module to the same version everywhere when you can".to_string())
+}
+
+fn text(report: &Report, output: Output) -> String {
+    let width = report.servers.iter().map(|line| line.address.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for line in &report.servers {
+        let verdict = if line.ok { output.toned(Tone::Good, "ok") } else { output.toned(Tone::Bad, "NO") };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{verdict}  {:width$}  {}", line.address, describe(line));
+    }
+    if let Some(advice) = &report.advice {
+        let _ = writeln!(text, "→ {advice}");
+    }
+    text
+}
+
+fn describe(line: &Line) -> String {
+    if let Some(error) = &line.error {
+        return error.clone();
+    }
+    let module = match &line.module {
+        Some(version) => format!("rlock {version}"),
+        None if line.may_become_primary => "the module is not loaded".to_string(),
+        None => "no module, and none needed: it never becomes the primary".to_string(),
+    };
+    let (role, server, version) = (line.role, line.server.as_deref(), line.version.as_deref());
+    format!(
+        "{}  {} {}  {module}",
+        role.unwrap_or_default(),
+        server.unwrap_or_default(),
+        version.unwrap_or_default()
+    )
+}

@@ -1,0 +1,80 @@
+//! `rlock release` and `rlock force-release`.
+
+use std::io::{IsTerminal, Write, stderr, stdin};
+
+use redis::{Value, cmd};
+use serde::Serialize;
+
+use super::{NO, YES, status};
+use crate::error::Error;
+use crate::names;
+use crate::output::Output;
+use crate::server::{Link, LockInfo, PATIENCE, Target, integer};
+
+/// What came of it, in JSON.
+#[derive(Serialize)]
+struct Outcome {
+    key: String,
+    owner: Option<String>,
+    released: bool,
+}
+
+/// Gives back all holds of an owner.
+pub(crate) fn release(target: Target, key: &[u8], owner: &[u8], output: Output) -> Result<u8, Error> {
+    let mut command = cmd("RLOCK.RELEASE");
+    command.arg(key).arg(owner).arg("HOLDS").arg(0);
+    let released = Link::new(target).ask(&command, PATIENCE)? != Value::Nil;
+    report(key, Some(owner), released, output)
+}
+
+/// Takes a lock away; asks first, unless told not to.
+pub(crate) fn force_release(target: Target, key: &[u8], yes: bool, output: Output) -> Result<u8, Error> {
+    let mut link = Link::new(target);
+    if yes {
+        return force(&mut link, key, None, output);
+    }
+    if !stdin().is_terminal() {
+        return Err(Error::Usage(
+            "there is no terminal to ask whether the lock may be taken away".to_string(),
+            "add --yes once you know that its holder is not at work any more",
+        ));
+    }
+    let info = LockInfo::ask(&mut link, key)?;
+    let Some(holder) = info.holders.first() else {
+        return report(key, None, false, output);
+    };
+    let mut terminal = stderr();
+    write!(terminal, "{}", status::text(&info, output))?;
+    write!(terminal, "Its holder is not asked and may still be at work. Take the lock away? [y/N] ")?;
+    terminal.flush()?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+        return report(key, None, false, output);
+    }
+    // From the one who was shown, and nobody who came meanwhile.
+    let shown = (info.holder_count == 1).then_some(holder.owner.as_slice());
+    force(&mut link, key, shown, output)
+}
+
+fn force(link: &mut Link, key: &[u8], owner: Option<&[u8]>, output: Output) -> Result<u8, Error> {
+    let mut command = cmd("RLOCK.FORCERELEASE");
+    command.arg(key).arg(owner);
+    let released = integer(&link.ask(&command, PATIENCE)?) == Some(1);
+    report(key, owner, released, output)
+}
+
+fn report(key: &[u8], owner: Option<&[u8]>, released: bool, output: Output) -> Result<u8, Error> {
+    let outcome = Outcome { key: names::json(key), owner: owner.map(names::json), released };
+    output.either(&outcome, || {
+        let name = names::shown(key);
+        match (released, owner) {
+            (true, _) => format!("{name}  released"),
+            (false, None) => format!("{name}  nothing was released"),
+            (false, Some(owner)) => {
+                format!("{name}  nothing was released: {} does not hold it", names::shown(owner))
+            }
+        }
+    })?;
+    Ok(if released { YES } else { NO })
+}

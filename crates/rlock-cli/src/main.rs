@@ -1,0 +1,70 @@
+//! `rlock`: runs a command under a distributed lock, and looks after locks.
+//!
+//! # Layout
+//!
+//! * `args`: the command line; `command`: a file for each subcommand but `run`.
+//! * `run`: the lock is kept by one thread (`keeper`), the command's group (`group`) is watched by another
+//!   (`supervisor`), and the lease decides when what has to happen (`timing`).
+//! * `server`: asking a server, and finding all of them.
+//! * `error`: what can go wrong and what to do then; `output`, `names`, `duration`: text in and out.
+
+mod args;
+mod clock;
+mod command;
+mod duration;
+mod error;
+mod names;
+mod output;
+mod run;
+mod server;
+
+use std::env::args_os;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Action, Cli};
+use command::{generate, ls, ping, release, status, watch};
+use error::{Error, FAILED};
+use names::bytes;
+use output::Output;
+use server::Target;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse_from(args_os()) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and the version are no failures; where nobody reads, there is nothing to do.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { FAILED } else { command::YES });
+        }
+    };
+    // Only the first call can fail, and there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match perform(&cli) {
+        Ok(code) => ExitCode::from(code),
+        // Whoever reads has seen enough, as `head` does.
+        Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            output::tell(&error, cli.shared.json);
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn perform(cli: &Cli) -> Result<u8, Error> {
+    let output = Output::new(cli.shared.json);
+    let target = || Target::parse(&cli.shared.url);
+    match &cli.action {
+        Action::Run(arguments) => run::run(target()?, arguments),
+        Action::Status { key } => status::status(target()?, &bytes(key), output),
+        Action::Release { key, owner } => release::release(target()?, &bytes(key), &bytes(owner), output),
+        Action::ForceRelease { key, yes } => release::force_release(target()?, &bytes(key), *yes, output),
+        Action::Ls { pattern } => ls::ls(&target()?, &bytes(pattern), output),
+        Action::Watch { key } => watch::watch(target()?, &bytes(key), output),
+        Action::Ping => ping::ping(&target()?, output),
+        Action::Completions { shell } => generate::completions(*shell),
+        Action::Man { dir } => generate::man(dir.as_deref()),
+    }
+}

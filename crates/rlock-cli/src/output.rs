@@ -1,0 +1,94 @@
+//! Printing for people and for programs.
+
+use std::env;
+use std::io::{self, IsTerminal, Write, stdout};
+
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// How to print.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// Print JSON, one object a line.
+    pub(crate) json: bool,
+    /// The standard output is a terminal.
+    pub(crate) terminal: bool,
+    colours: bool,
+}
+
+/// What a word means.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Quiet,
+}
+
+impl Output {
+    /// Looks at the standard output and at NO_COLOR.
+    pub(crate) fn new(json: bool) -> Output {
+        let terminal = stdout().is_terminal();
+        Output { json, terminal, colours: terminal && colours_wanted() }
+    }
+
+    /// Prints a line at once, so that a program at the other end of a pipe sees it.
+    pub(crate) fn line(&self, line: &str) -> Result<(), Error> {
+        let mut stdout = stdout().lock();
+        writeln!(stdout, "{line}")?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Prints an object on a line of its own.
+    pub(crate) fn object(&self, object: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_string(object).map_err(io::Error::from)?;
+        self.line(&text)
+    }
+
+    /// Prints the object, or the text that `lines` makes.
+    pub(crate) fn either(
+        &self,
+        object: &impl Serialize,
+        lines: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        if self.json { self.object(object) } else { self.line(lines().trim_end()) }
+    }
+
+    /// Colours a word, where there are colours.
+    pub(crate) fn toned(&self, tone: Tone, text: &str) -> String {
+        if !self.colours {
+            return text.to_string();
+        }
+        let code = match tone {
+            Tone::Good => 32,
+            Tone::Bad => 31,
+            Tone::Quiet => 2,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+fn colours_wanted() -> bool {
+    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// An error in JSON.
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: &'a str,
+    advice: &'a str,
+    code: u8,
+}
+
+/// Tells an error on standard error; where nobody can hear it, it is lost.
+pub(crate) fn tell(error: &Error, json: bool) {
+    let (text, advice) = (error.to_string(), error.advice());
+    let line = if json {
+        let failure = Failure { error: &text, advice: &advice, code: error.code() };
+        serde_json::to_string(&failure).unwrap_or_default()
+    } else {
+        format!("rlock: {text}\n  → {advice}")
+    };
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,121 @@
+//! The command's process group.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, stdin};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process_group, test_kill_process_group, wait,
+};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+use super::system;
+use crate::error::Error;
+
+/// How a command ended, as a shell says it: its code, or 128 and the signal's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExitCode(pub(super) u8);
+
+/// A process group whose leader we started.
+#[derive(Debug)]
+pub(super) struct Group {
+    id: Pid,
+    leader: Option<ExitCode>,
+    gone: bool,
+    /// The group that had the terminal before, if the command got it.
+    terminal: Option<Pid>,
+}
+
+impl Group {
+    /// Starts a command. It gets the terminal, if we have it, so that it can read what is typed.
+    pub(super) fn start(words: &[OsString]) -> Result<Group, Error> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Error::Usage("there is no command".to_string(), "write it after --"));
+        };
+        system::adopt_orphans();
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0);
+        system::die_with_us(&mut command);
+        // Collected below, together with the orphans, not by its own wait.
+        let child = command.spawn().map_err(|error| start_failure(program, &error))?;
+        let id = Pid::from_child(&child);
+        Ok(Group { id, leader: None, gone: false, terminal: give_terminal(id) })
+    }
+
+    /// Sends a signal to every process of the group.
+    pub(super) fn signal(&self, signal: Signal) {
+        if !self.gone {
+            // Without any process left there is nobody to tell.
+            let _ = kill_process_group(self.id, signal);
+        }
+    }
+
+    /// How the command itself ended, once it has.
+    pub(super) fn leader(&self) -> Option<ExitCode> {
+        self.leader
+    }
+
+    /// Collects what has ended, and tells whether no process of the group is left.
+    ///
+    /// Once it said so the number of the group may belong to others: no signal is sent any more.
+    pub(super) fn is_gone(&mut self) -> bool {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid == self.id {
+                self.leader_changed(status);
+            }
+        }
+        // The leader, until it is collected, keeps the number of the group from being used again.
+        if self.leader.is_some() && !self.gone {
+            self.gone = test_kill_process_group(self.id) == Err(rustix::io::Errno::SRCH);
+        }
+        self.gone
+    }
+
+    fn leader_changed(&mut self, status: WaitStatus) {
+        if let Some(code) = status.exit_status() {
+            self.leader = Some(ExitCode(u8::try_from(code).unwrap_or(u8::MAX)));
+        } else if let Some(signal) = status.terminating_signal() {
+            self.leader = Some(ended_by(signal));
+        } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
+            // Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
+            super::say("a command that holds a lock cannot be suspended: it goes on");
+            self.signal(Signal::CONT);
+        }
+    }
+}
+
+impl Drop for Group {
+    /// Gives the terminal back.
+    fn drop(&mut self) {
+        if let Some(before) = self.terminal {
+            let _ = tcsetpgrp(stdin(), before);
+        }
+    }
+}
+
+/// The code of a command that a signal ended.
+pub(super) fn ended_by(signal: i32) -> ExitCode {
+    ExitCode(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX))
+}
+
+/// Puts the group into the foreground of our terminal, and returns who was there before.
+fn give_terminal(id: Pid) -> Option<Pid> {
+    let ours = getpgrp();
+    if !stdin().is_terminal() || tcgetpgrp(stdin()).ok() != Some(ours) {
+        return None;
+    }
+    system::ignore_background_terminal_use();
+    tcsetpgrp(stdin(), id).ok()?;
+    // It may have been stopped for using the terminal too early.
+    let _ = kill_process_group(id, Signal::CONT);
+    Some(ours)
+}
+
+fn start_failure(program: &OsString, error: &io::Error) -> Error {
+    let name = program.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound { program: name },
+        _ => Error::NotExecutable { program: name, cause: error.to_string() },
+    }
+}

@@ -1,0 +1,264 @@
+//! Finding all servers that belong together: replicas, what a Sentinel watches, the nodes of a cluster.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use redis::{Value, cmd, pipe};
+
+use super::target::{joined, parted};
+use super::{Link, PATIENCE, Target, fields, text};
+use crate::error::Error;
+
+/// More servers than this are not asked: enough for any deployment, and an end in any case.
+const MOST: usize = 1_000;
+
+/// One server, as it describes itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// Where it was asked.
+    pub(crate) address: String,
+    /// What it says, or why it says nothing.
+    pub(crate) state: Result<Described, String>,
+}
+
+/// What a server says.
+#[derive(Debug, Clone)]
+pub(crate) struct Described {
+    /// `redis`, `valkey`, `redict`.
+    pub(crate) kind: &'static str,
+    /// Its own version.
+    pub(crate) version: String,
+    /// `primary` or `replica`.
+    pub(crate) role: &'static str,
+    /// The version of the module, if it is loaded.
+    pub(crate) module: Option<String>,
+    /// Whether it is the primary or can be made one.
+    pub(crate) may_lead: bool,
+}
+
+type Fields = HashMap<String, String>;
+type Address = (String, u16);
+
+/// A node in CLUSTER NODES.
+struct Node {
+    address: Address,
+    flags: Vec<String>,
+    has_slots: bool,
+}
+
+/// The server asked first, then all that it and the others know of.
+pub(crate) fn all(target: &Target) -> Result<Vec<Server>, Error> {
+    let mut found = Vec::new();
+    let mut asked = HashSet::from([target.address()]);
+    let mut ids = HashSet::new();
+    let mut waiting = VecDeque::from([target.clone()]);
+    while let Some(next) = waiting.pop_front() {
+        let first = found.is_empty() && ids.is_empty();
+        let (fields, neighbours) = match look(&next) {
+            Ok(seen) => seen,
+            // Without the first there is nothing to tell.
+            Err(error) if first => return Err(error),
+            Err(error) => {
+                found.push(Server { address: next.address(), state: Err(error.to_string()) });
+                continue;
+            }
+        };
+        // One server may go by several addresses; a Sentinel is none that holds locks.
+        if ids.insert(fields.get("run_id").cloned().unwrap_or_else(|| next.address()))
+            && !is_sentinel(&fields)
+        {
+            found.push(Server { address: next.address(), state: Ok(described(&fields)) });
+        }
+        for (host, port) in neighbours {
+            if asked.len() < MOST && asked.insert(joined(&host, port)) {
+                waiting.push_back(next.at(&host, port));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Where locks can be: the server itself, the primaries that a Sentinel watches, those of a cluster.
+pub(crate) fn primaries(target: &Target) -> Result<Vec<Target>, Error> {
+    let mut link = Link::new(target.clone());
+    let fields = about(&mut link)?;
+    let addresses: Vec<Address> = if is_sentinel(&fields) {
+        watched(&mut link)?.into_iter().map(|(_, address)| address).collect()
+    } else if is_cluster(&fields) {
+        let nodes = nodes(&mut link, target)?.into_iter();
+        nodes.filter(|node| node.has_slots && node.is("master")).map(|node| node.address).collect()
+    } else {
+        return Ok(vec![target.clone()]);
+    };
+    Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
+}
+
+/// A server's own words, and whom it knows.
+fn look(target: &Target) -> Result<(Fields, Vec<Address>), Error> {
+    let mut link = Link::new(target.clone());
+    let mut fields = about(&mut link)?;
+    let neighbours = if is_sentinel(&fields) {
+        let mut addresses = Vec::new();
+        for (name, address) in watched(&mut link)? {
+            addresses.push(address);
+            addresses
+                .extend(listed(&mut link, "REPLICAS", Some(&name))?.into_iter().map(|(_, address)| address));
+        }
+        addresses
+    } else if is_cluster(&fields) {
+        let nodes = nodes(&mut link, target)?;
+        let own = nodes.iter().find(|node| node.is("myself"));
+        if own.is_some_and(|node| node.is("nofailover")) {
+            fields.insert("slave_priority".to_string(), "0".to_string());
+        }
+        nodes.into_iter().filter(|node| !node.is("noaddr")).map(|node| node.address).collect()
+    } else {
+        relatives(&fields)
+    };
+    Ok((fields, neighbours))
+}
+
+/// The fields of INFO that matter here.
+fn about(link: &mut Link) -> Result<Fields, Error> {
+    let mut questions = pipe();
+    for section in ["server", "replication", "cluster", "rlock"] {
+        questions.cmd("INFO").arg(section);
+    }
+    let mut fields = Fields::new();
+    for answer in link.ask_all(&questions, PATIENCE)? {
+        let answer = answer.extract_error().map_err(|error| {
+            let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+            super::refusal(link.address(), code, detail)
+        })?;
+        let lines = text(&answer).unwrap_or_default();
+        let pairs = lines.lines().filter_map(|line| line.split_once(':'));
+        fields.extend(pairs.map(|(name, value)| (name.to_string(), value.trim().to_string())));
+    }
+    Ok(fields)
+}
+
+fn is_sentinel(fields: &Fields) -> bool {
+    ["redis_mode", "server_mode"].iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
+}
+
+fn is_cluster(fields: &Fields) -> bool {
+    fields.get("cluster_enabled").is_some_and(|enabled| enabled == "1")
+}
+
+fn described(fields: &Fields) -> Described {
+    let field = |name: &str| fields.get(name).cloned();
+    // The forks name a version of Redis besides their own.
+    let versions = [("valkey", "valkey_version"), ("redict", "redict_version"), ("redis", "redis_version")];
+    let known = versions.into_iter().find_map(|(kind, name)| Some((kind, field(name)?)));
+    let (kind, version) = known.unwrap_or(("redis", "?".to_string()));
+    let replica = field("role").is_some_and(|role| role == "slave");
+    let never = field("slave_priority").is_some_and(|priority| priority == "0");
+    Described {
+        kind,
+        version,
+        role: if replica { "replica" } else { "primary" },
+        module: field("rlock_version"),
+        may_lead: !(replica && never),
+    }
+}
+
+/// Its primary and its replicas.
+fn relatives(fields: &Fields) -> Vec<Address> {
+    let mut found = Vec::new();
+    if let (Some(host), Some(port)) = (fields.get("master_host"), fields.get("master_port")) {
+        found.extend(port.parse().ok().map(|port| (host.clone(), port)));
+    }
+    for (_, line) in fields.iter().filter(|(name, _)| is_replica_line(name)) {
+        let words: HashMap<&str, &str> = line.split(',').filter_map(|word| word.split_once('=')).collect();
+        if let (Some(host), Some(Ok(port))) = (words.get("ip"), words.get("port").map(|port| port.parse())) {
+            found.push(((*host).to_string(), port));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// `slave0`, `slave1` and so on: fields that each describe a replica.
+fn is_replica_line(name: &str) -> bool {
+    name.strip_prefix("slave").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// The primaries that a Sentinel watches, with their names.
+fn watched(link: &mut Link) -> Result<Vec<(String, Address)>, Error> {
+    listed(link, "MASTERS", None)
+}
+
+/// What a Sentinel lists: names and addresses.
+fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
+    let mut command = cmd("SENTINEL");
+    command.arg(what).arg(of);
+    let Value::Array(servers) = link.ask(&command, PATIENCE)? else {
+        return Err(Error::Unexpected { address: link.address(), what: "SENTINEL" });
+    };
+    let read = |server: Value| {
+        let fields: HashMap<String, Value> = fields(server).into_iter().collect();
+        let field = |name: &str| text(fields.get(name)?);
+        Some((field("name")?, (field("ip")?, field("port")?.parse().ok()?)))
+    };
+    Ok(servers.into_iter().filter_map(read).collect())
+}
+
+impl Node {
+    fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|own| own == flag)
+    }
+
+    /// Reads a line: id, address, flags, primary, ping, pong, epoch, link, slots.
+    fn read(line: &str, asked: &Target) -> Option<Node> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, address, flags, ..] = words.as_slice() else { return None };
+        // host:port@bus,hostname
+        let (host, port) = parted(address.split(['@', ',']).next()?)?;
+        // A node that has not been spoken to by address knows none of its own.
+        let host = if host.is_empty() { asked.host().to_string() } else { host };
+        let flags = flags.split(',').map(str::to_string).collect();
+        Some(Node { address: (host, port), flags, has_slots: words.len() > 8 })
+    }
+}
+
+fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error> {
+    let mut command = cmd("CLUSTER");
+    command.arg("NODES");
+    let lines = text(&link.ask(&command, PATIENCE)?).unwrap_or_default();
+    Ok(lines.lines().filter_map(|line| Node::read(line, asked)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_cluster_are_read() {
+        let asked = Target::parse("redis://10.0.0.9:7000").unwrap();
+        let cases = [
+            ("a 10.0.0.1:7000@17000 master - 0 0 1 connected 0-5", Some(("10.0.0.1", 7000, "master", true))),
+            ("a :7001@17001,host myself,slave b 0 0 1 connected", Some(("10.0.0.9", 7001, "myself", false))),
+            ("a ::1:7002@17002 slave,nofailover b 0 0 1 connected", Some(("::1", 7002, "nofailover", false))),
+            ("a", None),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            let node = Node::read(line, &asked);
+            let seen = node.as_ref().map(|node| (node.address.0.as_str(), node.address.1, node.has_slots));
+            assert_eq!(seen, expected.map(|(host, port, _, slots)| (host, port, slots)), "{line}");
+            assert!(expected.is_none_or(|(_, _, flag, _)| node.unwrap().is(flag)), "{line}");
+        }
+    }
+
+    #[test]
+    fn relatives_are_read() {
+        let line = |name: &str, value: &str| (name.to_string(), value.to_string());
+        let fields = Fields::from([
+            line("master_host", "10.0.0.1"),
+            line("master_port", "6379"),
+            line("slave0", "ip=10.0.0.3,port=6380,state=online"),
+            line("slave_priority", "100"),
+            line("slave1", "nonsense"),
+        ]);
+        assert_eq!(relatives(&fields), [("10.0.0.1".to_string(), 6379), ("10.0.0.3".to_string(), 6380)]);
+    }
+}

@@ -1,0 +1,172 @@
+//! status, release, force-release and ls, as text and as JSON.
+
+mod support;
+
+use rlock_testkit::TestServer;
+use serde_json::{Value, json};
+use support::{ask, await_waiters, rlock, start};
+
+/// Replaces numbers that depend on time by whether they are within the range.
+#[track_caller]
+fn check_time(object: &mut Value, field: &str, from: i64, to: i64) {
+    let time = object.get(field).and_then(Value::as_i64).unwrap_or_else(|| panic!("no {field} in {object}"));
+    assert!((from..=to).contains(&time), "{field} of {object}");
+    object.as_object_mut().unwrap().remove(field);
+}
+
+#[test]
+fn status_shows_a_free_lock() {
+    let server = TestServer::start();
+    rlock(&server, &["status", "job"]).is(1, "job  free\n");
+    let ended = rlock(&server, &["status", "job", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    let expected = json!({
+        "key": "job", "kind": "none", "held": false, "lease_ms": -2, "token": 0,
+        "holder_count": 0, "waiter_count": 0, "holders": [], "queue": [],
+    });
+    assert_eq!(ended.json(), [expected]);
+}
+
+#[test]
+fn status_shows_who_holds_and_who_waits() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 2");
+    let _waits = start(&server, &["run", "job", "--wait", "1000s", "--", "true"]);
+    await_waiters(client, "job", 1);
+    let text = rlock(&server, &["status", "job"]);
+    assert_eq!(text.code, Some(0));
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert!(lines[0].starts_with("job  held, 1m3") && lines[0].ends_with("s left"), "{lines:?}");
+    assert_eq!(lines[1], "  holder  alice:1  2 holds");
+    assert!(lines[2].starts_with("     1.  ") && lines[2].contains(":1  waits "), "{lines:?}");
+    assert!(lines[2].contains(" by block, gives up in 16m") && lines.len() == 3, "{lines:?}");
+
+    let mut found = rlock(&server, &["--json", "status", "job"]).json();
+    check_time(&mut found[0], "lease_ms", 50_000, 100_000);
+    check_time(&mut found[0]["holders"][0], "lease_ms", 50_000, 100_000);
+    check_time(&mut found[0]["queue"][0], "age_ms", 0, 50_000);
+    check_time(&mut found[0]["queue"][0], "wait_left_ms", 900_000, 1_000_000);
+    check_time(&mut found[0]["queue"][0], "client_id", 1, 1_000);
+    assert!(found[0]["queue"][0]["owner"].as_str().unwrap().ends_with(":1"));
+    assert_eq!(found[0]["queue"][0]["via"], "block");
+    assert_eq!(found[0]["holders"], json!([{"owner": "alice:1", "mode": null, "holds": 2}]));
+    assert_eq!(found[0]["waiter_count"], 1);
+}
+
+#[test]
+fn a_lock_without_an_expiry_is_shown_as_such() {
+    let server = TestServer::start();
+    ask::<i64>(&mut server.connect(), "HSET job alice:1 1");
+    rlock(&server, &["status", "job"]).is(0, "job  held, for ever\n  holder  alice:1  1 hold\n");
+}
+
+#[test]
+fn release_gives_back_all_holds_of_an_owner() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 2");
+    rlock(&server, &["release", "job", "--owner", "bob:1"])
+        .is(1, "job  nothing was released: bob:1 does not hold it\n");
+    rlock(&server, &["release", "job", "--owner", "alice:1"]).is(0, "job  released\n");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+    let ended = rlock(&server, &["release", "job", "--owner", "alice:1", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.json(), [json!({"key": "job", "owner": "alice:1", "released": false})]);
+    rlock(&server, &["release", "job"]).fails(125, &["--owner"]);
+}
+
+#[test]
+fn force_release_wants_a_yes() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000");
+    rlock(&server, &["force-release", "job"]).fails(125, &["no terminal", "--yes"]);
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 1);
+    rlock(&server, &["force-release", "job", "--yes"]).is(0, "job  released\n");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+    rlock(&server, &["force-release", "job", "--yes"]).is(1, "job  nothing was released\n");
+    let ended = rlock(&server, &["force-release", "job", "-y", "--json"]);
+    assert_eq!(ended.json(), [json!({"key": "job", "owner": null, "released": false})]);
+}
+
+#[test]
+fn names_of_any_bytes_do_no_harm_on_a_terminal() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let server = TestServer::start();
+    let key = b"\x1b[2J\xff\\ \n";
+    let mut acquire = redis::cmd("RLOCK.ACQUIRE");
+    acquire.arg(key).arg(b"\x07bell\xfe").arg(100_000);
+    acquire.query::<redis::Value>(&mut server.connect()).unwrap();
+    let ended = rlock(&server, &[OsStr::new("status"), OsStr::from_bytes(key)]);
+    assert!(ended.stdout.starts_with("\\x1b[2J\\xff\\\\ \\x0a  held"), "{ended:?}");
+    assert!(ended.stdout.contains("holder  \\x07bell\\xfe  1 hold"), "{ended:?}");
+    let found = rlock(&server, &["ls", "--json"]).json();
+    assert_eq!(found[0]["key"], "\\x1b[2J\\xff\\\\ \\x0a");
+}
+
+/// Locks, and everything that is none, in a database of many keys.
+#[test]
+fn ls_finds_locks_by_their_shape() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in [
+        "RLOCK.ACQUIRE invoice:7 alice:1 100000",
+        "RLOCK.ACQUIRE invoice:8 bob:1 100000",
+        "RLOCK.ACQUIRE report carol:1 100000",
+        "SET text 1",
+        "HSET two a 1 b 2",
+        "HSET word a b",
+        "HSET mode-only mode read",
+        "HSET reading mode read alice:1 1",
+        "RPUSH list a",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let mut filler = redis::pipe();
+    for number in 0..5_000 {
+        filler.cmd("HSET").arg(format!("data:{number}")).arg("a").arg("x").arg("b").arg(1).ignore();
+    }
+    filler.query::<()>(client).unwrap();
+    let _waits = start(&server, &["run", "invoice:7", "--", "true"]);
+    await_waiters(client, "invoice:7", 1);
+
+    let ended = rlock(&server, &["ls"]);
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    let expected =
+        [("invoice:7  alice:1", ", 1 waiting"), ("invoice:8  bob:1", " left"), ("report  carol:1", " left")];
+    assert_eq!(lines.len(), expected.len(), "{ended:?}");
+    for (line, (start, end)) in lines.iter().zip(expected) {
+        assert!(line.starts_with(start) && line.contains("1 hold, 1m") && line.ends_with(end), "{line}");
+    }
+    let mut keys: Vec<String> = rlock(&server, &["--json", "ls", "invoice:*"])
+        .json()
+        .into_iter()
+        .map(|lock| format!("{} {}", lock["key"], lock["holders"][0]["owner"]))
+        .collect();
+    keys.sort();
+    assert_eq!(keys, [r#""invoice:7" "alice:1""#, r#""invoice:8" "bob:1""#]);
+    rlock(&server, &["ls", "nothing*"]).is(0, "");
+    // No KEYS, and thousands of keys that the module was not asked for.
+    assert!(!server.info("commandstats").contains_key("cmdstat_keys"));
+    assert_eq!(server.info("rlock")["rlock_errors"], "2", "`word` and `reading` could be locks");
+}
+
+#[test]
+fn a_closed_output_ends_ls_quietly() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for number in 0..20 {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number} alice:1 100000"));
+    }
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("{} ls | head -n 1", support::RLOCK)]);
+    command.env("REDIS_URL", support::url(&server)).stdin(std::process::Stdio::null());
+    let ended = support::Running::start(command).ended();
+    assert!(ended.stdout.starts_with("job:") && ended.stdout.lines().count() == 1, "{ended:?}");
+    assert_eq!(ended.stderr, "");
+}

@@ -1,0 +1,204 @@
+//! `rlock run`: the command, its code, and waiting for the lock.
+
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rlock_testkit::{TestServer, eventually};
+use support::{Files, Running, SOON, ask, await_owner, await_waiters, bare, rlock, start, url};
+
+#[test]
+fn exits_with_the_commands_code() {
+    let server = TestServer::start();
+    for code in [0, 1, 2, 123, 255] {
+        let ended = rlock(&server, &["run", "job", "--", "sh", "-c", &format!("exit {code}")]);
+        ended.is(code, "");
+        assert_eq!(ended.stderr, "");
+    }
+}
+
+#[test]
+fn a_command_that_a_signal_ended_gives_128_and_its_number() {
+    let server = TestServer::start();
+    for (signal, code) in [("TERM", 143), ("KILL", 137), ("INT", 130), ("SEGV", 139)] {
+        let ended = rlock(&server, &["run", "job", "--", "sh", "-c", &format!("kill -{signal} $$")]);
+        ended.is(code, "");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_run_gives_127_or_126_and_the_lock_back() {
+    let server = TestServer::start();
+    let files = Files::new();
+    fs::write(files.path("plain"), "no program").unwrap();
+    let plain = files.path("plain").display().to_string();
+    rlock(&server, &["run", "job", "--", "no-such-program"])
+        .fails(127, &["'no-such-program' was not found", "PATH"]);
+    rlock(&server, &["run", "job", "--", &plain]).fails(126, &["Permission denied", "chmod +x"]);
+    assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS job"), 0);
+}
+
+#[test]
+fn the_command_gets_its_arguments_input_and_output() {
+    let server = TestServer::start();
+    let files = Files::new();
+    fs::write(files.path("input"), "from the input\n").unwrap();
+    let mut command = bare();
+    command.args(["--url", &url(&server), "run", "job", "--", "sh", "-c"]);
+    command.args([r#"printf '<%s>' "$@"; cat; echo problem >&2"#, "sh", "a b", "", "--lease", "-x"]);
+    command.stdin(fs::File::open(files.path("input")).unwrap());
+    let ended = Running::start(command).ended();
+    ended.is(0, "<a b><><--lease><-x>from the input\n");
+    assert_eq!(ended.stderr, "problem\n");
+}
+
+#[test]
+fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script("for n in $(seq 3000); do [ -e go ] && break; sleep 0.02; done");
+    let run = start(&server, &["run", "job", "--lease", "40s", "--", "sh", "-c", &script]);
+    let owner = await_owner(client, "job");
+    assert!(owner.ends_with(":1") && owner.len() == 38, "{owner}");
+    let left: i64 = ask(client, "PTTL job");
+    assert!((30_000..=40_000).contains(&left), "{left}");
+    fs::write(files.path("go"), "").unwrap();
+    run.ended().is(0, "");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+}
+
+#[test]
+fn a_lock_that_is_held_for_longer_than_its_lease_is_renewed() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let run = start(&server, &["run", "job", "--lease", "1s", "--", "sleep", "4"]);
+    let owner = await_owner(client, "job");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        let holders: Vec<String> = ask(client, "HKEYS job");
+        assert_eq!(holders, [owner.as_str()], "after {:?}", start.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run.ended().is(0, "");
+}
+
+#[test]
+fn no_wait_gives_124_at_once_and_wait_after_its_time() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+    for arguments in [&["--no-wait"][..], &["--wait", "0s"], &["--wait", "600ms"]] {
+        let start = Instant::now();
+        let ended = rlock(&server, &[&["run", "job"], arguments, &["--", "echo", "ran"]].concat());
+        let waited = start.elapsed();
+        ended.is(124, "");
+        ended.fails(124, &["the lock job was not acquired in time"]);
+        let least = if arguments.contains(&"600ms") { 600 } else { 0 };
+        assert!(waited >= Duration::from_millis(least), "{arguments:?}: {waited:?}");
+        assert_eq!(support::waiters(client, "job"), 0);
+    }
+    assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), ["other"]);
+}
+
+#[test]
+fn who_waits_gets_the_lock_when_it_is_free() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for wait in [&[][..], &["--wait", "1m"]] {
+        ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+        let run = start(&server, &[&["run", "job"], wait, &["--", "echo", "ran"]].concat());
+        await_waiters(client, "job", 1);
+        assert_eq!(ask::<i64>(client, "RLOCK.RELEASE job other"), 1);
+        run.ended().is(0, "ran\n");
+    }
+}
+
+#[test]
+fn runs_exclude_each_other() {
+    let server = TestServer::start();
+    let files = Files::new();
+    // mkdir fails where another is inside.
+    let script = files.script("mkdir inside && sleep 0.2 && rmdir inside && echo done");
+    let runs: Vec<Running> =
+        (0..5).map(|_| start(&server, &["run", "job", "--", "sh", "-c", &script])).collect();
+    for run in runs {
+        run.ended().is(0, "done\n");
+    }
+    let others = start(&server, &["run", "other", "--", "sleep", "30"]);
+    await_owner(&mut server.connect(), "other");
+    rlock(&server, &["run", "job", "--no-wait", "--", "true"]).is(0, "");
+    others.signal(libc::SIGTERM);
+    assert_eq!(others.ended().code, Some(143));
+}
+
+#[test]
+fn a_wait_survives_a_restart_of_the_server() {
+    let server = TestServer::builder().conf("appendonly", "yes").start();
+    let port = server.port();
+    ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job other 100000");
+    let run = start(&server, &["run", "job", "--", "echo", "ran"]);
+    await_waiters(&mut server.connect(), "job", 1);
+    let server = TestServer::builder().conf("appendonly", "yes").port(port).dir(server.kill9()).start();
+    let client = &mut server.connect();
+    await_waiters(client, "job", 1);
+    assert_eq!(ask::<i64>(client, "RLOCK.RELEASE job other"), 1);
+    let ended = run.ended();
+    ended.is(0, "ran\n");
+    assert!(ended.stderr.contains("the wait goes on"), "{ended:?}");
+}
+
+#[test]
+fn a_signal_during_the_wait_leaves_the_queue() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+    for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGINT, 130), (libc::SIGHUP, 129)] {
+        let run = start(&server, &["run", "job", "--", "echo", "ran"]);
+        await_waiters(client, "job", 1);
+        run.signal(signal);
+        run.ended().is(code, "");
+        assert_eq!(support::waiters(client, "job"), 0);
+    }
+}
+
+#[test]
+fn the_lock_stays_held_until_the_whole_group_has_ended() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files
+        .script("(for n in $(seq 3000); do [ -e go ] && break; sleep 0.02; done; echo end > ended) & exit 5");
+    let mut run = start(&server, &["run", "job", "--lease", "1s", "--", "sh", "-c", &script]);
+    let owner = await_owner(client, "job");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(3) {
+        assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), [owner.as_str()]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run.still_runs();
+    fs::write(files.path("go"), "").unwrap();
+    let ended = run.ended();
+    ended.fails(5, &["processes of its group still run"]);
+    assert!(files.path("ended").exists());
+    eventually("the release", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
+}
+
+#[test]
+fn wrong_calls_give_125_and_say_what_is_right() {
+    let server = TestServer::start();
+    let cases: [(&[&str], &str); 8] = [
+        (&["run", "job"], "COMMAND"),
+        (&["run", "job", "--lease", "30", "--", "true"], "such as 500ms, 30s or 1m30s"),
+        (&["run", "job", "--lease", "999ms", "--", "true"], "take 1s or more"),
+        (&["run", "job", "--wait", "1s", "--no-wait", "--", "true"], "cannot be used with"),
+        (&["run", "job", "--signal", "STOP", "--", "true"], "choose one of"),
+        (&["run", "job", "--lease", "2s", "--grace", "1500ms", "--", "true"], "lengthen --lease"),
+        (&["--url", "http://x", "run", "job", "--", "true"], "redis://"),
+        (&["no-such-subcommand"], "--help"),
+    ];
+    for (arguments, text) in cases {
+        rlock(&server, arguments).fails(125, &[text]);
+    }
+}

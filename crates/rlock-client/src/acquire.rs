@@ -1,0 +1,280 @@
+//! One acquisition: its requests, and what is left to do when it is dropped half-way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::OwnedMutexGuard;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::client::Handle;
+use crate::clock::Moment;
+use crate::command::{self, Acquired, Ask, Refusal};
+use crate::config::{Durability, Waiting};
+use crate::error::Error;
+use crate::exchange::{Manner, Trouble, exchange, exchange_one};
+use crate::guard::Guard;
+use crate::hold::{Hold, Origin};
+use crate::message::{Notice, Party};
+use crate::release::Job;
+
+/// The longest channel that the server takes.
+const LONGEST_CHANNEL: usize = 512;
+
+/// What is asked for.
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(crate) party: Party,
+    pub(crate) lease: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) durability: Durability,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The lock is held, by a request sent at this moment.
+    Held(Moment),
+    /// The owner waits in the server's queue, asked for on the connection of this epoch; the holder's
+    /// lease as far as it was asked for.
+    Queued(u64, Option<Duration>),
+    /// Somebody else has it, and for so long at most as far as that is known.
+    Denied(Option<Duration>),
+    Refused(Refusal),
+    /// Nothing was sent.
+    Unsent(Error),
+    /// Whether it was carried out is unknown.
+    Unanswered(String),
+}
+
+/// An acquisition under way. Dropped, it leaves the queue and gives back what it may have been granted.
+pub(crate) struct Attempt {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) order: Order,
+    pub(crate) began: Moment,
+    mailbox: Option<UnboundedReceiver<Notice>>,
+    turn: Option<OwnedMutexGuard<()>>,
+    /// Whether the server may know of this owner.
+    known: bool,
+    stray: bool,
+    sent_on: Option<u64>,
+    /// When the lease ends that was asked for last.
+    lease_end: Moment,
+    done: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(handle: Arc<Handle>, order: Order, turn: Option<OwnedMutexGuard<()>>) -> Attempt {
+        let began = handle.shared.clock.now();
+        handle.shared.owners.enter();
+        Attempt {
+            handle,
+            order,
+            began,
+            mailbox: None,
+            turn,
+            known: false,
+            stray: false,
+            sent_on: None,
+            lease_end: began,
+            done: false,
+        }
+    }
+
+    /// Asks for the lock once, and takes no place in the queue.
+    pub(crate) async fn ask_now(&mut self, by: Option<Moment>) -> Step {
+        self.ask(None, false, by).await
+    }
+
+    /// Asks for the lock, waiting in the queue if there may be waited; `look` asks for the holder's lease too.
+    pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Moment>) -> Step {
+        let shared = self.handle.shared.clone();
+        let (_, channel) = shared.router.channel(&shared.uuid, &self.order.party.key);
+        if shared.config.waiting == Waiting::Polling || channel.len() > LONGEST_CHANNEL {
+            return self.ask(None, true, by).await;
+        }
+        if self.mailbox.is_none() {
+            self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
+        }
+        self.ask(Some(&channel), look, by).await
+    }
+
+    async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
+        let shared = self.handle.shared.clone();
+        let Party { key, owner } = self.order.party.clone();
+        let now = shared.clock.now();
+        let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(|by| by.since(now)), channel));
+        let mut commands = vec![command::acquire(&key, &owner, self.order.lease, 1, ask)];
+        if look {
+            commands.push(command::about("PTTL", &key, None));
+        }
+        let manner = Manner { subscribed: channel.is_some(), ..Manner::by(by) };
+        // Waiting for a connection is no sending: see the moment once more when there is one.
+        let live_first = self.connected(by).await;
+        if let Err(error) = live_first {
+            return Step::Unsent(error);
+        }
+        let sent = shared.clock.now();
+        self.lease_end = sent.after(self.order.lease);
+        self.known = true;
+        match exchange(&shared, &key, &commands, manner, &mut self.sent_on).await {
+            Ok(mut replies) => {
+                self.sent_on = None;
+                let reply = replies.take(0);
+                let left =
+                    if look { replies.take(1).ok().and_then(|value| lease_left(&value)) } else { None };
+                self.read(reply, sent, replies.epoch, left)
+            }
+            Err(Trouble::Unsent(error)) => Step::Unsent(error),
+            Err(Trouble::Unanswered(why)) => {
+                self.stray = true;
+                Step::Unanswered(why)
+            }
+        }
+    }
+
+    /// Waits until there is a connection.
+    async fn connected(&self, by: Option<Moment>) -> Result<(), Error> {
+        let shared = &self.handle.shared;
+        let node = shared.router.node(&self.order.party.key);
+        if node.main.live().is_some() {
+            return Ok(());
+        }
+        let up = shared.clock.until(by, node.main.up()).await;
+        up.unwrap_or_else(|| Err(node.main.trouble())).map(|_| ())
+    }
+
+    fn read(
+        &mut self,
+        reply: Result<Value, Refusal>,
+        sent: Moment,
+        epoch: u64,
+        left: Option<Duration>,
+    ) -> Step {
+        let value = match reply {
+            Ok(value) => value,
+            Err(refusal) => return Step::Refused(refusal),
+        };
+        match command::acquired(&value) {
+            Ok(Acquired::Held) if self.is_over(sent) => {
+                Step::Unanswered("the reply came after the lease".into())
+            }
+            Ok(Acquired::Held) => Step::Held(sent),
+            Ok(Acquired::Queued) => Step::Queued(epoch, left),
+            Ok(Acquired::Denied) => {
+                self.known = self.stray;
+                Step::Denied(left)
+            }
+            Err(error) => Step::Refused(Refusal { error, code: String::new() }),
+        }
+    }
+
+    fn is_over(&self, sent: Moment) -> bool {
+        self.handle.shared.clock.now() >= sent.end_of(self.order.lease)
+    }
+
+    /// Confirms a grant: whether the lock is still ours, and from when its lease counts.
+    ///
+    /// The message may have lain in a buffer for any time, so only the server can tell.
+    pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
+        let shared = self.handle.shared.clone();
+        let Party { key, owner } = &self.order.party;
+        let command = command::renew(key, owner, self.order.lease);
+        let sent = shared.clock.now();
+        self.lease_end = sent.after(self.order.lease);
+        match exchange(&shared, key, &[command], Manner::by(None), &mut self.sent_on).await {
+            Ok(mut replies) => {
+                self.sent_on = None;
+                let value = replies.take(0).map_err(Step::Refused)?;
+                Ok((matches!(value, Value::Int(1)) && !self.is_over(sent)).then_some(sent))
+            }
+            Err(Trouble::Unsent(error)) => Err(Step::Unsent(error)),
+            Err(Trouble::Unanswered(why)) => {
+                self.stray = true;
+                Err(Step::Unanswered(why))
+            }
+        }
+    }
+
+    /// Gives back what was acquired; where that fails, dropping the attempt sees to it.
+    pub(crate) async fn take_back(&mut self) {
+        let shared = self.handle.shared.clone();
+        let command = command::release(&self.order.party.key, &self.order.party.owner, 0);
+        let by = shared.clock.now().after(shared.config.response());
+        if let Ok(Ok(_)) = exchange_one(&shared, &self.order.party.key, command, Manner::by(Some(by))).await {
+            self.known = self.stray;
+        }
+    }
+
+    /// The next notice from the server.
+    pub(crate) async fn notice(&mut self) -> Notice {
+        let notice = match &mut self.mailbox {
+            Some(mailbox) => mailbox.recv().await,
+            None => None,
+        };
+        match notice {
+            Some(notice) => notice,
+            // The mailbox is closed only after this attempt.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Hands out the guard of a lock that is held by a request sent at `sent`.
+    pub(crate) fn finish(mut self, sent: Moment) -> Guard {
+        self.done = true;
+        let shared = &self.handle.shared;
+        let origin = Origin {
+            party: self.order.party.clone(),
+            lease: self.order.lease,
+            renewed: self.order.renewed,
+            sent,
+            stray: self.stray,
+            mailbox: self.mailbox.is_some(),
+            turn: self.turn.take(),
+        };
+        let named = origin.turn.is_some();
+        let hold = Hold::new(shared, origin);
+        if named {
+            shared.turns.of(&hold.party).publish(&hold);
+        }
+        let waited = shared.clock.now().since(self.began);
+        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited));
+        Guard::new(self.handle.clone(), hold)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let shared = &self.handle.shared;
+        if !self.known {
+            if self.mailbox.is_some() {
+                shared.inbox.close(&self.order.party);
+            }
+            shared.owners.leave();
+            return;
+        }
+        self.handle.send(Job {
+            party: self.order.party.clone(),
+            hold: None,
+            queued: self.mailbox.is_some(),
+            stray: self.stray,
+            sent_on: self.sent_on,
+            give_up: self.lease_end.after(Duration::from_secs(1)),
+            mailbox: self.mailbox.is_some(),
+            named: self.turn.is_some(),
+            turn: self.turn.take(),
+            settled: false,
+        });
+    }
+}
+
+/// Reads PTTL: the lease that is left, if it is known and ends.
+fn lease_left(value: &Value) -> Option<Duration> {
+    match value {
+        Value::Int(left) => u64::try_from(*left).ok().map(Duration::from_millis),
+        _ => None,
+    }
+}

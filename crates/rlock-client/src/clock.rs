@@ -1,0 +1,106 @@
+//! The client's clock: on Linux one that goes on while the machine is suspended.
+
+use std::time::Duration;
+
+/// How much of a lease the client does not count on: 1 %, for clocks that run at different speeds …
+const DRIFT_DIVISOR: u32 = 100;
+
+/// … and 2 ms, for servers that round to milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+/// A moment, as the time since a start that is the same for the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    /// So much later.
+    pub(crate) fn after(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(duration))
+    }
+
+    /// The time from `earlier` to this moment; zero where that is later.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Until when a lease lasts that was asked for at this moment, the moment of *sending*.
+    ///
+    /// The server counts from later on, when it has got the command, so this is never too late.
+    pub(crate) fn end_of(self, lease: Duration) -> Moment {
+        let margin = (lease / DRIFT_DIVISOR).saturating_add(ROUNDING);
+        self.after(lease.saturating_sub(margin))
+    }
+}
+
+/// Where moments come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// The machine's.
+    System,
+    /// Tokio's, which a test can make virtual.
+    #[cfg(test)]
+    Tokio(tokio::time::Instant),
+}
+
+impl Clock {
+    pub(crate) fn now(self) -> Moment {
+        match self {
+            Self::System => Moment(since_boot()),
+            #[cfg(test)]
+            Self::Tokio(start) => Moment(start.elapsed()),
+        }
+    }
+
+    /// Sleeps until `moment` as far as timers can: they may stand still while the machine is suspended.
+    pub(crate) async fn sleep_until(self, moment: Moment) {
+        tokio::time::sleep(moment.since(self.now())).await;
+    }
+
+    /// Runs `work` until `moment` at most; for ever where that is `None`.
+    pub(crate) async fn until<T>(self, moment: Option<Moment>, work: impl Future<Output = T>) -> Option<T> {
+        match moment {
+            None => Some(work.await),
+            Some(moment) => tokio::time::timeout(moment.since(self.now()), work).await.ok(),
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn since_boot() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local that the call fills.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    debug_assert_eq!(outcome, 0, "every Linux since 2.6.39 has this clock");
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn since_boot() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_early_by_one_percent_and_two_milliseconds() {
+        let sent = Moment(Duration::from_secs(100));
+        let cases = [(30_000, 29_698), (1_000, 988), (100, 97), (2, 0), (1, 0)];
+        for (lease, counted) in cases {
+            let end = sent.end_of(Duration::from_millis(lease));
+            assert_eq!(end.since(sent).as_millis(), counted, "lease {lease}");
+        }
+    }
+
+    #[test]
+    fn the_systems_clock_goes_on() {
+        let before = Clock::System.now();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(Clock::System.now().since(before) >= Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,181 @@
+//! The module's commands and their replies.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+
+use crate::error::{Error, name};
+
+/// The longest time that the server takes, 2^43 ms.
+const LONGEST: Duration = Duration::from_millis(1 << 43);
+
+/// How a first hold is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ask<'a> {
+    /// Now or not at all.
+    Now,
+    /// Wait in the server's queue, for so long or for ever, and hear of the outcome on a channel.
+    Enqueue(Option<Duration>, &'a [u8]),
+}
+
+/// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
+pub(crate) fn acquire(key: &[u8], owner: &[u8], lease: Duration, holds: u64, ask: Ask<'_>) -> Cmd {
+    let mut command = cmd("RLOCK.ACQUIRE");
+    command.arg(key).arg(owner).arg(milliseconds(lease)).arg("HOLDS").arg(holds);
+    if let Ask::Enqueue(wait, channel) = ask {
+        // 0 is for ever, so a wait that is nearly over is one of 1 ms.
+        command.arg("ENQUEUE").arg(wait.map_or(0, milliseconds)).arg(channel);
+    }
+    command
+}
+
+/// `RLOCK.RELEASE … HOLDS holds`, safe to repeat.
+pub(crate) fn release(key: &[u8], owner: &[u8], holds: u64) -> Cmd {
+    let mut command = cmd("RLOCK.RELEASE");
+    command.arg(key).arg(owner).arg("HOLDS").arg(holds);
+    command
+}
+
+/// `RLOCK.RENEW`.
+pub(crate) fn renew(key: &[u8], owner: &[u8], lease: Duration) -> Cmd {
+    let mut command = cmd("RLOCK.RENEW");
+    command.arg(key).arg(owner).arg(milliseconds(lease));
+    command
+}
+
+/// A command about one key, with or without an owner.
+pub(crate) fn about(word: &str, key: &[u8], owner: Option<&[u8]>) -> Cmd {
+    let mut command = cmd(word);
+    command.arg(key);
+    if let Some(owner) = owner {
+        command.arg(owner);
+    }
+    command
+}
+
+/// Whole milliseconds, at least 1 and at most what the server takes.
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.min(LONGEST).as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Whether the server takes this as a lease.
+pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
+    if lease < Duration::from_millis(1) || lease > LONGEST {
+        return Err(Error::invalid(format!("a lease lasts from 1 ms to {LONGEST:?}, not {lease:?}")));
+    }
+    Ok(())
+}
+
+/// What the server said to an ACQUIRE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    /// The owner holds the lock.
+    Held,
+    /// The owner waits in the queue.
+    Queued,
+    /// Somebody else holds the lock, or the holds that were counted on are lost.
+    Denied,
+}
+
+/// A reply that is an error: the command was not carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    /// The first word of the server's error, such as `LOADING`.
+    pub(crate) code: String,
+}
+
+impl Refusal {
+    /// Whether the same command may well succeed a little later.
+    pub(crate) fn passes(&self) -> bool {
+        ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"]
+            .contains(&self.code.as_str())
+    }
+
+    /// Whether the server has become a replica.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.code == "READONLY"
+    }
+
+    fn new(key: &[u8], error: &redis::ServerError) -> Refusal {
+        let (code, details) = (error.code().to_string(), error.details().unwrap_or_default().to_string());
+        let message = format!("{code} {details}");
+        let lock = name(key);
+        let error = match code.as_str() {
+            "ERR" if details.to_ascii_lowercase().starts_with("unknown command") => {
+                Error::ModuleNotLoaded { message }
+            }
+            "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Permission { message },
+            "QUEUEFULL" => Error::QueueFull { lock, message },
+            "WRONGTYPE" | "WRONGLOCK" => Error::NotALock { lock, message },
+            _ => Error::Refused { message },
+        };
+        Refusal { error, code }
+    }
+}
+
+/// The reply, or the server's refusal.
+pub(crate) fn answer(key: &[u8], value: Value) -> Result<Value, Refusal> {
+    match value {
+        Value::ServerError(error) => Err(Refusal::new(key, &error)),
+        value => Ok(value),
+    }
+}
+
+/// Reads the reply of ACQUIRE: an array that may grow, or null.
+pub(crate) fn acquired(value: &Value) -> Result<Acquired, Error> {
+    match value {
+        Value::Nil => Ok(Acquired::Denied),
+        Value::Array(items) => match items.first() {
+            Some(Value::Int(0)) => Ok(Acquired::Queued),
+            Some(Value::Int(_)) => Ok(Acquired::Held),
+            _ => Err(unexpected("RLOCK.ACQUIRE", value)),
+        },
+        _ => Err(unexpected("RLOCK.ACQUIRE", value)),
+    }
+}
+
+/// Reads an integer or null.
+pub(crate) fn integer(command: &str, value: &Value) -> Result<Option<i64>, Error> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::Int(number) => Ok(Some(*number)),
+        _ => Err(unexpected(command, value)),
+    }
+}
+
+fn unexpected(command: &str, value: &Value) -> Error {
+    let message =
+        format!("{command} was answered with {value:?}; this server's module is too new or too old");
+    Error::Refused { message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Cmd) -> Vec<u8> {
+        command.get_packed_command()
+    }
+
+    #[test]
+    fn commands_carry_holds() {
+        let second = Duration::from_secs(1);
+        let text = |command: &Cmd| String::from_utf8(words(command)).unwrap().replace("\r\n", " ");
+        let command = acquire(b"k", b"o", second, 1, Ask::Enqueue(Some(Duration::ZERO), b"c"));
+        assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 1 $1 c "), "{}", text(&command));
+        let command = acquire(b"k", b"o", second, 2, Ask::Enqueue(None, b"c"));
+        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $7 ENQUEUE $1 0 $1 c "));
+        assert!(text(&release(b"k", b"o", 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
+    }
+
+    #[test]
+    fn replies_may_grow() {
+        let array = |numbers: &[i64]| Value::Array(numbers.iter().copied().map(Value::Int).collect());
+        assert_eq!(acquired(&array(&[1, 30_000, 0, 7])), Ok(Acquired::Held));
+        assert_eq!(acquired(&array(&[0, 0, 0])), Ok(Acquired::Queued));
+        assert_eq!(acquired(&Value::Nil), Ok(Acquired::Denied));
+        assert!(acquired(&array(&[])).is_err());
+        assert!(acquired(&Value::Okay).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! The settings of a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::command::check_lease;
+use crate::error::Error;
+use crate::metrics::Metrics;
+
+/// How many replicas must have a lock before it is handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The primary's word is enough. A fail-over can lose the lock.
+    #[default]
+    None,
+    /// So many replicas must have it. A fail-over to one of the others can still lose it.
+    Replicas(usize),
+    /// The primary and its replicas that have it must be more than half of them: at least one replica, and
+    /// counted among as many as this client ever saw connected.
+    Majority,
+}
+
+/// How a client waits for a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// In the server's queue, told by a message when the lock is handed over. Strictly first come, first served.
+    #[default]
+    Queue,
+    /// By asking again and again, up to once a second: for users who may not subscribe. In no order.
+    Polling,
+}
+
+/// The settings of a client.
+#[derive(Clone)]
+pub(crate) struct Config {
+    /// Where set, leases last so long and are not renewed.
+    pub(crate) lease: Option<Duration>,
+    /// The lease of locks that the watchdog renews.
+    pub(crate) watchdog: Duration,
+    /// How long `lock` waits; for ever where not set.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) waiting: Waiting,
+    pub(crate) durability: Durability,
+    /// How long replicas may take.
+    pub(crate) durability_wait: Duration,
+    /// A connection that leaves a request unanswered for so long is given up.
+    pub(crate) response: Option<Duration>,
+    pub(crate) metrics: Option<Arc<dyn Metrics>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            lease: None,
+            watchdog: Duration::from_secs(30),
+            wait: None,
+            waiting: Waiting::default(),
+            durability: Durability::default(),
+            durability_wait: Duration::from_secs(1),
+            response: None,
+            metrics: None,
+        }
+    }
+}
+
+impl Config {
+    /// How long an answer may take: so that a renewal can be tried several times before a lease ends.
+    pub(crate) fn response(&self) -> Duration {
+        let by_lease = self.watchdog / 6;
+        self.response.unwrap_or(by_lease.clamp(Duration::from_millis(50), Duration::from_secs(5)))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_lease(self.watchdog)?;
+        self.lease.map_or(Ok(()), check_lease)?;
+        if self.response().is_zero() {
+            return Err(Error::invalid("the response timeout must be more than zero"));
+        }
+        Ok(())
+    }
+}

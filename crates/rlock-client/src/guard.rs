@@ -1,0 +1,220 @@
+//! A lock that is held.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Handle;
+use crate::command::{self, Acquired, Ask};
+use crate::error::{Error, Lost};
+use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::hold::{Hold, State};
+use crate::release::{Job, give_back, lower};
+
+/// A lock that is held until this is dropped, unlocked, or the lock is lost.
+///
+/// It is owned, `'static` and `Send`: it may move between tasks and threads. Dropping it does no I/O and needs no
+/// runtime; the lock is released in the background. [`Guard::unlock`] tells whether it was held until then.
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct Guard {
+    handle: Arc<Handle>,
+    held: Held,
+    /// Until it is given back.
+    armed: bool,
+}
+
+/// A view of a lock that is held, which does not hold it.
+///
+/// It can be cloned into the work that the lock protects; see also [`Guard`], which has the same methods.
+#[derive(Clone)]
+pub struct Held {
+    hold: Arc<Hold>,
+}
+
+impl Held {
+    /// Whether the lock is still ours, without asking the server, and for how much longer it is so without
+    /// another renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when it was lost, or its lease has ended by this client's clock; [`Error::NotHeld`] after
+    /// its last guard was given back.
+    pub fn check(&self) -> Result<Duration, Error> {
+        self.hold.check()
+    }
+
+    /// The state, without asking the server.
+    pub fn state(&self) -> State {
+        self.hold.state()
+    }
+
+    /// Waits until the lock is lost, and says why; for ever if it never is.
+    pub async fn lost(&self) -> Lost {
+        self.hold.lost.cancelled().await;
+        match self.hold.state() {
+            State::Lost(why) => why,
+            // Cancelled by who uses the token: not by us, and no loss.
+            State::Held | State::Renewing | State::Released => std::future::pending().await,
+        }
+    }
+
+    /// A token that is cancelled when the lock is lost.
+    ///
+    /// It is a child of the guard's own: cancelling it does nothing to the lock.
+    pub fn token(&self) -> CancellationToken {
+        self.hold.lost.child_token()
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &[u8] {
+        &self.hold.party.key
+    }
+
+    /// The owner, as the server knows it.
+    pub fn owner(&self) -> &[u8] {
+        &self.hold.party.owner
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(handle: Arc<Handle>, hold: Arc<Hold>) -> Guard {
+        Guard { handle, held: Held { hold }, armed: true }
+    }
+
+    /// A view of this hold, to be cloned into the work.
+    pub fn held(&self) -> Held {
+        self.held.clone()
+    }
+
+    /// Enters the lock once more as the same owner: one hold more, and a guard for it. The lock is free when all
+    /// its guards are gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] where the lock is no longer held; [`Error::Transport`] and the server's refusals. After
+    /// these the lock is held as before.
+    pub async fn reenter(&self) -> Result<Guard, Error> {
+        let hold = &self.held.hold;
+        if !hold.add_guard() {
+            hold.check()?;
+        }
+        let guard = Guard::new(self.handle.clone(), hold.clone());
+        guard.claim().await?;
+        Ok(guard)
+    }
+
+    /// Tells the server of the hold of a guard that was added.
+    pub(crate) async fn claim(&self) -> Result<(), Error> {
+        let hold = &self.held.hold;
+        let shared = &hold.shared;
+        let mut level = hold.level.lock().await;
+        let holds = hold.guards().min(level.saturating_add(1));
+        let sent = shared.clock.now();
+        let by = sent.after(shared.config.response().saturating_mul(2));
+        let command = command::acquire(&hold.party.key, &hold.party.owner, hold.lease, holds, Ask::Now);
+        let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
+            Ok(reply) => reply.map_err(|refusal| refusal.error)?,
+            Err(Trouble::Unsent(error)) => return Err(error),
+            Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),
+        };
+        match command::acquired(&reply)? {
+            Acquired::Held => *level = holds.max(*level),
+            Acquired::Queued | Acquired::Denied => hold.lose(Lost::Taken),
+        }
+        hold.check().map(|_| ())
+    }
+
+    /// Gives this hold back, and tells whether the lock was held until then.
+    ///
+    /// Where the server does not answer it is tried again until the lease has ended. Dropping the future leaves
+    /// the rest to the background, as dropping the guard does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] or [`Error::NotHeld`] when it was not held any more; [`Error::OutcomeUnknown`] when a reply
+    /// was lost and that cannot be told.
+    pub async fn unlock(mut self) -> Result<(), Error> {
+        let hold = self.held.hold.clone();
+        self.armed = false;
+        hold.remove_guard();
+        let mut job = Pending::new(self.handle.clone(), &hold);
+        if let State::Lost(why) = hold.state() {
+            // The server may have the hold still; that is the background's business.
+            return Err(Error::lost(&hold.party.key, why));
+        }
+        if hold.guards() > 0 {
+            return job.finish(false, lower(&hold).await);
+        }
+        let (repeat, outcome) = give_back(&hold).await;
+        job.finish(repeat, outcome)
+    }
+}
+
+/// A release under way; dropped before its end, it goes on in the background.
+struct Pending {
+    handle: Arc<Handle>,
+    job: Option<Job>,
+}
+
+impl Pending {
+    fn new(handle: Arc<Handle>, hold: &Arc<Hold>) -> Pending {
+        Pending { handle, job: Some(Job::of(hold.clone())) }
+    }
+
+    fn finish(&mut self, repeat: bool, outcome: Result<(), Error>) -> Result<(), Error> {
+        let Some(mut job) = self.job.take() else { return outcome };
+        job.stray |= repeat;
+        if job.hold.as_ref().is_some_and(|hold| hold.guards() == 0) {
+            job.settle(&self.handle.shared);
+            if job.repeats() {
+                self.handle.send(job);
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.handle.send(job);
+        }
+    }
+}
+
+impl Deref for Guard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.held.hold.remove_guard();
+            self.handle.send(Job::of(self.held.hold.clone()));
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let party = &self.hold.party;
+        f.debug_struct("Held")
+            .field("lock", &crate::error::name(&party.key))
+            .field("owner", &crate::error::name(&party.owner))
+            .field("state", &self.state())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("held", &self.held).finish()
+    }
+}

@@ -1,0 +1,312 @@
+//! What one owner holds of one lock, as far as this client knows.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Moment;
+use crate::error::{Error, Lost};
+use crate::message::Party;
+use crate::shared::Shared;
+
+/// Tries before the pause between renewals reaches its longest.
+const DOUBLINGS: u32 = 6;
+
+/// The state of a lock that was acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is held.
+    Held,
+    /// It is held, and a renewal is under way or is being tried again.
+    Renewing,
+    /// It was lost. This never changes again.
+    Lost(Lost),
+    /// The last guard was given back.
+    Released,
+}
+
+/// What a hold needs of the watchdog when its moment has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    Renewal,
+}
+
+/// When a renewal that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    AtOnce,
+    /// Which is longer with each failure.
+    AfterPause,
+}
+
+/// How a hold came about.
+pub(crate) struct Origin {
+    pub(crate) party: Party,
+    pub(crate) lease: Duration,
+    /// Whether the watchdog renews it.
+    pub(crate) renewed: bool,
+    /// When the request was sent that gave the lease.
+    pub(crate) sent: Moment,
+    /// Whether a request of this owner was sent that nothing was heard of: it may still be carried out.
+    pub(crate) stray: bool,
+    /// Whether the owner has a mailbox.
+    pub(crate) mailbox: bool,
+    /// The right to use an owner of the user's own.
+    pub(crate) turn: Option<OwnedMutexGuard<()>>,
+}
+
+/// An owner's holds; its guards share it.
+pub(crate) struct Hold {
+    pub(crate) party: Party,
+    pub(crate) lease: Duration,
+    pub(crate) id: u64,
+    pub(crate) stray: bool,
+    /// Whether the user named the owner.
+    pub(crate) named: bool,
+    pub(crate) shared: Arc<Shared>,
+    /// Cancelled when the lock is lost.
+    pub(crate) lost: CancellationToken,
+    /// How many holds the server has, as last confirmed; whoever changes it keeps it locked.
+    pub(crate) level: tokio::sync::Mutex<u64>,
+    renewed: bool,
+    acquired: Moment,
+    mailbox: bool,
+    renewal_ended: Notify,
+    book: Mutex<Book>,
+}
+
+struct Book {
+    phase: Phase,
+    /// Until when the lock is certainly ours.
+    deadline: Moment,
+    /// When the next renewal is due; for locks that are not renewed, never read.
+    renew_at: Moment,
+    /// Where the watchdog has this hold in its timetable.
+    wake_at: Option<Moment>,
+    in_flight: bool,
+    /// Renewals that failed since the last that was confirmed.
+    failures: u32,
+    guards: u64,
+    settled: bool,
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    Lost(Lost),
+    Released,
+}
+
+impl Hold {
+    /// Books a hold that the server has confirmed, for one guard, and starts to watch it.
+    pub(crate) fn new(shared: &Arc<Shared>, origin: Origin) -> Arc<Hold> {
+        let named = origin.turn.is_some();
+        let deadline = origin.sent.end_of(origin.lease);
+        let book = Book {
+            phase: Phase::Held,
+            deadline,
+            renew_at: origin.sent.after(origin.lease / 3),
+            wake_at: None,
+            in_flight: false,
+            failures: 0,
+            guards: 1,
+            settled: false,
+            turn: origin.turn,
+        };
+        let hold = Arc::new(Hold {
+            party: origin.party,
+            lease: origin.lease,
+            id: shared.next_id(),
+            stray: origin.stray,
+            named,
+            shared: shared.clone(),
+            lost: CancellationToken::new(),
+            level: tokio::sync::Mutex::new(1),
+            renewed: origin.renewed,
+            acquired: shared.clock.now(),
+            mailbox: origin.mailbox,
+            renewal_ended: Notify::new(),
+            book: Mutex::new(book),
+        });
+        hold.schedule(&mut hold.book());
+        hold
+    }
+
+    /// The state, without asking the server; past its deadline a lock is lost.
+    pub(crate) fn state(self: &Arc<Self>) -> State {
+        let mut book = self.book();
+        self.judge(&mut book, self.shared.clock.now());
+        match book.phase {
+            Phase::Held if book.in_flight || book.failures > 0 => State::Renewing,
+            Phase::Held => State::Held,
+            Phase::Lost(why) => State::Lost(why),
+            Phase::Released => State::Released,
+        }
+    }
+
+    /// For how much longer the lock is certainly held.
+    pub(crate) fn check(self: &Arc<Self>) -> Result<Duration, Error> {
+        let now = self.shared.clock.now();
+        let mut book = self.book();
+        self.judge(&mut book, now);
+        match book.phase {
+            Phase::Held => Ok(book.deadline.since(now)),
+            Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
+            Phase::Released => Err(Error::NotHeld { lock: crate::error::name(&self.party.key) }),
+        }
+    }
+
+    /// Until when the server may have the hold, as far as this client knows.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.book().deadline
+    }
+
+    /// Whether a guard is left.
+    pub(crate) fn guards(&self) -> u64 {
+        self.book().guards
+    }
+
+    /// Adds a guard to those there are; `false` where the last one is gone or the lock is lost.
+    pub(crate) fn add_guard(self: &Arc<Self>) -> bool {
+        let mut book = self.book();
+        self.judge(&mut book, self.shared.clock.now());
+        if book.phase != Phase::Held || book.guards == 0 {
+            return false;
+        }
+        book.guards = book.guards.saturating_add(1);
+        true
+    }
+
+    /// Takes a guard away; with the last one renewal ends, before any release is sent.
+    pub(crate) fn remove_guard(self: &Arc<Self>) {
+        let mut book = self.book();
+        let now = self.shared.clock.now();
+        self.judge(&mut book, now);
+        book.guards = book.guards.saturating_sub(1);
+        if book.guards == 0 && book.phase == Phase::Held {
+            book.phase = Phase::Released;
+            self.shared.watchdog.forget(self.id, book.wake_at.take());
+            self.shared.metrics(|metrics| metrics.released(&self.party.key, now.since(self.acquired)));
+        }
+    }
+
+    /// The hold is lost, unless it was already lost or given back.
+    pub(crate) fn lose(self: &Arc<Self>, why: Lost) {
+        self.lose_booked(&mut self.book(), why);
+    }
+
+    /// The moment `at` has come, for which this hold stood in the timetable until now.
+    pub(crate) fn wake(self: &Arc<Self>, at: Moment, now: Moment, window: Duration) -> Need {
+        let mut book = self.book();
+        if book.wake_at != Some(at) {
+            // It was planned anew, or forgotten, between being taken out and this call.
+            return Need::Nothing;
+        }
+        book.wake_at = None;
+        self.judge(&mut book, now);
+        if book.phase != Phase::Held {
+            return Need::Nothing;
+        }
+        let due = self.renewed && !book.in_flight && book.renew_at <= now.after(window);
+        book.in_flight |= due;
+        self.schedule(&mut book);
+        if due { Need::Renewal } else { Need::Nothing }
+    }
+
+    /// A renewal that was sent at `sent` was confirmed.
+    pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Moment) {
+        let mut book = self.book();
+        if book.phase == Phase::Held {
+            book.failures = 0;
+            book.deadline = book.deadline.max(sent.end_of(self.lease));
+            book.renew_at = sent.after(self.lease / 3);
+        }
+        self.end_renewal(book);
+    }
+
+    /// A renewal failed: that alone is no loss. It is tried again soon.
+    pub(crate) fn renewal_failed(self: &Arc<Self>, now: Moment, again: Again) {
+        let mut book = self.book();
+        let doublings = book.failures.min(DOUBLINGS);
+        book.failures = book.failures.saturating_add(1);
+        let pause = match again {
+            Again::AtOnce => Duration::ZERO,
+            Again::AfterPause => self.lease / 12 / 2_u32.pow(DOUBLINGS.saturating_sub(doublings)),
+        };
+        book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
+        self.end_renewal(book);
+    }
+
+    fn end_renewal(self: &Arc<Self>, mut book: MutexGuard<'_, Book>) {
+        book.in_flight = false;
+        if book.phase == Phase::Held {
+            self.schedule(&mut book);
+        }
+        drop(book);
+        self.renewal_ended.notify_waiters();
+    }
+
+    /// Waits until no renewal is under way: a release must not be overtaken by one.
+    pub(crate) async fn renewal_ended(&self) {
+        loop {
+            let ended = self.renewal_ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.book().in_flight {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// The server was told of the end of this owner, or its lease has ended: nothing more is to be done.
+    pub(crate) fn settle(&self) {
+        let mut book = self.book();
+        if std::mem::replace(&mut book.settled, true) {
+            return;
+        }
+        book.turn = None;
+        drop(book);
+        if self.mailbox {
+            self.shared.inbox.close(&self.party);
+        }
+        self.shared.owners.leave();
+    }
+
+    fn judge(self: &Arc<Self>, book: &mut Book, now: Moment) {
+        if book.phase == Phase::Held && now >= book.deadline {
+            let why = if self.renewed { Lost::Unreachable } else { Lost::Expired };
+            self.lose_booked(book, why);
+        } else if self.shared.closing.is_cancelled() {
+            self.lose_booked(book, Lost::ShutDown);
+        }
+    }
+
+    fn lose_booked(&self, book: &mut Book, why: Lost) {
+        if book.phase != Phase::Held {
+            return;
+        }
+        book.phase = Phase::Lost(why);
+        self.shared.watchdog.forget(self.id, book.wake_at.take());
+        self.lost.cancel();
+        let lock = crate::error::name(&self.party.key);
+        tracing::warn!(lock, %why, "a lock was lost");
+        let held = self.shared.clock.now().since(self.acquired);
+        self.shared.metrics(|metrics| metrics.lost(&self.party.key, held, why));
+    }
+
+    /// Puts the hold into the watchdog's timetable: at its next renewal, or its end if that is earlier.
+    fn schedule(self: &Arc<Self>, book: &mut Book) {
+        let renews = self.renewed && !book.in_flight;
+        let at = if renews { book.renew_at.min(book.deadline) } else { book.deadline };
+        self.shared.watchdog.plan(self, book.wake_at.replace(at), at);
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

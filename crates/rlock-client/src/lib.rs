@@ -1,0 +1,36 @@
+//! Distributed locks on Redis and Valkey servers with the rlock module.
+
+mod acquire;
+pub mod blocking;
+mod client;
+mod clock;
+mod command;
+mod config;
+mod durability;
+mod endpoint;
+mod error;
+mod exchange;
+mod guard;
+mod hold;
+mod info;
+mod link;
+mod lock;
+mod message;
+mod metrics;
+mod release;
+mod router;
+mod shared;
+mod turns;
+#[cfg(test)]
+mod virtual_tests;
+mod wait;
+mod watchdog;
+
+pub use client::{Builder, Client};
+pub use config::{Durability, Waiting};
+pub use error::{Error, Lost};
+pub use guard::{Guard, Held};
+pub use hold::State;
+pub use lock::Lock;
+pub use metrics::Metrics;
+pub use tokio_util::sync::CancellationToken;

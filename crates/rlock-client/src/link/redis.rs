@@ -1,0 +1,114 @@
+//! Connections of the `redis` crate.
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
+    PushInfo, PushKind, RedisError, Value,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::transport::{BoxFuture, Connection, Connector, Event};
+use crate::error::Error;
+
+/// Connects to the server that a URL names.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisConnector {
+    client: Client,
+}
+
+impl RedisConnector {
+    /// Takes a URL, without connecting yet.
+    pub(crate) fn open(url: &str) -> Result<RedisConnector, Error> {
+        RedisConnector::to(url.into_connection_info().map_err(|error| bad_url(&error))?)
+    }
+
+    /// Takes what the driver made of a URL.
+    pub(crate) fn to(info: ConnectionInfo) -> Result<RedisConnector, Error> {
+        install_crypto();
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let client = Client::open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
+        Ok(RedisConnector { client })
+    }
+
+    /// Where it connects to, and as whom.
+    #[cfg(test)]
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        self.client.get_connection_info()
+    }
+
+    /// Connects, with messages going to `events`.
+    pub(crate) async fn dial(&self, events: UnboundedSender<Event>) -> Result<Multiplexed, Error> {
+        let forward = move |push: PushInfo| match push.kind {
+            PushKind::Message | PushKind::SMessage => match push.data.into_iter().nth(1) {
+                Some(Value::BulkString(payload)) => events.send(Event::Message(payload)),
+                _ => Ok(()),
+            },
+            PushKind::Disconnection => events.send(Event::Closed),
+            _ => Ok(()),
+        };
+        // The link and its callers limit the time: the driver's own limits are unfit for locks.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_push_sender(forward);
+        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        connection.map(Multiplexed).map_err(|error| connect_error(&error))
+    }
+}
+
+impl Connector for RedisConnector {
+    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+        Box::pin(async move {
+            let connection: Box<dyn Connection> = Box::new(self.dial(events).await?);
+            Ok(connection)
+        })
+    }
+}
+
+/// The driver's connection that many requests share.
+pub(crate) struct Multiplexed(MultiplexedConnection);
+
+impl Connection for Multiplexed {
+    fn send(&self, commands: Vec<Cmd>) -> BoxFuture<'_, Result<Vec<Value>, String>> {
+        let mut connection = self.0.clone();
+        Box::pin(async move {
+            let outcome = if let [command] = commands.as_slice() {
+                connection.send_packed_command(command).await.map(|value| vec![value])
+            } else {
+                let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+                let count = commands.len();
+                for command in commands {
+                    pipeline.add_command(command);
+                }
+                connection.send_packed_commands(&pipeline, 0, count).await
+            };
+            outcome.map_err(|error| error.to_string())
+        })
+    }
+}
+
+fn bad_url(error: &RedisError) -> Error {
+    let form = "redis://[user:password@]host[:port][/database], or rediss:// with the feature `tls`";
+    Error::invalid(format!("not the URL of a server: {error}; write {form}"))
+}
+
+fn connect_error(error: &RedisError) -> Error {
+    let message = error.to_string();
+    let denied = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"));
+    if denied || error.kind() == ErrorKind::AuthenticationFailed {
+        return Error::Permission { message };
+    }
+    if error.kind() == ErrorKind::RESP3NotSupported {
+        return Error::Refused { message: format!("{message}; rlock needs a server from Redis 7 on") };
+    }
+    Error::Transport { message }
+}
+
+/// Chooses a cryptography for rustls, unless the program has.
+fn install_crypto() {
+    #[cfg(feature = "tls")]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error is another thread that was quicker.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}

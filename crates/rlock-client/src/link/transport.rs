@@ -1,0 +1,34 @@
+//! What a link needs of a driver.
+
+use std::pin::Pin;
+
+use redis::{Cmd, Value};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::error::Error;
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What comes from a connection unasked.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A message on a channel that was subscribed.
+    Message(Vec<u8>),
+    /// The connection is gone; the last event.
+    Closed,
+}
+
+/// Makes connections to one server, or to whichever is the primary at the time.
+pub(crate) trait Connector: Send + Sync {
+    /// Connects and signs on. The caller limits the time.
+    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>>;
+}
+
+/// A connection. Dropping it closes it.
+pub(crate) trait Connection: Send + Sync {
+    /// Sends commands in one piece and awaits a reply to each; errors of the server are replies.
+    ///
+    /// An `Err` says nothing about whether they were carried out. Requests are carried out in the order in
+    /// which these futures were first polled. There is no limit of time.
+    fn send(&self, commands: Vec<Cmd>) -> BoxFuture<'_, Result<Vec<Value>, String>>;
+}

@@ -1,0 +1,26 @@
+//! A hook for the user's metrics.
+
+use std::time::Duration;
+
+use crate::error::Lost;
+
+/// Told of what happens to locks; all methods do nothing unless implemented.
+///
+/// They are called while a lock is being handed out or ended: they must be quick and must not block.
+/// `lock` is the lock's name.
+pub trait Metrics: Send + Sync + 'static {
+    /// A lock was acquired, after a wait of so long.
+    fn acquired(&self, lock: &[u8], waited: Duration) {
+        let _ = (lock, waited);
+    }
+
+    /// The last guard of a lock was given back, so long after it was acquired.
+    fn released(&self, lock: &[u8], held: Duration) {
+        let _ = (lock, held);
+    }
+
+    /// A lock was lost, so long after it was acquired.
+    fn lost(&self, lock: &[u8], held: Duration, why: Lost) {
+        let _ = (lock, held, why);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the tasks and the handles of a client share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::error::Error;
+use crate::message::{Inbox, Notice, Party, parse};
+use crate::metrics::Metrics;
+use crate::release::Job;
+use crate::router::Router;
+use crate::turns::Turns;
+use crate::watchdog::Watchdog;
+
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    /// Unique to this client; owners and the channel of grants begin with it.
+    pub(crate) uuid: String,
+    pub(crate) router: Router,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) turns: Turns,
+    /// The owners that a server may know of.
+    pub(crate) owners: Gauge,
+    /// Set by a shutdown: nothing new begins.
+    pub(crate) closing: CancellationToken,
+    /// The end of all tasks.
+    pub(crate) stop: CancellationToken,
+    /// Only guards and handles keep the jobs' channel open.
+    pub(crate) jobs: WeakUnboundedSender<Job>,
+    numbers: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        config: Config,
+        clock: Clock,
+        uuid: String,
+        router: Router,
+        inbox: Arc<Inbox>,
+        stop: CancellationToken,
+        jobs: WeakUnboundedSender<Job>,
+    ) -> Shared {
+        Shared {
+            config,
+            clock,
+            uuid,
+            router,
+            inbox,
+            watchdog: Watchdog::default(),
+            turns: Turns::default(),
+            owners: Gauge::default(),
+            closing: CancellationToken::new(),
+            stop,
+            jobs,
+            numbers: AtomicU64::new(1),
+        }
+    }
+
+    /// A number that this client has not used yet.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An owner that nobody has used yet.
+    pub(crate) fn new_owner(&self) -> Vec<u8> {
+        format!("{}:{}", self.uuid, self.next_id()).into_bytes()
+    }
+
+    /// Reports to the user's metrics, if there are any.
+    pub(crate) fn metrics(&self, report: impl FnOnce(&dyn Metrics)) {
+        if let Some(metrics) = &self.config.metrics {
+            report(metrics.as_ref());
+        }
+    }
+
+    /// Refuses what is begun after a shutdown.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closing.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
+    }
+}
+
+/// Takes a message from the server to whom it concerns; a grant that nobody waits for comes back.
+pub(crate) fn deliver(inbox: &Inbox, message: &[u8]) -> Option<Party> {
+    let Some((notice, party)) = parse(message) else {
+        tracing::debug!(message = %message.escape_ascii(), "a message of an unknown kind was skipped");
+        return None;
+    };
+    let heard = inbox.deliver(&party, notice);
+    (!heard && notice == Notice::Granted).then_some(party)
+}
+
+/// Counts what is under way, and tells when nothing is.
+#[derive(Default)]
+pub(crate) struct Gauge {
+    count: AtomicUsize,
+    empty: Notify,
+}
+
+impl Gauge {
+    pub(crate) fn enter(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn leave(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.empty.notify_waiters();
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the count is 0.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let empty = self.empty.notified();
+            tokio::pin!(empty);
+            empty.as_mut().enable();
+            if self.count() == 0 {
+                return;
+            }
+            empty.await;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Turns at using an owner that the user named.
+//!
+//! An owner of the client's own making is used once. One that the user names may be used again, so within a
+//! client only one acquisition at a time has the right to use it, from its first request until the server has
+//! answered its last release; whoever asks in between for the same lock enters that hold again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use crate::hold::Hold;
+use crate::message::Party;
+
+/// From how many entries on those no longer used are looked for.
+const PRUNE_FROM: usize = 64;
+
+/// The right to use one owner for one lock.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(crate) gate: Arc<tokio::sync::Mutex<()>>,
+    hold: Mutex<Weak<Hold>>,
+    pub(crate) changed: Notify,
+}
+
+impl Turn {
+    /// The hold that has the turn, if it was acquired.
+    pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    /// Others may enter this hold.
+    pub(crate) fn publish(&self, hold: &Arc<Hold>) {
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(hold);
+        self.changed.notify_waiters();
+    }
+}
+
+/// The turns of all owners that the user named.
+#[derive(Default)]
+pub(crate) struct Turns {
+    turns: Mutex<HashMap<Party, Arc<Turn>>>,
+}
+
+impl Turns {
+    pub(crate) fn of(&self, party: &Party) -> Arc<Turn> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(party) {
+            return turn.clone();
+        }
+        if turns.len() >= PRUNE_FROM {
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || Arc::strong_count(&turn.gate) > 1);
+        }
+        turns.entry(party.clone()).or_default().clone()
+    }
+}

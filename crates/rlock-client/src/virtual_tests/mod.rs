@@ -1,0 +1,174 @@
+//! What only the client's own time decides, in virtual time: hours pass in milliseconds.
+
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::router::{Node, Router};
+use crate::{Client, Error, Lost, State};
+use server::{Mood, VirtualServer};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the client counts on of a lease of 30 s.
+const COUNTED: Duration = Duration::from_millis(29_698);
+
+fn client(server: &VirtualServer) -> Client {
+    let connector = Arc::new(server.clone());
+    Client::start(Config::default(), Clock::Tokio(Instant::now()), |links| Router::One {
+        node: Arc::new(Node::new(connector, links)),
+        follows: false,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_renewed_every_third_of_its_lease_for_hours() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let guard = client.lock("lock").lock().await.unwrap();
+    for _ in 0..3 * 3600 {
+        sleep(SECOND).await;
+        assert!(guard.check().unwrap() >= Duration::from_secs(19));
+        assert_eq!(server.holder("lock").unwrap(), guard.owner());
+    }
+    let times = server.times("RLOCK.RENEW");
+    // Timers are exact to the millisecond, and their lateness adds up.
+    assert!((1_078..=1_080).contains(&times.len()), "{}", times.len());
+    for (number, at) in times.iter().enumerate() {
+        let due = Duration::from_secs(10 * (number as u64 + 1));
+        assert!(*at >= due && *at < due + Duration::from_millis(2) * (number as u32 + 1), "{number}: {at:?}");
+    }
+    guard.unlock().await.unwrap();
+    sleep(100 * SECOND).await;
+    assert_eq!(server.times("RLOCK.RENEW").len(), times.len(), "renewed after its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explicit_lease_is_never_renewed_and_ends_on_time() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let begin = Instant::now();
+    let guard = client.lock("lock").lease(30 * SECOND).lock().await.unwrap();
+    assert_eq!(guard.lost().await, Lost::Expired);
+    let took = begin.elapsed();
+    assert!(took >= COUNTED && took < COUNTED + Duration::from_millis(5), "{took:?}");
+    assert_eq!(server.times("RLOCK.RENEW"), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
+    for mood in [Mood::Down, Mood::Silent] {
+        let server = VirtualServer::start();
+        let client = client(&server);
+        let begin = Instant::now();
+        let guard = client.lock("lock").lock().await.unwrap();
+        sleep(15 * SECOND).await;
+        server.set(mood);
+        let renewed_at = 10 * SECOND;
+        sleep(10 * SECOND).await;
+        assert_eq!(guard.state(), State::Renewing, "{mood:?}: a failed renewal is no loss");
+        guard.check().unwrap();
+        assert_eq!(guard.lost().await, Lost::Unreachable);
+        let took = begin.elapsed();
+        let end = renewed_at + COUNTED;
+        assert!(took >= end && took < end + Duration::from_millis(10), "{mood:?}: {took:?}");
+        // Lost stays lost when the server is back.
+        server.set(Mood::Answers(Duration::ZERO));
+        sleep(60 * SECOND).await;
+        assert_eq!(guard.state(), State::Lost(Lost::Unreachable));
+        assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Unreachable, .. })));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_renewal_that_succeeds_in_time_saves_the_lock() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let guard = client.lock("lock").lock().await.unwrap();
+    for _ in 0..20 {
+        server.set(Mood::Down);
+        sleep(18 * SECOND).await;
+        server.set(Mood::Answers(Duration::ZERO));
+        sleep(12 * SECOND).await;
+        assert_eq!(guard.state(), State::Held);
+    }
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_counts_from_the_sending_of_its_request() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.set(Mood::Answers(4 * SECOND));
+    let guard = client.lock("lock").lease(30 * SECOND).try_lock().await.unwrap().unwrap();
+    let left = guard.check().unwrap();
+    assert!(left <= COUNTED - 4 * SECOND, "{left:?}");
+    // A reply that comes after the lease is no lock.
+    let late = client.lock("late").lease(3 * SECOND).try_lock().await;
+    assert!(matches!(late, Err(Error::Transport { .. })), "{late:?}");
+    sleep(20 * SECOND).await;
+    assert_eq!(server.holder("late"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_is_tried_for_ever_at_bounded_intervals() {
+    let server = VirtualServer::start();
+    server.set(Mood::Down);
+    let client = client(&server);
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    sleep(3600 * SECOND).await;
+    let dials = server.state().dials.clone();
+    assert!((3600..8000).contains(&dials.len()), "{}", dials.len());
+    assert!(dials.windows(2).all(|pair| pair[1] - pair[0] <= SECOND + Duration::from_millis(2)));
+    assert!(!waiting.is_finished());
+    server.set(Mood::Answers(Duration::ZERO));
+    tokio::time::timeout(2 * SECOND, waiting)
+        .await
+        .expect("the lock")
+        .unwrap()
+        .unwrap()
+        .unlock()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_outlives_every_time_limit_of_a_request() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 3600 * SECOND);
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    sleep(600 * SECOND).await;
+    assert!(!waiting.is_finished());
+    // It asked now and then, as the holder's lease suggests, and no more.
+    let asked = server.times("RLOCK.ACQUIRE").len();
+    assert!((10..30).contains(&asked), "{asked}");
+    server.free("lock");
+    let guard = waiting.await.unwrap().unwrap();
+    // Confirmed, so it has its full lease.
+    sleep(9 * SECOND).await;
+    assert_eq!(server.holder("lock").unwrap(), guard.owner());
+    assert_eq!(server.times("RLOCK.RENEW").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_reaches_nobody_is_given_back() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 3600 * SECOND);
+    let lock = client.lock("lock");
+    let error = lock.lock_timeout(10 * SECOND).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }));
+    sleep(SECOND).await;
+    assert_eq!(server.times("RLOCK.CANCEL").len(), 1);
+    server.free("lock");
+    sleep(SECOND).await;
+    assert_eq!(server.holder("lock"), None);
+}

@@ -1,0 +1,179 @@
+//! Waiting for a lock, in a task of its own: whatever the caller's future does, a grant is confirmed in time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tracing::Instrument;
+
+use crate::acquire::{Attempt, Step};
+use crate::clock::Moment;
+use crate::durability;
+use crate::error::Error;
+use crate::guard::Guard;
+use crate::message::Notice;
+use crate::shared::Shared;
+
+/// When a waiter first asks for the holder's lease. Most waits are over by then.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks, where the holder's lease has no end or is not told.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+/// The pause between two requests where there is no queue to wait in; each next is twice as long …
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Waits for the lock after a first request that did not get it; `by` limits the wait.
+///
+/// Dropping the returned future ends the wait. A guard that was on its way is given back.
+pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Moment>) -> Result<Guard, Error> {
+    let (mut answer, outcome) = oneshot::channel();
+    let handle = attempt.handle.clone();
+    let task = async move {
+        let shared = attempt.handle.shared.clone();
+        let outcome = tokio::select! {
+            outcome = pursue(attempt, step, by) => outcome,
+            () = answer.closed() => return,
+            () = shared.closing.cancelled() => Err(Error::ShutDown),
+        };
+        // A guard that nobody receives is dropped, and thereby released.
+        drop(answer.send(outcome));
+    };
+    handle.runtime.spawn(task.in_current_span());
+    outcome.await.unwrap_or(Err(Error::ShutDown))
+}
+
+/// Follows up each step of an acquisition until the lock is held, or cannot be.
+pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Moment>) -> Result<Guard, Error> {
+    let shared = attempt.handle.shared.clone();
+    let mut pause = FIRST_PAUSE;
+    let mut look = false;
+    loop {
+        match step {
+            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
+                Some(sent) => return Ok(attempt.finish(sent)),
+                None => tracing::debug!("the lock was lost while replicas were waited for; asking again"),
+            },
+            Step::Queued(epoch, lease) => {
+                pause = FIRST_PAUSE;
+                let bound = if look {
+                    lease.unwrap_or(LONGEST_LOOK).clamp(FIRST_LOOK, LONGEST_LOOK)
+                } else {
+                    FIRST_LOOK
+                };
+                match hear(&mut attempt, epoch, bound, by).await {
+                    Heard::Held(sent) => {
+                        step = Step::Held(sent);
+                        continue;
+                    }
+                    Heard::Over => return Err(timeout(&attempt)),
+                    Heard::Nothing => look = true,
+                    Heard::Dropped => rest(&shared, &mut pause, None, by).await,
+                    Heard::Lost => look = false,
+                }
+            }
+            Step::Denied(lease) => {
+                look = true;
+                rest(&shared, &mut pause, lease, by).await;
+            }
+            Step::Refused(refusal)
+                if refusal.passes() || refusal.is_read_only() && shared.router.follows() =>
+            {
+                rest(&shared, &mut pause, None, by).await;
+            }
+            Step::Refused(refusal) => return Err(refusal.error),
+            Step::Unsent(
+                error @ (Error::Permission { .. } | Error::ModuleNotLoaded { .. } | Error::ShutDown),
+            ) => {
+                return Err(error);
+            }
+            Step::Unsent(_) | Step::Unanswered(_) => rest(&shared, &mut pause, None, by).await,
+        }
+        if by.is_some_and(|by| shared.clock.now() >= by) {
+            return Err(timeout(&attempt));
+        }
+        step = attempt.ask_in_queue(look, by).await;
+    }
+}
+
+fn timeout(attempt: &Attempt) -> Error {
+    let waited = attempt.handle.shared.clock.now().since(attempt.began);
+    Error::timeout(&attempt.order.party.key, waited)
+}
+
+/// Sleeps for the pause, shorter where the lock is free sooner or the wait over, and doubles it.
+async fn rest(shared: &Arc<Shared>, pause: &mut Duration, lease: Option<Duration>, by: Option<Moment>) {
+    let jitter = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+    let at_most = lease.map_or(jitter, |lease| jitter.min(lease.saturating_add(Duration::from_millis(1))));
+    let wake = shared.clock.now().after(at_most);
+    shared.clock.sleep_until(by.map_or(wake, |by| by.min(wake))).await;
+    *pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+}
+
+/// What was heard while standing in the queue.
+enum Heard {
+    /// The grant, confirmed by a request sent then.
+    Held(Moment),
+    /// The end of the wait.
+    Over,
+    /// Nothing for so long that it is time to ask again.
+    Nothing,
+    /// The server waits no more for this owner.
+    Dropped,
+    /// The connection was lost, or the grant was: ask again at once.
+    Lost,
+}
+
+async fn hear(attempt: &mut Attempt, epoch: u64, bound: Duration, by: Option<Moment>) -> Heard {
+    let shared = attempt.handle.shared.clone();
+    let node = shared.router.node(&attempt.order.party.key);
+    let look_at = shared.clock.now().after(bound.mul_f64(1.0 + fastrand::f64() / 4.0));
+    let end = by.map_or(look_at, |by| by.min(look_at));
+    let notice = tokio::select! {
+        biased;
+        notice = attempt.notice() => notice,
+        () = node.main.left(epoch) => return Heard::Lost,
+        () = shared.clock.sleep_until(end) => {
+            return if by.is_some_and(|by| by <= look_at) { Heard::Over } else { Heard::Nothing };
+        }
+    };
+    match notice {
+        Notice::Granted => match attempt.confirm().await {
+            Ok(Some(sent)) => Heard::Held(sent),
+            // Not ours any more, or unknown: the next request finds out.
+            Ok(None) | Err(_) => Heard::Lost,
+        },
+        Notice::Timeout if by.is_some() => Heard::Over,
+        Notice::Timeout | Notice::Dropped => Heard::Dropped,
+    }
+}
+
+/// Runs acquisitions that must not wait: asks until there is an answer, or `by`.
+pub(crate) async fn ask_once(mut attempt: Attempt, by: Moment) -> Result<Option<Guard>, Error> {
+    let shared: Arc<Shared> = attempt.handle.shared.clone();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match attempt.ask_now(Some(by)).await {
+            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
+                Some(sent) => return Ok(Some(attempt.finish(sent))),
+                None => return Ok(None),
+            },
+            Step::Denied(_) | Step::Queued(..) => return Ok(None),
+            Step::Refused(refusal)
+                if refusal.passes() || refusal.is_read_only() && shared.router.follows() =>
+            {
+                refusal.error
+            }
+            Step::Refused(refusal) => return Err(refusal.error),
+            Step::Unsent(error) => error,
+            Step::Unanswered(why) => Error::transport(why),
+        };
+        rest(&shared, &mut pause, None, Some(by)).await;
+        if shared.clock.now() >= by || error == Error::ShutDown {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The watchdog: one task that renews all locks of a client, and sees their ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::command::{self, answer};
+use crate::error::Lost;
+use crate::hold::{Again, Hold, Need};
+use crate::shared::Shared;
+
+/// Renewals that are due so soon go along with those that are due now.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// How many renewals go in one piece.
+const BATCH: usize = 500;
+
+/// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
+const NAP: Duration = Duration::from_secs(1);
+
+type Timetable = BTreeMap<(Moment, u64), Arc<Hold>>;
+
+/// Which hold is to be looked at when.
+#[derive(Default)]
+pub(crate) struct Watchdog {
+    timetable: Mutex<Timetable>,
+    sooner: Notify,
+}
+
+impl Watchdog {
+    /// Moves a hold in the timetable.
+    pub(crate) fn plan(&self, hold: &Arc<Hold>, from: Option<Moment>, to: Moment) {
+        let mut timetable = self.timetable();
+        if let Some(from) = from {
+            timetable.remove(&(from, hold.id));
+        }
+        let first = timetable.first_key_value().is_none_or(|((at, _), _)| to < *at);
+        timetable.insert((to, hold.id), hold.clone());
+        drop(timetable);
+        if first {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// Takes a hold out of the timetable.
+    pub(crate) fn forget(&self, id: u64, from: Option<Moment>) {
+        if let Some(from) = from {
+            self.timetable().remove(&(from, id));
+        }
+    }
+
+    /// All holds that are watched: those that are neither lost nor given back.
+    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
+        self.timetable().values().cloned().collect()
+    }
+
+    /// Takes out what is due, if anything is, and what is due soon after.
+    fn due(&self, now: Moment) -> Vec<(Moment, Arc<Hold>)> {
+        let mut timetable = self.timetable();
+        if timetable.first_key_value().is_none_or(|((at, _), _)| *at > now) {
+            return Vec::new();
+        }
+        let later = timetable.split_off(&(now.after(WINDOW), u64::MAX));
+        let due = std::mem::replace(&mut *timetable, later);
+        due.into_iter().map(|((at, _), hold)| (at, hold)).collect()
+    }
+
+    fn nap(&self, now: Moment) -> Duration {
+        let timetable = self.timetable();
+        timetable.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP))
+    }
+
+    fn timetable(&self) -> MutexGuard<'_, Timetable> {
+        self.timetable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The watchdog's task; ends with the client.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        let now = shared.clock.now();
+        let due = shared.watchdog.due(now);
+        let renewals = due.into_iter().filter(|(at, hold)| hold.wake(*at, now, WINDOW) == Need::Renewal);
+        let renewals = renewals.map(|(_, hold)| hold).collect();
+        for batch in shared.router.by_node(renewals, |hold| &hold.party.key) {
+            for holds in batch.chunks(BATCH) {
+                // A task each: one server that hangs must not keep the others waiting, nor the deadlines.
+                tokio::spawn(renew(shared.clone(), holds.to_vec()));
+            }
+        }
+        let nap = shared.watchdog.nap(shared.clock.now());
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = shared.watchdog.sooner.notified() => (),
+            () = tokio::time::sleep(nap) => (),
+        }
+    }
+}
+
+/// Renews locks of one server in one piece.
+async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
+    let Some(first) = holds.first() else { return };
+    let node = shared.router.node(&first.party.key);
+    // Where there is no connection the renewals go out as soon as there is one.
+    let patience = shared.clock.now().after(shared.config.response());
+    let live = shared.clock.until(Some(patience), node.main.up()).await;
+    let sent = shared.clock.now();
+    let outcome = match live {
+        Some(Ok(live)) => {
+            let renewal = |hold: &Arc<Hold>| command::renew(&hold.party.key, &hold.party.owner, hold.lease);
+            live.request(holds.iter().map(renewal).collect()).await
+        }
+        Some(Err(_)) | None => {
+            // That was pause enough.
+            holds.iter().for_each(|hold| hold.renewal_failed(shared.clock.now(), Again::AtOnce));
+            return;
+        }
+    };
+    match outcome {
+        Ok(values) => {
+            for (hold, value) in holds.iter().zip(values) {
+                conclude(&shared, hold, sent, value);
+            }
+        }
+        Err(why) => {
+            tracing::debug!(why, locks = holds.len(), "a renewal failed; it is tried again");
+            holds.iter().for_each(|hold| hold.renewal_failed(shared.clock.now(), Again::AfterPause));
+        }
+    }
+}
+
+fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, value: Value) {
+    let key = &hold.party.key;
+    let reply = answer(key, value).map_err(|refusal| {
+        shared.router.learn(key, &refusal);
+        refusal.error
+    });
+    match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
+        Ok(Some(1)) => hold.renewal_confirmed(sent),
+        Ok(_) => {
+            hold.lose(Lost::Taken);
+            hold.renewal_failed(shared.clock.now(), Again::AfterPause);
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a renewal was refused; it is tried again");
+            hold.renewal_failed(shared.clock.now(), Again::AfterPause);
+        }
+    }
+}

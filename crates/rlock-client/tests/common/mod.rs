@@ -1,0 +1,78 @@
+//! What the tests of the client share.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+pub mod proxy;
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_client::{Builder, Client};
+use rlock_testkit::TestServer;
+
+/// How long anything may take on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+
+pub fn url(server: &TestServer) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+pub async fn connect(server: &TestServer) -> Client {
+    connect_with(server, Client::builder()).await
+}
+
+pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
+    within("a client to connect", builder.connect(&url(server))).await.expect("a client")
+}
+
+/// Awaits with a deadline.
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, work).await.unwrap_or_else(|_| panic!("waited {SOON:?} in vain for: {what}"))
+}
+
+/// Asks again and again until there is an answer.
+pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    within(what, async {
+        loop {
+            if let Some(value) = attempt() {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await
+}
+
+/// Runs a command and returns its reply, as the caller wants it.
+pub fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().expect("a command"));
+    words.for_each(|word| {
+        command.arg(word);
+    });
+    command.query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// Who holds a lock: the owner's name and the number of holds, or nothing.
+pub fn holder(connection: &mut Connection, lock: &str) -> Option<(String, u64)> {
+    let fields: Vec<(String, u64)> = run(connection, &format!("HGETALL {lock}"));
+    assert!(fields.len() <= 1, "{fields:?}");
+    fields.into_iter().next()
+}
+
+/// How many wait for any lock on the server.
+pub fn waiters(server: &TestServer) -> u64 {
+    server.info("rlock").get("rlock_waiters").expect("the module's section").parse().expect("a number")
+}
+
+/// A number of the module's section.
+pub fn counter(server: &TestServer, name: &str) -> u64 {
+    server.info("rlock")[&format!("rlock_{name}")].parse().expect("a number")
+}
+
+/// A seed: `RLOCK_SEED`, or a new one, printed so that a failure can be repeated.
+pub fn seed() -> u64 {
+    let seed = std::env::var("RLOCK_SEED").ok().map(|seed| seed.parse().expect("RLOCK_SEED is a number"));
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("RLOCK_SEED={seed}");
+    seed
+}

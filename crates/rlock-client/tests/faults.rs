@@ -1,0 +1,253 @@
+//! Requests and replies that are lost, late or cut off, at every step of acquire, renew and release.
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::proxy::{Fate, Proxy};
+use common::{SOON, counter, eventually, holder, run, waiters, within};
+use rlock_client::{Builder, Client, Error, Lost, State};
+use rlock_testkit::TestServer;
+
+/// All that can go wrong with one request.
+const FATES: [Fate; 6] =
+    [Fate::Swallow, Fate::CutBefore, Fate::CutAfter, Fate::Mute, Fate::Late(400), Fate::Pass];
+
+/// Gives up a connection quickly, so that tests are quick.
+fn hasty() -> Builder {
+    Client::builder().response_timeout(Duration::from_millis(150))
+}
+
+async fn through(server: &TestServer, builder: Builder) -> (Proxy, Client) {
+    let proxy = Proxy::to(server.port()).await;
+    let client = within("a client to connect", builder.connect(&proxy.url())).await.unwrap();
+    (proxy, client)
+}
+
+/// Everything is given back: nobody holds, nobody waits.
+async fn all_free(server: &TestServer, lock: &str) {
+    let mut raw = server.connect();
+    eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
+    eventually("an empty queue", || (waiters(server) == 0).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquisition_survives_whatever_happens_to_its_request() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    for fate in FATES {
+        for waits in [false, true] {
+            let (proxy, client) = through(&server, hasty()).await;
+            proxy.once("RLOCK.ACQUIRE", fate);
+            let lock = client.lock("lock");
+            let guard = if waits {
+                within("the lock", lock.lock()).await.unwrap()
+            } else {
+                within("the lock", lock.try_lock()).await.unwrap().expect("a free lock")
+            };
+            guard.check().unwrap();
+            let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+            // What comes late finds the owner there and adds nothing.
+            tokio::time::sleep(Duration::from_millis(if fate == Fate::Late(400) { 600 } else { 0 })).await;
+            assert_eq!(holder(&mut raw, "lock"), Some((owner, 1)), "{fate:?}");
+            guard.unlock().await.unwrap();
+            assert_eq!(holder(&mut raw, "lock"), None, "{fate:?}");
+            client.shutdown(SOON).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_arrives_after_everything_is_over_leaves_no_lock() {
+    let server = TestServer::start();
+    let (proxy, client) = through(&server, hasty()).await;
+    proxy.once("RLOCK.ACQUIRE", Fate::Late(700));
+    // Given up long before the request arrives …
+    let lock = client.lock("lock");
+    assert!(tokio::time::timeout(Duration::from_millis(100), lock.try_lock()).await.is_err());
+    let begin = Instant::now();
+    eventually("the late request", || (counter(&server, "acquired") == 1).then_some(())).await;
+    assert!(begin.elapsed() > Duration::from_millis(300));
+    // … and its lock comes back long before the lease of 30 s ends.
+    all_free(&server, "lock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_says_what_is_known_of_it() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    for fate in FATES {
+        let (proxy, client) = through(&server, hasty()).await;
+        let guard = client.lock("lock").lock().await.unwrap();
+        proxy.once("RLOCK.RELEASE", fate);
+        let outcome = within("the outcome", guard.unlock()).await;
+        match fate {
+            // The first one never arrived or not yet: the repeat released.
+            Fate::Pass | Fate::Swallow | Fate::CutBefore | Fate::Late(_) => {
+                assert_eq!(outcome, Ok(()), "{fate:?}")
+            }
+            // The first one released: the repeat cannot know.
+            Fate::CutAfter | Fate::Mute => {
+                assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{fate:?}: {outcome:?}");
+            }
+        }
+        assert_eq!(holder(&mut raw, "lock"), None, "{fate:?}");
+    }
+    // A guard that is dropped needs no outcome.
+    for fate in FATES {
+        let (proxy, client) = through(&server, hasty()).await;
+        let guard = client.lock("lock").lock().await.unwrap();
+        proxy.once("RLOCK.RELEASE", fate);
+        drop(guard);
+        all_free(&server, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_fails_is_no_loss() {
+    let server = TestServer::start();
+    let lease = Duration::from_millis(1_500);
+    for fate in FATES {
+        let (proxy, client) = through(&server, hasty().watchdog_timeout(lease)).await;
+        let guard = client.lock("lock").lock().await.unwrap();
+        let renewals = Arc::new(AtomicUsize::new(0));
+        let seen = renewals.clone();
+        proxy.rule(move |words| {
+            let first = words[0] == "RLOCK.RENEW" && seen.fetch_add(1, Ordering::SeqCst) == 0;
+            if first { fate } else { Fate::Pass }
+        });
+        eventually("more renewals", || (renewals.load(Ordering::SeqCst) >= 4).then_some(())).await;
+        guard.check().unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        guard.unlock().await.unwrap();
+        all_free(&server, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_ends_it() {
+    let server = TestServer::start();
+    let lease = Duration::from_millis(900);
+    let (proxy, client) = through(&server, hasty().watchdog_timeout(lease)).await;
+    let mut raw = server.connect();
+    let guard = client.lock("lock").lock().await.unwrap();
+    proxy.rule(|words| if words[0] == "RLOCK.RENEW" { Fate::CutBefore } else { Fate::Pass });
+    eventually("a renewal", || (guard.state() == State::Renewing).then_some(())).await;
+    assert_eq!(within("the loss", guard.lost()).await, Lost::Unreachable);
+    // The server's own end of it is later, if by little.
+    assert!(holder(&mut raw, "lock").is_some());
+    // It stays lost, also when renewals would succeed again.
+    proxy.rule(|_| Fate::Pass);
+    assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(guard.state(), State::Lost(Lost::Unreachable));
+    drop(guard);
+    all_free(&server, "lock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_survives_whatever_happens_to_its_requests() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    for command in ["SUBSCRIBE", "RLOCK.ACQUIRE", "RLOCK.RENEW"] {
+        for fate in FATES {
+            let (proxy, client) = through(&server, hasty()).await;
+            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+            proxy.once(command, fate);
+            let lock = client.lock("lock");
+            let waiting = tokio::spawn(async move { lock.lock().await });
+            eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+            run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+            let guard = within("the lock", waiting).await.unwrap().unwrap();
+            guard.check().unwrap();
+            assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
+            guard.unlock().await.unwrap();
+            all_free(&server, "lock").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_dropped_leaves_the_queue_whatever_happens() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    for command in ["RLOCK.CANCEL", "RLOCK.RELEASE", "RLOCK.ACQUIRE"] {
+        for fate in FATES {
+            let (proxy, client) = through(&server, hasty()).await;
+            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+            proxy.once(command, fate);
+            let lock = client.lock("lock");
+            let _ = tokio::time::timeout(Duration::from_millis(120), lock.lock()).await;
+            if fate == Fate::Late(400) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
+            run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+            all_free(&server, "lock").await;
+            client.shutdown(SOON).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_keep_their_places_when_the_connection_is_cut() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let (proxy, client) = through(&server, hasty()).await;
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let (order, mut got) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..20 {
+        let (lock, order) = (client.lock("lock"), order.clone());
+        tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            order.send(number).unwrap();
+            guard.unlock().await.unwrap();
+        });
+        eventually("a waiter", || (waiters(&server) == number + 1).then_some(())).await;
+        if number % 5 == 4 {
+            proxy.cut();
+        }
+    }
+    // All have asked again before the lock is free: who is not heard loses the place.
+    let asked = Arc::new(Mutex::new(HashSet::new()));
+    let seen = asked.clone();
+    proxy.rule(move |words| {
+        if words[0] == "RLOCK.ACQUIRE" {
+            seen.lock().unwrap().insert(words[2].clone());
+        }
+        Fate::Pass
+    });
+    proxy.cut();
+    eventually("repeats", || (asked.lock().unwrap().len() == 20).then_some(())).await;
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    for number in 0..20 {
+        assert_eq!(within("a turn", got.recv()).await, Some(number));
+    }
+    assert_eq!(proxy.most_connections(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let (proxy, client) = through(&server, Client::builder()).await;
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let held = client.lock("held").lock().await.unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    proxy.set_down(true);
+    let dropped = client.lock("dropped").lock_timeout(Duration::from_millis(50)).await;
+    assert!(matches!(dropped, Err(Error::Timeout { .. })), "{dropped:?}");
+    // Longer than drivers go on trying by themselves.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    held.check().unwrap();
+    proxy.set_down(false);
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    eventually("the renewal", || (held.state() == State::Held).then_some(())).await;
+    held.unlock().await.unwrap();
+    guard.unlock().await.unwrap();
+}

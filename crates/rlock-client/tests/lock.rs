@@ -1,0 +1,242 @@
+//! Locking and unlocking, against a real server.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{SOON, connect, connect_with, eventually, holder, run, url, waiters, within};
+use rlock_client::{Client, Error, Lost, State};
+use rlock_testkit::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_taken_denied_and_released() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let lock = client.lock("lock");
+    assert!(!lock.is_locked().await.unwrap());
+    assert_eq!(lock.remaining().await.unwrap(), None);
+    let guard = lock.try_lock().await.unwrap().expect("a free lock");
+    let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+    assert!(owner.starts_with(&format!("{}:", client.uuid())));
+    assert_eq!(holder(&mut raw, "lock"), Some((owner.clone(), 1)));
+    // Two tasks with one handle exclude each other.
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(lock.is_locked().await.unwrap() && lock.is_held_by(&owner).await.unwrap());
+    assert!(!lock.is_held_by("somebody").await.unwrap());
+    assert_eq!(lock.hold_count(&owner).await.unwrap(), 1);
+    let left = lock.remaining().await.unwrap().expect("a lease");
+    assert!(left > Duration::from_secs(20) && left <= Duration::from_secs(30), "{left:?}");
+    let sure = guard.check().unwrap();
+    assert!(sure > Duration::from_secs(20) && sure < left, "{sure:?} {left:?}");
+    assert_eq!(guard.state(), State::Held);
+    let held = guard.held();
+    guard.unlock().await.unwrap();
+    assert_eq!((holder(&mut raw, "lock"), held.state()), (None, State::Released));
+    assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
+}
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_releases() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    drop(client.lock("lock").lock().await.unwrap());
+    eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    client.shutdown(SOON).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_gets_the_lock_when_it_is_released() {
+    let server = TestServer::start();
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let guard = client.lock("lock").lock().await.unwrap();
+    let lock = other.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    // The confirmed grant has its full lease.
+    let left: u64 = run(&mut server.connect(), "PTTL lock");
+    assert!(left > 20_000, "{left}");
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_ends_in_time() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    let guard = client.lock("lock").lock().await.unwrap();
+    let begin = std::time::Instant::now();
+    let error = client.lock("lock").lock_timeout(Duration::from_millis(200)).await.unwrap_err();
+    let took = begin.elapsed();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(took >= Duration::from_millis(198) && took < Duration::from_secs(10), "{took:?}");
+    let error = client.lock("lock").wait(Duration::ZERO).lock().await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_explicit_lease_ends_and_is_not_renewed() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(300))).await;
+    let guard = client.lock("lock").lease(Duration::from_millis(500)).try_lock().await.unwrap().unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
+    let error = guard.check().unwrap_err();
+    assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Expired });
+    assert_eq!(guard.unlock().await.unwrap_err(), error);
+    let bad = client.lock("lock").lease(Duration::ZERO).try_lock().await.unwrap_err();
+    assert!(matches!(bad, Error::Invalid { .. }));
+}
+
+#[tokio::test]
+async fn the_watchdog_renews_as_long_as_the_guard_lives() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let mut raw = server.connect();
+    let guard = client.lock("lock").lock().await.unwrap();
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_secs(2) {
+        guard.check().unwrap();
+        assert!(holder(&mut raw, "lock").is_some());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    guard.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+}
+
+#[tokio::test]
+async fn a_forced_release_is_a_loss_and_says_so() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(900))).await;
+    let lock = client.lock("lock");
+    assert!(!lock.force_release().await.unwrap());
+    let guard = lock.lock().await.unwrap();
+    assert!(lock.force_release().await.unwrap());
+    assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
+    assert!(guard.token().is_cancelled());
+    // Somebody else has it by now: the guard's end must not take it away.
+    let other = lock.lock().await.unwrap();
+    drop(guard);
+    other.unlock().await.unwrap();
+    // Without a renewal in between the release finds out.
+    let guard = lock.lock().await.unwrap();
+    assert!(lock.force_release().await.unwrap());
+    assert_eq!(guard.unlock().await.unwrap_err(), Error::NotHeld { lock: "lock".into() });
+}
+
+#[tokio::test]
+async fn a_guard_enters_again() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let outer = client.lock("lock").lock().await.unwrap();
+    let inner = outer.reenter().await.unwrap();
+    let third = inner.reenter().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock").unwrap().1, 3);
+    outer.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock").unwrap().1, 2);
+    drop(third);
+    eventually("one hold less", || (holder(&mut raw, "lock")?.1 == 1).then_some(())).await;
+    inner.check().unwrap();
+    inner.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+}
+
+#[tokio::test]
+async fn a_named_owner_enters_again_and_takes_up_its_predecessors_holds() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let lock = client.lock("lock").owner("job");
+    let first = lock.lock().await.unwrap();
+    let second = lock.try_lock().await.unwrap().expect("its own lock");
+    assert_eq!(holder(&mut raw, "lock"), Some(("job".into(), 2)));
+    assert!(client.lock("lock").owner("other").try_lock().await.unwrap().is_none());
+    drop(first);
+    second.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+    // Dropped and taken again at once: the release of the one must not end the other.
+    for _ in 0..200 {
+        let guard = lock.try_lock().await.unwrap().expect("its own lock");
+        drop(guard);
+    }
+    let guard = lock.lock().await.unwrap();
+    client.lock("else").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), Some(("job".into(), 1)));
+    guard.unlock().await.unwrap();
+    // A predecessor that crashed with two holds.
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock job 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock job 60000");
+    let guard = lock.try_lock().await.unwrap().expect("the predecessor's holds");
+    guard.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+}
+
+#[tokio::test]
+async fn named_owners_wait_for_their_turn() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let lock = client.lock("lock").owner("job");
+    let waits: Vec<_> = (0..10)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.lock().await })
+        })
+        .collect();
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    assert!(lock.try_lock().await.unwrap().is_none());
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    let mut guards = Vec::new();
+    for wait in waits {
+        guards.push(within("the lock", wait).await.unwrap().unwrap());
+    }
+    assert_eq!(holder(&mut raw, "lock"), Some(("job".into(), 10)));
+    drop(guards);
+    eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let (lock, mut raw) = (client.lock("lock"), server.connect());
+    let value = lock
+        .run(|held| async move {
+            held.check().unwrap();
+            7
+        })
+        .await;
+    assert_eq!(value, Ok(7));
+    assert_eq!(holder(&mut raw, "lock"), None);
+    let taker = client.lock("lock");
+    let lost = lock.run(|_| async move {
+        assert!(taker.force_release().await.unwrap());
+        std::future::pending::<()>().await;
+    });
+    let error = within("the loss", lost).await.unwrap_err();
+    assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Taken });
+}
+
+#[tokio::test]
+async fn a_server_without_the_module_is_told_apart_at_once() {
+    let server = TestServer::builder().without_module().start();
+    let error = within("an answer", Client::connect(&url(&server))).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    assert!(error.to_string().contains("loadmodule"), "{error}");
+    let error = Client::connect("redis://127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_with_something_else_is_told() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    run::<()>(&mut server.connect(), "SET lock value");
+    for error in [
+        client.lock("lock").try_lock().await.unwrap_err(),
+        client.lock("lock").lock().await.unwrap_err(),
+        client.lock("lock").lock_timeout(SOON).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::NotALock { .. }), "{error}");
+    }
+}

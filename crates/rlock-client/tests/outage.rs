@@ -1,0 +1,211 @@
+//! Servers that are killed, restarted or stopped, and a client that is stopped.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use common::{SOON, connect, connect_with, eventually, holder, run, waiters, within};
+use rlock_client::{Client, Error, Lost, State};
+use rlock_testkit::TestServer;
+
+fn quick() -> rlock_client::Builder {
+    Client::builder().response_timeout(Duration::from_millis(200))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_forgot_everything_is_a_loss_for_holders_and_a_new_start_for_waiters() {
+    let server = TestServer::start();
+    let client = connect_with(&server, quick().watchdog_timeout(Duration::from_secs(3))).await;
+    let held = client.lock("lock").lock().await.unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    let port = server.port();
+    drop(server.kill9());
+    let server = TestServer::builder().port(port).start();
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    assert_eq!(within("the loss", held.lost()).await, Lost::Taken);
+    drop(held);
+    guard.check().unwrap();
+    assert_eq!(holder(&mut server.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_with_its_data_is_no_loss() {
+    let server = TestServer::builder().conf("appendonly", "yes").start();
+    let client = connect(&server).await;
+    let held = client.lock("lock").lock().await.unwrap();
+    let port = server.port();
+    let stopped = server.kill9();
+    let begin = std::time::Instant::now();
+    // An answer even while nobody is there.
+    let error = client.lock("other").lock_timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    let server = TestServer::builder().conf("appendonly", "yes").port(port).dir(stopped).start();
+    held.check().unwrap();
+    within("the release", held.unlock()).await.unwrap();
+    assert_eq!(holder(&mut server.connect(), "lock"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_stopped_and_goes_on() {
+    let server = TestServer::start();
+    let client = connect_with(&server, quick()).await;
+    let held = client.lock("held").lock().await.unwrap();
+    server.signal(libc::SIGSTOP);
+    // Requests that time out here are carried out when the server goes on.
+    let trying = client.clone();
+    let error = within("an error", trying.lock("tried").try_lock()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error}");
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    let releasing = tokio::spawn(held.unlock());
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    server.signal(libc::SIGCONT);
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    let released = within("the release", releasing).await.unwrap();
+    assert!(matches!(released, Ok(()) | Err(Error::OutcomeUnknown { .. })), "{released:?}");
+    let mut raw = server.connect();
+    for lock in ["held", "tried"] {
+        eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
+    }
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    guard.unlock().await.unwrap();
+}
+
+/// The lease of the client that is stopped.
+const LEASE: Duration = Duration::from_millis(1_500);
+
+/// What the stopped client does, in a process of its own; `None` in the test's own process.
+fn role() -> Option<(String, String)> {
+    let role = std::env::var("RLOCK_TEST_ROLE").ok()?;
+    Some((role, std::env::var("RLOCK_TEST_URL").expect("the server's URL")))
+}
+
+/// Not a test: the other process of the tests below.
+#[tokio::test]
+async fn in_a_process_of_its_own() {
+    let Some((role, url)) = role() else { return };
+    let builder = Client::builder().watchdog_timeout(LEASE);
+    let client = builder.connect(&url).await.unwrap();
+    match role.as_str() {
+        "holder" => {
+            let guard = client.lock("lock").lock().await.unwrap();
+            println!("has {}", String::from_utf8_lossy(guard.owner()));
+            // The first thing after the stop, before any other task has had a turn.
+            let error = loop {
+                let before = std::time::Instant::now();
+                std::thread::sleep(Duration::from_millis(1));
+                if before.elapsed() > LEASE {
+                    break guard.check().unwrap_err();
+                }
+            };
+            println!("lost {error}");
+        }
+        "waiter" => {
+            let guard = client.lock("lock").lock().await.unwrap();
+            println!("has {}", String::from_utf8_lossy(guard.owner()));
+            guard.unlock().await.unwrap();
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// That process, stopped and continued by the test.
+struct Other {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    fn start(role: &str, server: &TestServer) -> Other {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "in_a_process_of_its_own", "--nocapture"])
+            .env("RLOCK_TEST_ROLE", role)
+            .env("RLOCK_TEST_URL", common::url(server))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test's own program");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Other { child, lines }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: kill takes plain numbers; the child is not reaped yet, so the id is its own.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    /// The rest of the next line that begins with `word`.
+    fn says(&mut self, word: &str) -> String {
+        loop {
+            let line = self.lines.next().expect("more output").unwrap();
+            if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
+                return rest.to_string();
+            }
+        }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_stopped_beyond_its_lease_learns_it_from_its_first_check() {
+    let server = TestServer::start();
+    let mut other = Other::start("holder", &server);
+    other.says("has");
+    other.signal(libc::SIGSTOP);
+    let mut raw = server.connect();
+    eventually("the end of the lease", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    // The stop itself lasts longer than the lease, whenever that began.
+    tokio::time::sleep(LEASE).await;
+    let guard = connect(&server).await.lock("lock").try_lock().await.unwrap().expect("a free lock");
+    other.signal(libc::SIGCONT);
+    assert!(other.says("lost").contains("was lost"));
+    assert!(other.child.wait().unwrap().success());
+    // Its end took nothing from the new holder.
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    assert_eq!(guard.state(), State::Held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffer() {
+    let server = TestServer::builder().module_args(&["grant-confirm-ms", "300"]).start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let guard = client.lock("lock").lock().await.unwrap();
+    let mut other = Other::start("waiter", &server);
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    other.signal(libc::SIGSTOP);
+    guard.unlock().await.unwrap();
+    let granted = holder(&mut raw, "lock").expect("the grant").0;
+    let guard = within("the next turn", client.lock("lock").lock()).await.unwrap();
+    other.signal(libc::SIGCONT);
+    // It asks again and waits; had it taken the old grant for good there would be two holders.
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    guard.unlock().await.unwrap();
+    assert_eq!(other.says("has"), granted);
+    assert!(other.child.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_module_that_is_gone_is_told() {
+    let server = TestServer::start();
+    let client = connect_with(&server, quick()).await;
+    run::<()>(&mut server.connect(), "MODULE UNLOAD rlock");
+    for error in [
+        client.lock("lock").try_lock().await.unwrap_err(),
+        client.lock("lock").lock_timeout(SOON).await.unwrap_err(),
+        client.lock("lock").is_locked().await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    }
+}

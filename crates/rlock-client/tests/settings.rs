@@ -1,0 +1,131 @@
+//! Polling, durability, access control and metrics.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
+use rlock_client::{Client, Durability, Error, Lost, Metrics, Waiting};
+use rlock_testkit::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_polls_needs_no_message() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().waiting(Waiting::Polling)).await;
+    let guard = client.lock("lock").lock().await.unwrap();
+    let error = client.lock("lock").lock_timeout(Duration::from_millis(150)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(waiters(&server), 0);
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    let channels: Vec<String> = run(&mut server.connect(), "PUBSUB CHANNELS");
+    assert_eq!(channels, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let may = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
+    run::<()>(&mut raw, &format!("ACL SETUSER app on >secret ~locks:* resetchannels {may}"));
+    let url = url(&server).replace("redis://", "redis://app:secret@");
+    let client = Client::connect(&url).await.unwrap();
+    let guard = client.lock("locks:1").try_lock().await.unwrap().expect("a free lock");
+    let error = client.lock("locks:1").lock().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Permission { .. }) && error.to_string().contains("&rlock:grants:*"),
+        "{error}"
+    );
+    let error = client.lock("other").try_lock().await.unwrap_err();
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
+    let polling = Client::builder().waiting(Waiting::Polling).connect(&url).await.unwrap();
+    let lock = polling.lock("locks:1");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    let error = Client::connect(&url.replace("secret", "wrong")).await.unwrap_err();
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
+    // What the message of the error asks for is enough.
+    run::<()>(&mut raw, "ACL SETUSER app &rlock:grants:* +subscribe");
+    let (client, lock) = (Client::connect(&url).await.unwrap(), "locks:2");
+    let guard = client.lock(lock).lock().await.unwrap();
+    let next = client.lock(lock);
+    let waiting = tokio::spawn(async move { next.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_have_the_lock_or_it_is_given_back() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let builder = Client::builder().durability_wait(Duration::from_millis(300));
+    let client = connect_with(&server, builder.durability(Durability::Majority)).await;
+    // Without any replica there is no majority to have it.
+    let error = client.lock("lock").lock().await.unwrap_err();
+    assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 1, reached: 0 });
+    eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    let replica = TestServer::start();
+    replica.replicate_from(&server);
+    let guard = within("the lock", client.lock("lock").try_lock()).await.unwrap().expect("a free lock");
+    assert_eq!(holder(&mut replica.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
+    // A waiter's grant is made durable too.
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    assert_eq!(holder(&mut replica.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
+    guard.unlock().await.unwrap();
+    let error = client.lock("lock").durability(Durability::Replicas(2)).try_lock().await.unwrap_err();
+    assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 2, reached: 1 });
+    // A replica that went away still counts among those of which more than half must have it.
+    replica.signal(libc::SIGSTOP);
+    let error = client.lock("lock").try_lock().await.unwrap_err();
+    assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 1, reached: 0 });
+    replica.signal(libc::SIGCONT);
+    eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    let clients: String = run(&mut raw, "CLIENT LIST TYPE normal");
+    let pubsub: String = run(&mut raw, "CLIENT LIST TYPE pubsub");
+    assert!(clients.lines().count() + pubsub.lines().count() <= 3 + 1, "{clients}{pubsub}");
+}
+
+#[derive(Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl Metrics for Diary {
+    fn acquired(&self, lock: &[u8], waited: Duration) {
+        assert!(waited < SOON);
+        self.0.lock().unwrap().push(format!("acquired {}", lock.escape_ascii()));
+    }
+
+    fn released(&self, lock: &[u8], held: Duration) {
+        assert!(held < SOON);
+        self.0.lock().unwrap().push(format!("released {}", lock.escape_ascii()));
+    }
+
+    fn lost(&self, lock: &[u8], held: Duration, why: Lost) {
+        assert!(held >= Duration::from_millis(50));
+        self.0.lock().unwrap().push(format!("lost {} {why:?}", lock.escape_ascii()));
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_told() {
+    let server = TestServer::start();
+    let diary = Arc::new(Diary::default());
+    let client = connect_with(&server, Client::builder().metrics(diary.clone())).await;
+    client.lock("a").lock().await.unwrap().unlock().await.unwrap();
+    let guard = client.lock("b").lease(Duration::from_millis(100)).lock().await.unwrap();
+    within("the loss", guard.lost()).await;
+    drop(guard);
+    drop(client.lock("c").try_lock().await.unwrap());
+    let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
+    assert_eq!(*diary.0.lock().unwrap(), expected);
+}
