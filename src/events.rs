@@ -9,7 +9,7 @@ use rlock_core::queue::Cause;
 use rlock_core::{MonoMs, leave, timer};
 
 use crate::ffi::{Ctx, ServerEvent, StringId, StringRef};
-use crate::{site, waiters};
+use crate::{effects, site, waiters};
 
 thread_local! {
     /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -69,12 +69,17 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed => timer::look_at_all(&ctx, Some(Cause::Flushed)),
         ServerEvent::Swapped => timer::look_at_all(&ctx, Some(Cause::Swapped)),
-        ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
+        ServerEvent::Demoted => {
+            effects::begin();
+            leave::send_all_away(&ctx, DropReason::Demoted);
+        }
+        ServerEvent::Promoted | ServerEvent::Forked => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
 }
 
 fn beat(ctx: Ctx<'_>) {
+    effects::look(ctx);
     waiters::clear_doubt(ctx);
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
