@@ -4,16 +4,18 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use common::{say, story};
+use common::{say, say_words, story};
 use redis::Connection;
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 
 const SOON: Duration = Duration::from_secs(30);
 const LOCKS: u64 = 40;
+/// Gives locks of which each is taken once a number.
+static ONCE: AtomicU64 = AtomicU64::new(0);
 
 /// Changes locks on two connections for as long as `meanwhile` runs, and some time longer.
 fn under_load(server: &TestServer, meanwhile: impl FnOnce()) {
@@ -44,6 +46,11 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
         if over() {
             return;
         }
+        // Most are changed again soon, so that a change that was missed is made up for. These are not.
+        if round.is_multiple_of(10) {
+            let line = format!("RLOCK.ACQUIRE once:{} {owner} 5000000", ONCE.fetch_add(1, Ordering::Relaxed));
+            story(client, &[(&line, "[1, 5000000, 0]")]);
+        }
         let lock = round.wrapping_mul(7) % LOCKS;
         let line = match round % 9 {
             0 => format!("RLOCK.ACQUIRE lock{lock} {owner} {}", 1_000_000 + round),
@@ -69,10 +76,20 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
     }
 }
 
-/// Holders and expiry of all locks.
-fn locks(client: &mut Connection) -> Vec<String> {
-    let lock = |n| ["HGETALL", "PEXPIRETIME"].map(|word| say(client, &format!("{word} lock{n}"))).join(" ");
-    (0..LOCKS).map(lock).collect()
+/// All locks with their holders and expiry, and what they add up to.
+const LOCKS_THERE: &str = "
+    local locks = redis.call('keys', '*')
+    table.sort(locks)
+    local all = {}
+    for _, lock in ipairs(locks) do
+        local hash = redis.call('hgetall', lock)
+        all[#all + 1] = lock .. ' ' .. table.concat(hash, ' ') .. ' ' .. redis.call('pexpiretime', lock)
+    end
+    return {#all, redis.sha1hex(table.concat(all, ','))}";
+
+#[track_caller]
+fn locks(client: &mut Connection) -> String {
+    say_words(client, &["EVAL", LOCKS_THERE, "0"])
 }
 
 fn unread(server: &TestServer) -> u64 {
@@ -102,7 +119,7 @@ fn primary(diskless: &str, delay: u32) -> ServerBuilder {
         .conf("repl-backlog-ttl", 1)
         .conf("repl-diskless-sync", diskless)
         .conf("repl-diskless-sync-delay", delay)
-        .conf("rdb-key-save-delay", 10_000)
+        .conf("rdb-key-save-delay", 300)
 }
 
 #[test]
@@ -173,7 +190,7 @@ fn await_aof(server: &TestServer) {
 
 #[test]
 fn an_aof_that_is_switched_on_has_every_lock() {
-    let server = TestServer::builder().conf("rdb-key-save-delay", 10_000).start();
+    let server = TestServer::builder().conf("rdb-key-save-delay", 300).start();
     let client = &mut server.connect();
     await_nobody(&server);
     under_load(&server, || {

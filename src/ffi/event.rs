@@ -103,7 +103,7 @@ unsafe extern "C" fn on_server_event(
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
-        let born = u64::from(raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN);
+        let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
         let event = match event.id {
             raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
             raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
