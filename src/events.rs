@@ -47,7 +47,7 @@ const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired.
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_empty()) {
+    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_blank()) {
         return;
     }
     timer::key_changed(&ctx, &site::lock_id(ctx, key), cause(event()));
