@@ -79,8 +79,10 @@ async fn a_wait_ends_in_time() {
 #[tokio::test]
 async fn an_explicit_lease_ends_and_is_not_renewed() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(300))).await;
-    let guard = client.lock("lock").lease(Duration::from_millis(500)).try_lock().await.unwrap().unwrap();
+    // Shorter than the lease: were it renewed, it would be before its end.
+    let builder = Client::builder().watchdog_timeout(Duration::from_millis(300)).response_timeout(SOON);
+    let client = connect_with(&server, builder).await;
+    let guard = client.lock("lock").lease(Duration::from_secs(1)).lock().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     let error = guard.check().unwrap_err();
     assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Expired });
@@ -92,11 +94,11 @@ async fn an_explicit_lease_ends_and_is_not_renewed() {
 #[tokio::test]
 async fn the_watchdog_renews_as_long_as_the_guard_lives() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let mut raw = server.connect();
     let guard = client.lock("lock").lock().await.unwrap();
     let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_secs(2) {
+    while begin.elapsed() < Duration::from_secs(7) {
         guard.check().unwrap();
         assert!(holder(&mut raw, "lock").is_some());
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -108,7 +110,7 @@ async fn the_watchdog_renews_as_long_as_the_guard_lives() {
 #[tokio::test]
 async fn a_forced_release_is_a_loss_and_says_so() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(900))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let lock = client.lock("lock");
     assert!(!lock.force_release().await.unwrap());
     let guard = lock.lock().await.unwrap();
@@ -198,7 +200,7 @@ async fn named_owners_wait_for_their_turn() {
 #[tokio::test]
 async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let (lock, mut raw) = (client.lock("lock"), server.connect());
     let value = lock
         .run(|held| async move {

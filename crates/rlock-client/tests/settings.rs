@@ -65,7 +65,7 @@ async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
 async fn replicas_have_the_lock_or_it_is_given_back() {
     let server = TestServer::start();
     let mut raw = server.connect();
-    let builder = Client::builder().durability_wait(Duration::from_millis(300));
+    let builder = Client::builder().durability_wait(Duration::from_secs(1));
     let client = connect_with(&server, builder.durability(Durability::Majority)).await;
     // Without any replica there is no majority to have it.
     let error = client.lock("lock").lock().await.unwrap_err();
