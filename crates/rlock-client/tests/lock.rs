@@ -230,6 +230,61 @@ async fn a_server_without_the_module_is_told_apart_at_once() {
 }
 
 #[tokio::test]
+async fn something_else_under_the_locks_name_is_a_loss_at_once() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(9))).await;
+    let mut raw = server.connect();
+    // Of another type, and a hash that is no lock.
+    for command in ["SET lock value", "HSET lock some data"] {
+        let begin = std::time::Instant::now();
+        let guard = client.lock("lock").lock().await.unwrap();
+        run::<u64>(&mut raw, "DEL lock");
+        run::<redis::Value>(&mut raw, command);
+        assert_eq!(within("the loss", guard.lost()).await, Lost::Taken, "{command}");
+        // By the first renewal, not at the end of the lease.
+        assert!(begin.elapsed() < Duration::from_secs(8), "{command}");
+        drop(guard);
+        run::<u64>(&mut raw, "DEL lock");
+        // Before a renewal, a release finds out, and so does a re-entry.
+        let guard = client.lock("lock").lock().await.unwrap();
+        let again = client.lock("lock2").lock().await.unwrap();
+        run::<u64>(&mut raw, "DEL lock lock2");
+        run::<redis::Value>(&mut raw, command);
+        run::<redis::Value>(&mut raw, &command.replace("lock", "lock2"));
+        assert_eq!(guard.unlock().await.unwrap_err(), Error::NotHeld { lock: "lock".into() }, "{command}");
+        let error = again.reenter().await.unwrap_err();
+        assert_eq!(error, Error::Lost { lock: "lock2".into(), why: Lost::Taken }, "{command}");
+        drop(again);
+        // What is there is left alone.
+        client.lock("free").lock().await.unwrap().unlock().await.unwrap();
+        assert_eq!(run::<u64>(&mut raw, "EXISTS lock lock2"), 2, "{command}");
+        run::<u64>(&mut raw, "DEL lock lock2");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_told() {
+    let server = TestServer::builder().module_args(&["max-waiters-per-key", "1"]).start();
+    let client = connect(&server).await;
+    let guard = client.lock("lock").lock().await.unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    let error = within("an error", client.lock("lock").lock()).await.unwrap_err();
+    assert!(matches!(error, Error::QueueFull { .. }), "{error}");
+    assert!(error.to_string().contains("rlock.max-waiters-per-key"), "{error}");
+    // It took nobody's place, and a later try has one.
+    assert!(client.lock("lock").try_lock().await.unwrap().is_none());
+    guard.unlock().await.unwrap();
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_key_with_something_else_is_told() {
     let server = TestServer::start();
     let client = connect(&server).await;
