@@ -90,13 +90,16 @@ fn role() -> Option<(String, String)> {
 #[tokio::test]
 async fn in_a_process_of_its_own() {
     let Some((role, url)) = role() else { return };
-    let builder = Client::builder().watchdog_timeout(LEASE);
+    // With all the time for answers, lest the connection with what lies in its buffer is given up after the stop.
+    let builder = Client::builder().watchdog_timeout(LEASE).response_timeout(SOON);
     let client = within("a client to connect", builder.connect(&url)).await.unwrap();
     let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+    // Before the test can know, and stop this process.
+    let begin = Instant::now();
     println!("has {}", String::from_utf8_lossy(guard.owner()));
     match role.as_str() {
         "holder" => {
-            wait_to_be_stopped_and_continued();
+            wait_to_be_stopped_and_continued(begin);
             // The first thing after the stop, before any other task has had a turn.
             println!("lost {}", guard.check().unwrap_err());
         }
@@ -107,12 +110,11 @@ async fn in_a_process_of_its_own() {
     }
 }
 
-/// Returns when the process did not run for longer than its lease.
+/// Returns when the process did not run for longer than its lease, at any time after `begin`.
 ///
 /// The clock is read once in each turn: between two readings that belong to different turns a stop went unseen,
 /// and the process waited for ever for another one.
-fn wait_to_be_stopped_and_continued() {
-    let begin = Instant::now();
+fn wait_to_be_stopped_and_continued(begin: Instant) {
     let mut last = begin;
     loop {
         std::thread::sleep(Duration::from_millis(1));
@@ -140,13 +142,13 @@ async fn a_process_that_was_stopped_beyond_its_lease_learns_it_from_its_first_ch
     let server = TestServer::start();
     let mut other = other("holder", &server);
     other.says("has ");
-    other.signal(libc::SIGSTOP);
+    other.stop();
     let mut raw = server.connect();
     eventually("the end of the lease", || holder(&mut raw, "lock").is_none().then_some(())).await;
     // The stop itself lasts longer than the lease, whenever that began.
     tokio::time::sleep(LEASE).await;
     let guard = connect(&server).await.lock("lock").try_lock().await.unwrap().expect("a free lock");
-    other.signal(libc::SIGCONT);
+    other.go_on();
     assert!(other.says("lost ").contains("was lost"));
     assert!(other.ends().success());
     // Its end took nothing from the new holder.
@@ -161,11 +163,11 @@ async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffe
     let guard = client.lock("lock").lock().await.unwrap();
     let mut other = other("waiter", &server);
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    other.signal(libc::SIGSTOP);
+    other.stop();
     guard.unlock().await.unwrap();
     let granted = holder(&mut raw, "lock").expect("the grant").0;
     let guard = within("the next turn", client.lock("lock").lock()).await.unwrap();
-    other.signal(libc::SIGCONT);
+    other.go_on();
     // It asks again and waits; had it taken the old grant for good there would be two holders.
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());

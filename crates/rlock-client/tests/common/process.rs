@@ -35,7 +35,30 @@ impl Process {
         Process { child, lines }
     }
 
-    pub fn signal(&self, signal: i32) {
+    /// Stops the process, and returns when all its threads stand still.
+    ///
+    /// The signal alone is no stop: one thread has to take it, and until that has had a turn on a busy machine
+    /// the others go on.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        rlock_testkit::eventually("the stop of the process", SOON, || {
+            // SAFETY: an all-zero siginfo_t is a valid one; the call fills it.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            // SAFETY: the pointer is to a local. Only stops are waited for: the end of the process is left to
+            // `Child`.
+            let outcome = unsafe {
+                libc::waitid(libc::P_PID, self.child.id(), &raw mut info, libc::WSTOPPED | libc::WNOHANG)
+            };
+            (outcome == 0 && info.si_signo == libc::SIGCHLD).then_some(())
+        });
+    }
+
+    /// Lets a process that was stopped go on.
+    pub fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
         // SAFETY: kill takes plain numbers; the child is not reaped yet, so the id is its own.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
