@@ -1,5 +1,7 @@
 //! From a lock and its settings to an acquisition.
 
+use std::time::Duration;
+
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
@@ -22,6 +24,15 @@ pub(super) enum Patience {
 }
 
 impl Lock {
+    /// Acquires the lock, waiting for so long at most, or for ever.
+    pub(super) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
+        let began = self.handle.shared.clock.now();
+        let by = wait.map(|wait| began.after(wait));
+        let guard = self.acquire(Patience::Until(by)).await?;
+        // Only an owner whose turn never came leaves without a guard or an error of its own.
+        guard.ok_or_else(|| Error::timeout(&self.key, self.handle.shared.clock.now().since(began)))
+    }
+
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard>, Error> {
         let shared = &self.handle.shared;
         shared.check_open()?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Handle;
-use crate::clock::Moment;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
 use crate::guard::{Guard, Held};
@@ -17,7 +16,8 @@ use acquiring::Patience;
 /// A lock by its name, and how it is to be acquired. Cheap to make and to clone; made by
 /// [`Client::lock`](crate::Client::lock).
 ///
-/// Every acquisition has an owner of its own, so two tasks with one `Lock` exclude each other.
+/// Every acquisition has an owner of its own, so two tasks with one `Lock` exclude each other. The futures of
+/// acquisitions borrow nothing: they can be spawned, and stand in a `select!`.
 #[derive(Clone)]
 pub struct Lock {
     handle: Arc<Handle>,
@@ -81,8 +81,9 @@ impl Lock {
     /// # Errors
     ///
     /// All but [`Error::Timeout`]; [`Error::Transport`] after two response timeouts without an answer.
-    pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
-        self.acquire(Patience::None).await
+    pub fn try_lock(&self) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire(Patience::None).await }
     }
 
     /// Acquires the lock, waiting as long as it takes, or as [`Lock::wait`] says.
@@ -93,11 +94,9 @@ impl Lock {
     /// # Errors
     ///
     /// Anything that waiting does not mend; [`Error::Timeout`] where a limit was set.
-    pub async fn lock(&self) -> Result<Guard, Error> {
-        match self.wait {
-            Some(wait) => self.lock_timeout(wait).await,
-            None => self.acquire_patiently(None).await,
-        }
+    pub fn lock(&self) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire_within(lock.wait).await }
     }
 
     /// Acquires the lock, waiting for so long at most.
@@ -105,16 +104,9 @@ impl Lock {
     /// # Errors
     ///
     /// As [`Lock::lock`]; [`Error::Timeout`] after that time.
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
-        let by = self.handle.shared.clock.now().after(wait);
-        self.acquire_patiently(Some(by)).await
-    }
-
-    async fn acquire_patiently(&self, by: Option<Moment>) -> Result<Guard, Error> {
-        let began = self.handle.shared.clock.now();
-        let guard = self.acquire(Patience::Until(by)).await?;
-        // Only an owner whose turn never came leaves without a guard or an error of its own.
-        guard.ok_or_else(|| Error::timeout(&self.key, self.handle.shared.clock.now().since(began)))
+    pub fn lock_timeout(&self, wait: Duration) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire_within(Some(wait)).await }
     }
 
     /// Runs `work` under the lock, and drops it when the lock is lost.

@@ -58,6 +58,11 @@ impl Process {
         self.signal(libc::SIGCONT);
     }
 
+    /// What Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal(libc::SIGINT);
+    }
+
     fn signal(&self, signal: i32) {
         // SAFETY: kill takes plain numbers; the child is not reaped yet, so the id is its own.
         unsafe { libc::kill(self.child.id() as i32, signal) };
