@@ -96,7 +96,18 @@ impl Attempt {
         if self.mailbox.is_none() {
             self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
         }
-        self.ask(Some(&channel), look, by).await
+        match self.ask(Some(&channel), look, by).await {
+            Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
+            step => step,
+        }
+    }
+
+    /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
+    async fn ask_unheard(&mut self, denied: Error, by: Option<Moment>) -> Step {
+        match self.ask(None, false, by).await {
+            Step::Denied(_) => Step::Unsent(denied),
+            step => step,
+        }
     }
 
     async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
