@@ -4,6 +4,7 @@ mod acquire;
 pub mod blocking;
 mod client;
 mod clock;
+mod cluster;
 mod command;
 mod config;
 mod durability;

@@ -1,5 +1,7 @@
 //! Connections of the `redis` crate.
 
+use std::time::Duration;
+
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
@@ -43,6 +45,10 @@ impl RedisConnector {
                 Some(Value::BulkString(payload)) => events.send(Event::Message(payload)),
                 _ => Ok(()),
             },
+            PushKind::SUnsubscribe => match push.data.into_iter().next() {
+                Some(Value::BulkString(channel)) => events.send(Event::Unsubscribed(channel)),
+                _ => Ok(()),
+            },
             PushKind::Disconnection => events.send(Event::Closed),
             _ => Ok(()),
         };
@@ -57,7 +63,11 @@ impl RedisConnector {
 }
 
 impl Connector for RedisConnector {
-    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    fn connect(
+        &self,
+        events: UnboundedSender<Event>,
+        _within: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {
             let connection: Box<dyn Connection> = Box::new(self.dial(events).await?);
             Ok(connection)
