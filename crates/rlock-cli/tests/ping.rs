@@ -89,7 +89,7 @@ fn a_replica_that_does_not_answer_is_a_no() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let report = report(&ended);
     assert_eq!(seen(&report, &replica), ("none".into(), false, true, false));
-    assert!(report["servers"][1]["error"].as_str().unwrap().contains("did not answer"), "{report:#}");
+    assert!(report["servers"][1]["error"].as_str().unwrap().contains("no reply within"), "{report:#}");
     assert!(report["advice"].as_str().unwrap().starts_with("start 127.0.0.1:"), "{report:#}");
 }
 

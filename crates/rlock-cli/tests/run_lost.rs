@@ -69,7 +69,7 @@ fn a_server_that_is_gone_ends_the_group_before_the_lease_ends() {
     let (told, done): (u128, u128) =
         (files.line("term").parse().unwrap(), files.line("done").parse().unwrap());
     assert!(told < done && done < lease_end);
-    run.ended().fails(123, &["no connection to", "ending the command"]);
+    run.ended().fails(123, &["no answer from", "ending the command"]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_key_that_becomes_something_else_is_a_loss() {
     let run = start(&server, &["run", "job", "--lease", "1s", "--", "sleep", "60"]);
     await_owner(client, "job");
     ask::<redis::Value>(client, "SET job data");
-    run.ended().fails(123, &["its key holds something else"]);
+    run.ended().fails(123, &["it was taken away"]);
     assert_eq!(ask::<String>(client, "GET job"), "data");
 }
 
