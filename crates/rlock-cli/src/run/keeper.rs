@@ -4,11 +4,13 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use rlock_client::{Client, Error as ClientError, Guard, Held, Waiting};
 use tokio::runtime::Runtime;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Event;
@@ -189,7 +191,10 @@ impl Work {
     async fn leads_to_cluster(&mut self) -> bool {
         let place = self.request.place.clone();
         let Some(cluster) = place.as_cluster() else { return false };
-        let node = spawn_blocking(move || servers::is_node(&place)).await.unwrap_or_default();
+        let (answer, asked) = oneshot::channel();
+        // A thread of its own, since a runtime would insist on waiting for it when we have to end.
+        thread::spawn(move || answer.send(servers::is_node(&place)));
+        let node = asked.await.unwrap_or_default();
         if node {
             self.request.place = cluster;
         }

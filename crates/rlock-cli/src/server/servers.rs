@@ -63,7 +63,10 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
                 if !sentinel {
                     found.push(Server { address, state: Err(error.to_string()) });
                 }
-                trouble.get_or_insert(error);
+                // What a server says tells more than that another says nothing.
+                if trouble.as_ref().is_none_or(Error::is_transport) {
+                    trouble = Some(error);
+                }
                 continue;
             }
         };

@@ -16,7 +16,7 @@ use redis::{Connection, FromRedisValue};
 use rlock_testkit::{DataDir, TestServer, eventually};
 
 /// How long anything may take that needs no particular time.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub(crate) const RLOCK: &str = env!("CARGO_BIN_EXE_rlock");
