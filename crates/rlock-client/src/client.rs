@@ -111,7 +111,8 @@ impl Client {
             let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
             let deliver = deliver_to(shared.clone(), inbox.clone());
             let pace = Pace { response: config.response() };
-            let router = route(Links { pace, deliver, stop: stop.clone() });
+            let runtime = tokio::runtime::Handle::current();
+            let router = route(Links { pace, deliver, runtime, stop: stop.clone() });
             Shared::new(config, clock, uuid, router, inbox, stop, weak_jobs)
         });
         let runtime = tokio::runtime::Handle::current();

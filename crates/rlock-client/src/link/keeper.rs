@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, PushKind, Value, cmd};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::transport::{Connection, Connector, Event};
 use crate::command::{Refusal, answer};
@@ -47,35 +48,53 @@ pub(crate) struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
     connection: Box<dyn Connection>,
-    channels: Mutex<HashMap<Vec<u8>, Arc<OnceCell<()>>>>,
+    channels: Mutex<HashMap<Vec<u8>, Arc<Subscription>>>,
     suspicions: UnboundedSender<u64>,
     pace: Pace,
 }
 
-/// A link to one server.
+/// A channel that is being listened to.
+#[derive(Default)]
+struct Subscription {
+    confirmed: OnceCell<()>,
+    gone: CancellationToken,
+}
+
+/// Why a channel is not listened to.
+#[derive(Debug)]
+pub(crate) enum Unheard {
+    Refused(Refusal),
+    Unanswered(String),
+}
+
+/// A link to one server. Dropping it closes its connection.
 pub(crate) struct Link {
     state: watch::Receiver<State>,
     suspicions: UnboundedSender<u64>,
+    _ends: DropGuard,
 }
 
 impl Link {
-    /// Starts to connect. Needs a tokio runtime; ends with `stop`.
+    /// Starts to connect, on `runtime`; ends with `stop` at the latest.
     pub(crate) fn start(
         connector: Arc<dyn Connector>,
         pace: Pace,
         deliver: Deliver,
-        stop: CancellationToken,
+        runtime: &Handle,
+        stop: &CancellationToken,
     ) -> Link {
+        let stop = stop.child_token();
+        let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
         let keeper = Keeper { connector, pace, deliver, publish, suspicions: suspicions.clone(), doubts };
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
             }
         });
-        Link { state, suspicions }
+        Link { state, suspicions, _ends: ends }
     }
 
     /// The connection, if there is one now.
@@ -149,6 +168,10 @@ impl Live {
     ) -> Result<Vec<Value>, String> {
         let expected = commands.len();
         match timeout(time, self.connection.send(commands)).await {
+            Ok(Ok(values)) if values.iter().any(is_unasked) => {
+                let _ = self.suspicions.send(self.epoch);
+                Err("replies and requests are out of step".into())
+            }
             Ok(Ok(values)) if values.len() == expected => Ok(values),
             Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
             Ok(Err(error)) => Err(error),
@@ -162,21 +185,40 @@ impl Live {
     }
 
     /// Subscribes to a channel, unless that was done on this connection.
-    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<(), Error> {
-        let cell = {
-            let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-            channels.entry(channel.to_vec()).or_default().clone()
-        };
+    ///
+    /// The token that is returned is cancelled when the server ends the subscription by itself.
+    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<CancellationToken, Unheard> {
+        let subscription = self.channels().entry(channel.to_vec()).or_default().clone();
         let subscribe = || async {
             let values =
-                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Error::transport)?;
+                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Unheard::Unanswered)?;
             for value in values {
-                answer(channel, value).map_err(|refusal: Refusal| refusal.error)?;
+                answer(channel, value).map_err(Unheard::Refused)?;
             }
             Ok(())
         };
-        cell.get_or_try_init(subscribe).await.copied()
+        subscription.confirmed.get_or_try_init(subscribe).await?;
+        Ok(subscription.gone.clone())
     }
+
+    /// The server has ended the subscription to a channel.
+    fn unsubscribed(&self, channel: &[u8]) {
+        if let Some(subscription) = self.channels().remove(channel) {
+            subscription.gone.cancel();
+        }
+    }
+
+    fn channels(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Subscription>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a reply is none.
+///
+/// The driver takes the end of a subscription for the reply to whatever was asked first, since it is the reply to
+/// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.
+fn is_unasked(value: &Value) -> bool {
+    matches!(value, Value::Push { kind: PushKind::SUnsubscribe, .. })
 }
 
 struct Keeper {
@@ -193,7 +235,8 @@ impl Keeper {
         let mut pause = FIRST_PAUSE;
         loop {
             let (sender, events) = unbounded_channel();
-            let attempt = timeout(self.pace.response, self.connector.connect(sender)).await;
+            let attempt =
+                timeout(self.pace.response, self.connector.connect(sender, self.pace.response)).await;
             let no_answer = || Error::transport(format!("no connection within {:?}", self.pace.response));
             let reason = match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(connection) => {
@@ -230,12 +273,13 @@ impl Keeper {
             pace: self.pace,
         });
         self.publish.send_replace(State::Up(live.clone()));
-        let alive = keep_asking(&live, self.pace.response);
+        let alive = keep_asking(&live, self.connector.as_ref(), self.pace.response);
         tokio::pin!(alive);
         loop {
             tokio::select! {
                 event = events.recv() => match event {
                     Some(Event::Message(message)) => (self.deliver)(&message),
+                    Some(Event::Unsubscribed(channel)) => live.unsubscribed(&channel),
                     Some(Event::Closed) | None => return "it was closed".into(),
                 },
                 Some(suspected) = self.doubts.recv() => if suspected == epoch {
@@ -248,12 +292,13 @@ impl Keeper {
 }
 
 /// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead.
-async fn keep_asking(live: &Live, every: Duration) -> String {
+async fn keep_asking(live: &Live, connector: &dyn Connector, every: Duration) -> String {
     loop {
         tokio::time::sleep(every).await;
-        // Any answer will do, a refusal of PING included.
-        if let Err(why) = live.request(vec![cmd("PING")]).await {
-            return why;
+        match live.request(vec![connector.pulse()]).await {
+            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
+            Ok(_) => return "the server is no primary any more".into(),
+            Err(why) => return why,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Connections of the `redis` crate.
 
+use std::time::Duration;
+
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
@@ -43,6 +45,10 @@ impl RedisConnector {
                 Some(Value::BulkString(payload)) => events.send(Event::Message(payload)),
                 _ => Ok(()),
             },
+            PushKind::SUnsubscribe => match push.data.into_iter().next() {
+                Some(Value::BulkString(channel)) => events.send(Event::Unsubscribed(channel)),
+                _ => Ok(()),
+            },
             PushKind::Disconnection => events.send(Event::Closed),
             _ => Ok(()),
         };
@@ -57,7 +63,11 @@ impl RedisConnector {
 }
 
 impl Connector for RedisConnector {
-    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    fn connect(
+        &self,
+        events: UnboundedSender<Event>,
+        _within: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {
             let connection: Box<dyn Connection> = Box::new(self.dial(events).await?);
             Ok(connection)
@@ -93,7 +103,11 @@ fn bad_url(error: &RedisError) -> Error {
 }
 
 fn connect_error(error: &RedisError) -> Error {
-    let message = error.to_string();
+    // An error of the server as it says it itself, not as the driver quotes it.
+    let message = match error.code() {
+        Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
+        None => error.to_string(),
+    };
     let denied = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"));
     if denied || error.kind() == ErrorKind::AuthenticationFailed {
         return Error::Permission { message };
