@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// The user may not do this.
     #[error(
-        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; or wait by polling (Waiting::Polling)"
+        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; in a cluster +cluster|slots, +asking and, for waiting, +ssubscribe; or wait by polling (Waiting::Polling)"
     )]
     Permission {
         /// What the server said.
