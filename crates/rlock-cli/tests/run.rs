@@ -58,7 +58,7 @@ fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script = files.script("for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
+    let script = files.script("n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
     let run = start(&server, &["run", "job", "--lease", "40s", "--", "sh", "-c", &script]);
     let owner = await_owner(client, "job");
     assert!(owner.ends_with(":1") && owner.len() == 38, "{owner}");
@@ -188,8 +188,9 @@ fn the_lock_stays_held_until_the_whole_group_has_ended() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script = files
-        .script("(for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done; echo end > ended) & exit 5");
+    let script = files.script(
+        "(n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; echo end > ended) & exit 5",
+    );
     let mut run = start(&server, &["run", "job", "--lease", "1s", "--", "sh", "-c", &script]);
     let owner = await_owner(client, "job");
     let start = Instant::now();
