@@ -60,11 +60,13 @@ pub enum Bug {
     EdgeDepartureUnseen,
     /// The module writes during CLIENT PAUSE.
     EdgeWriteInPause,
+    /// The module builds effects only a while after somebody has begun to read them.
+    EdgeEffectsBeginLate,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 27] = [
+    pub const ALL: [(Self, &'static str); 28] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -92,6 +94,7 @@ impl Bug {
         (Self::EdgeDeafToDelete, "edge-deaf-to-delete"),
         (Self::EdgeDepartureUnseen, "edge-departure-unseen"),
         (Self::EdgeWriteInPause, "edge-write-in-pause"),
+        (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
     ];
 }
 
