@@ -56,7 +56,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 5] = [
+pub(crate) const SCENES: [Scene; 6] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -92,6 +92,16 @@ pub(crate) const SCENES: [Scene; 5] = [
         foreign: true,
         turns: true,
         depth: 10,
+        ..NOTHING
+    },
+    Scene {
+        name: "steps",
+        about: "3 owners of one lock, foreign waiters who get turns, and a wall clock that steps",
+        block: true,
+        foreign: true,
+        turns: true,
+        clock: true,
+        depth: 8,
         ..NOTHING
     },
     Scene {
