@@ -7,11 +7,12 @@
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
 
-use crate::events;
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
 use crate::stats::STATS;
+use crate::{effects, events};
 
-/// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one.
+/// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
+/// a command effects are always built: there is no command that could be counted instead.
 ///
 /// The key is closed as soon as it is written: other modules hear of the events at once, and may delete it.
 pub(crate) fn perform(
@@ -19,15 +20,17 @@ pub(crate) fn perform(
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
+    in_command: bool,
 ) -> Result<(), Error> {
     let name = key.name();
     write(&mut key, owner, change)?;
     drop(key);
     ctx.signal_modified(name);
-    note_failure(replicate(ctx, name, owner, change));
+    let read = !in_command || effects::are_read(ctx);
+    note_failure(if read { replicate(ctx, name, owner, change) } else { pass_over(ctx) });
     events::quietly(name, || notify(ctx, name, change));
     if let Some(message) = change.unlock_message {
-        publish(ctx, name, message);
+        send(ctx, name, message, read);
     }
     Ok(())
 }
@@ -74,6 +77,12 @@ fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, owner: Option<StringRef<'_>>, ch
     deleted && set && expires
 }
 
+/// Counts a change whose effects nobody reads.
+fn pass_over(ctx: Ctx<'_>) -> bool {
+    STATS.unread_changes.add(1);
+    ctx.count_change()
+}
+
 fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, c"del", name);
@@ -99,6 +108,10 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
+    send(ctx, name, message, effects::are_read(ctx))
+}
+
+fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: bool) -> u64 {
     let channel = names::unlock_channel(name.bytes());
     let message = match message {
         UnlockMessage::Free => OwnedString::new(b"0"),
@@ -109,7 +122,7 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
     let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
         let channel = OwnedString::new(&channel);
         STATS.unlock_messages.add(1);
-        note_failure(ctx.publish_to_replicas(channel.borrow(), message.borrow()));
+        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message.borrow()));
         ctx.publish_here(channel.borrow(), message.borrow())
     });
     heard.sum()

@@ -210,6 +210,37 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.as_ptr()) };
     }
 
+    /// Whether the server writes an AOF, or is about to.
+    pub(crate) fn has_aof(self) -> bool {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.raw) };
+        flags & raw::REDISMODULE_CTX_FLAGS_AOF as c_int != 0
+    }
+
+    /// Whether the server has replicas, or keeps the stream of effects for some that were there. Where it
+    /// does not tell, it may.
+    pub(crate) fn has_replicas_or_backlog(self) -> bool {
+        // SAFETY: the section's data is freed below and not used after that.
+        unsafe {
+            let data = api!(RedisModule_GetServerInfo)(self.raw, c"replication".as_ptr());
+            let some = [c"connected_slaves", c"repl_backlog_active"].iter().any(|field| {
+                let mut failed: c_int = 0;
+                let read = api!(RedisModule_ServerInfoGetFieldUnsigned);
+                read(data, field.as_ptr(), &raw mut failed) != 0 || failed != 0
+            });
+            api!(RedisModule_FreeServerInfo)(self.raw, data);
+            some
+        }
+    }
+
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects:
+    /// the server then throws away what this would send.
+    pub(crate) fn count_change(self) -> bool {
+        // SAFETY: the context is that of a command.
+        let status = unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
     /// Sends `DEL key` to replicas and AOF.
     #[must_use]
     pub(crate) fn replicate_del(self, key: StringRef<'_>) -> bool {

@@ -13,7 +13,7 @@ const FAMILY: &str = r#"
 note() { trap "echo $2 >> $1; exit $3" $2; }
 note leader TERM 40; note leader INT 41; note leader HUP 42; note leader USR1 43
 { note child TERM 1; note child INT 1; note child HUP 1; note child USR1 1
-  sh -c 'echo $PPID' > child.pid; for n in $(seq 3000); do sleep 0.02; done; } | cat"#;
+  sh -c 'echo $PPID' > child.pid; for n in $(seq 1200); do sleep 0.05; done; } | cat"#;
 
 #[test]
 fn signals_are_forwarded_to_the_whole_group() {
@@ -45,7 +45,7 @@ fn a_command_may_go_on_after_a_signal() {
     let server = TestServer::start();
     let files = Files::new();
     let script =
-        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; for n in $(seq 3000); do [ -e go ] && break; sleep 0.02; done");
+        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
     let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     files.pid("pid");
     run.signal(libc::SIGHUP);
@@ -60,7 +60,7 @@ fn what_nohup_ignores_stays_ignored() {
     let server = TestServer::start();
     let files = Files::new();
     let mut command = Command::new("nohup");
-    let script = files.script("echo $$ > pid; for n in $(seq 3000); do [ -e go ] && break; sleep 0.02; done");
+    let script = files.script("echo $$ > pid; for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
     command.args([RLOCK, "--url", &url(&server), "run", "job", "--", "sh", "-c", &script]);
     command.stdin(std::process::Stdio::null());
     let mut run = Running::start(command);

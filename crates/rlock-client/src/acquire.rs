@@ -105,8 +105,17 @@ impl Attempt {
             }
         }
         match self.ask(Some(&channel), look, by).await {
+            Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
             // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
             Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
+            step => step,
+        }
+    }
+
+    /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
+    async fn ask_unheard(&mut self, denied: Error, by: Option<Moment>) -> Step {
+        match self.ask(None, false, by).await {
+            Step::Denied(_) => Step::Unsent(denied),
             step => step,
         }
     }

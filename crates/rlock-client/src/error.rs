@@ -63,14 +63,16 @@ pub enum Error {
     },
     /// The user may not do this.
     #[error(
-        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; in a cluster +cluster|slots, +asking and, for waiting, +ssubscribe; or wait by polling"
+        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; in a cluster +cluster|slots, +asking and, for waiting, +ssubscribe; or wait by polling (Waiting::Polling)"
     )]
     Permission {
         /// What the server said.
         message: String,
     },
     /// As many wait as the server allows.
-    #[error("the queue of the lock {lock} is full ({message}); try again later, or raise rlock.max-waiters")]
+    #[error(
+        "the queue of the lock {lock} is full ({message}); try again later, raise rlock.max-waiters or rlock.max-waiters-per-key on the server, or wait by polling (Waiting::Polling)"
+    )]
     QueueFull {
         /// The lock's name.
         lock: String,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::client::Handle;
 use crate::command::{self, Acquired, Ask};
-use crate::error::{Error, Lost};
+use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::{Hold, State};
 use crate::release::{Job, give_back, lower};
@@ -116,13 +117,14 @@ impl Guard {
         let by = sent.after(shared.config.response().saturating_mul(2));
         let command = command::acquire(&hold.party.key, &hold.party.owner, hold.lease, holds, Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
-            Ok(reply) => reply.map_err(|refusal| refusal.error)?,
+            Ok(reply) => reply.map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => return Err(error),
             Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),
         };
-        match command::acquired(&reply)? {
-            Acquired::Held => *level = holds.max(*level),
-            Acquired::Queued | Acquired::Denied => hold.lose(Lost::Taken),
+        match reply.and_then(|reply| command::acquired(&reply)) {
+            Ok(Acquired::Held) => *level = holds.max(*level),
+            Ok(Acquired::Queued | Acquired::Denied) | Err(Error::NotALock { .. }) => hold.lose(Lost::Taken),
+            Err(error) => return Err(error),
         }
         hold.check().map(|_| ())
     }
@@ -136,7 +138,12 @@ impl Guard {
     ///
     /// [`Error::Lost`] or [`Error::NotHeld`] when it was not held any more; [`Error::OutcomeUnknown`] when a reply
     /// was lost and that cannot be told.
-    pub async fn unlock(mut self) -> Result<(), Error> {
+    pub async fn unlock(self) -> Result<(), Error> {
+        let span = tracing::debug_span!("release", lock = %name(self.name()));
+        self.release().instrument(span).await
+    }
+
+    async fn release(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
         hold.remove_guard();
@@ -206,8 +213,8 @@ impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let party = &self.hold.party;
         f.debug_struct("Held")
-            .field("lock", &crate::error::name(&party.key))
-            .field("owner", &crate::error::name(&party.owner))
+            .field("lock", &name(&party.key))
+            .field("owner", &name(&party.owner))
             .field("state", &self.state())
             .finish()
     }

@@ -32,6 +32,7 @@ pub use config::{Durability, Waiting};
 pub use error::{Error, Lost};
 pub use guard::{Guard, Held};
 pub use hold::State;
+pub use info::{Holder, Info, Waiter};
 pub use lock::Lock;
 pub use metrics::Metrics;
 pub use tokio_util::sync::CancellationToken;

@@ -7,6 +7,7 @@ use redis::{Cmd, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::command::{self, Refusal, answer};
@@ -148,7 +149,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut jobs: UnboundedReceiver<Job>) {
             tokio::spawn(async move { job.lower().await });
         }
         for jobs in shared.router.by_node(std::mem::take(&mut batch), |job| &job.party.key) {
-            tokio::spawn(carry_out(shared.clone(), jobs));
+            let span = tracing::debug_span!("release", locks = jobs.len());
+            tokio::spawn(carry_out(shared.clone(), jobs).instrument(span));
         }
     }
     shared.owners.emptied().await;
@@ -237,6 +239,9 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
         let command = command::release(key, &hold.party.owner, hold.guards());
         match exchange_one(shared, key, command, Manner::by(Some(last))).await {
             Ok(Ok(value)) => return (unanswered.is_some(), outcome(key, &value, unanswered)),
+            Ok(Err(Refusal { error: Error::NotALock { .. }, .. })) => {
+                return (false, outcome(key, &Value::Nil, unanswered));
+            }
             Ok(Err(refusal)) if is_final(&refusal) => return (false, Err(refusal.error)),
             Ok(Err(refusal)) => {
                 tracing::debug!(error = %refusal.error, "a release was refused; it is tried again")
@@ -265,7 +270,7 @@ pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
     let command = command::release(&hold.party.key, &hold.party.owner, guards);
     let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
     match reply {
-        Ok(Ok(Value::Nil)) => {
+        Ok(Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. })) => {
             hold.lose(Lost::Taken);
             Err(Error::NotHeld { lock: name(&hold.party.key) })
         }

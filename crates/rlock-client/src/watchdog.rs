@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::Notify;
+use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::command::{self, answer};
@@ -91,7 +92,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         for batch in shared.router.by_node(renewals, |hold| &hold.party.key) {
             for holds in batch.chunks(BATCH) {
                 // A task each: one server that hangs must not keep the others waiting, nor the deadlines.
-                tokio::spawn(renew(shared.clone(), holds.to_vec()));
+                let span = tracing::debug_span!("renew", locks = holds.len());
+                tokio::spawn(renew(shared.clone(), holds.to_vec()).instrument(span));
             }
         }
         let nap = shared.watchdog.nap(shared.clock.now());
@@ -163,7 +165,8 @@ async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
 fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, reply: Result<Value, Error>) {
     match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
         Ok(Some(1)) => hold.renewal_confirmed(sent),
-        Ok(_) => {
+        // Something else under the lock's name is an end of the hold like any other.
+        Ok(_) | Err(Error::NotALock { .. }) => {
             hold.lose(Lost::Taken);
             hold.renewal_failed(shared.clock.now(), Again::AfterPause);
         }

@@ -79,8 +79,10 @@ async fn a_wait_ends_in_time() {
 #[tokio::test]
 async fn an_explicit_lease_ends_and_is_not_renewed() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(300))).await;
-    let guard = client.lock("lock").lease(Duration::from_millis(500)).try_lock().await.unwrap().unwrap();
+    // Shorter than the lease: were it renewed, it would be before its end.
+    let builder = Client::builder().watchdog_timeout(Duration::from_millis(300)).response_timeout(SOON);
+    let client = connect_with(&server, builder).await;
+    let guard = client.lock("lock").lease(Duration::from_secs(1)).lock().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     let error = guard.check().unwrap_err();
     assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Expired });
@@ -92,11 +94,11 @@ async fn an_explicit_lease_ends_and_is_not_renewed() {
 #[tokio::test]
 async fn the_watchdog_renews_as_long_as_the_guard_lives() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let mut raw = server.connect();
     let guard = client.lock("lock").lock().await.unwrap();
     let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_secs(2) {
+    while begin.elapsed() < Duration::from_secs(7) {
         guard.check().unwrap();
         assert!(holder(&mut raw, "lock").is_some());
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -108,7 +110,7 @@ async fn the_watchdog_renews_as_long_as_the_guard_lives() {
 #[tokio::test]
 async fn a_forced_release_is_a_loss_and_says_so() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(900))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let lock = client.lock("lock");
     assert!(!lock.force_release().await.unwrap());
     let guard = lock.lock().await.unwrap();
@@ -198,7 +200,7 @@ async fn named_owners_wait_for_their_turn() {
 #[tokio::test]
 async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_millis(600))).await;
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let (lock, mut raw) = (client.lock("lock"), server.connect());
     let value = lock
         .run(|held| async move {
@@ -225,6 +227,61 @@ async fn a_server_without_the_module_is_told_apart_at_once() {
     assert!(error.to_string().contains("loadmodule"), "{error}");
     let error = Client::connect("redis://127.0.0.1:1").await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn something_else_under_the_locks_name_is_a_loss_at_once() {
+    let server = TestServer::start();
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(9))).await;
+    let mut raw = server.connect();
+    // Of another type, and a hash that is no lock.
+    for command in ["SET lock value", "HSET lock some data"] {
+        let begin = std::time::Instant::now();
+        let guard = client.lock("lock").lock().await.unwrap();
+        run::<u64>(&mut raw, "DEL lock");
+        run::<redis::Value>(&mut raw, command);
+        assert_eq!(within("the loss", guard.lost()).await, Lost::Taken, "{command}");
+        // By the first renewal, not at the end of the lease.
+        assert!(begin.elapsed() < Duration::from_secs(8), "{command}");
+        drop(guard);
+        run::<u64>(&mut raw, "DEL lock");
+        // Before a renewal, a release finds out, and so does a re-entry.
+        let guard = client.lock("lock").lock().await.unwrap();
+        let again = client.lock("lock2").lock().await.unwrap();
+        run::<u64>(&mut raw, "DEL lock lock2");
+        run::<redis::Value>(&mut raw, command);
+        run::<redis::Value>(&mut raw, &command.replace("lock", "lock2"));
+        assert_eq!(guard.unlock().await.unwrap_err(), Error::NotHeld { lock: "lock".into() }, "{command}");
+        let error = again.reenter().await.unwrap_err();
+        assert_eq!(error, Error::Lost { lock: "lock2".into(), why: Lost::Taken }, "{command}");
+        drop(again);
+        // What is there is left alone.
+        client.lock("free").lock().await.unwrap().unlock().await.unwrap();
+        assert_eq!(run::<u64>(&mut raw, "EXISTS lock lock2"), 2, "{command}");
+        run::<u64>(&mut raw, "DEL lock lock2");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_told() {
+    let server = TestServer::builder().module_args(&["max-waiters-per-key", "1"]).start();
+    let client = connect(&server).await;
+    let guard = client.lock("lock").lock().await.unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    let error = within("an error", client.lock("lock").lock()).await.unwrap_err();
+    assert!(matches!(error, Error::QueueFull { .. }), "{error}");
+    assert!(error.to_string().contains("rlock.max-waiters-per-key"), "{error}");
+    // It took nobody's place, and a later try has one.
+    assert!(client.lock("lock").try_lock().await.unwrap().is_none());
+    guard.unlock().await.unwrap();
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
 }
 
 #[tokio::test]

@@ -2,22 +2,22 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
+use common::process::Process;
 use common::{SOON, connect, connect_with, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
 fn quick() -> rlock_client::Builder {
-    Client::builder().response_timeout(Duration::from_millis(200))
+    Client::builder().response_timeout(Duration::from_millis(500))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgot_everything_is_a_loss_for_holders_and_a_new_start_for_waiters() {
     let server = TestServer::start();
-    let client = connect_with(&server, quick().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect_with(&server, quick().watchdog_timeout(Duration::from_secs(12))).await;
     let held = client.lock("lock").lock().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.lock().await });
@@ -40,7 +40,7 @@ async fn a_server_that_comes_back_with_its_data_is_no_loss() {
     let held = client.lock("lock").lock().await.unwrap();
     let port = server.port();
     let stopped = server.kill9();
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     // An answer even while nobody is there.
     let error = client.lock("other").lock_timeout(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
@@ -64,7 +64,7 @@ async fn a_server_that_was_stopped_and_goes_on() {
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.lock().await });
     let releasing = tokio::spawn(held.unlock());
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     server.signal(libc::SIGCONT);
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     let released = within("the release", releasing).await.unwrap();
@@ -90,87 +90,67 @@ fn role() -> Option<(String, String)> {
 #[tokio::test]
 async fn in_a_process_of_its_own() {
     let Some((role, url)) = role() else { return };
-    let builder = Client::builder().watchdog_timeout(LEASE);
-    let client = builder.connect(&url).await.unwrap();
+    // With all the time for answers, lest the connection with what lies in its buffer is given up after the stop.
+    let builder = Client::builder().watchdog_timeout(LEASE).response_timeout(SOON);
+    let client = within("a client to connect", builder.connect(&url)).await.unwrap();
+    let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+    // Before the test can know, and stop this process.
+    let begin = Instant::now();
+    println!("has {}", String::from_utf8_lossy(guard.owner()));
     match role.as_str() {
         "holder" => {
-            let guard = client.lock("lock").lock().await.unwrap();
-            println!("has {}", String::from_utf8_lossy(guard.owner()));
+            wait_to_be_stopped_and_continued(begin);
             // The first thing after the stop, before any other task has had a turn.
-            let error = loop {
-                let before = std::time::Instant::now();
-                std::thread::sleep(Duration::from_millis(1));
-                if before.elapsed() > LEASE {
-                    break guard.check().unwrap_err();
-                }
-            };
-            println!("lost {error}");
+            println!("lost {}", guard.check().unwrap_err());
         }
         "waiter" => {
-            let guard = client.lock("lock").lock().await.unwrap();
-            println!("has {}", String::from_utf8_lossy(guard.owner()));
             guard.unlock().await.unwrap();
         }
         other => panic!("no such role: {other}"),
     }
 }
 
-/// That process, stopped and continued by the test.
-struct Other {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+/// Returns when the process did not run for longer than its lease, at any time after `begin`.
+///
+/// The clock is read once in each turn: between two readings that belong to different turns a stop went unseen,
+/// and the process waited for ever for another one.
+fn wait_to_be_stopped_and_continued(begin: Instant) {
+    let mut last = begin;
+    loop {
+        std::thread::sleep(Duration::from_millis(1));
+        let now = Instant::now();
+        if now - last > LEASE {
+            return;
+        }
+        assert!(now - begin < SOON, "nobody stopped this process");
+        last = now;
+    }
 }
 
-impl Other {
-    fn start(role: &str, server: &TestServer) -> Other {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+/// Starts that process, which the test stops and continues.
+fn other(role: &str, server: &TestServer) -> Process {
+    Process::start(
+        Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "in_a_process_of_its_own", "--nocapture"])
             .env("RLOCK_TEST_ROLE", role)
-            .env("RLOCK_TEST_URL", common::url(server))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the test's own program");
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Other { child, lines }
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: kill takes plain numbers; the child is not reaped yet, so the id is its own.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-    }
-
-    /// The rest of the next line that begins with `word`.
-    fn says(&mut self, word: &str) -> String {
-        loop {
-            let line = self.lines.next().expect("more output").unwrap();
-            if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
-                return rest.to_string();
-            }
-        }
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+            .env("RLOCK_TEST_URL", common::url(server)),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_was_stopped_beyond_its_lease_learns_it_from_its_first_check() {
     let server = TestServer::start();
-    let mut other = Other::start("holder", &server);
-    other.says("has");
-    other.signal(libc::SIGSTOP);
+    let mut other = other("holder", &server);
+    other.says("has ");
+    other.stop();
     let mut raw = server.connect();
     eventually("the end of the lease", || holder(&mut raw, "lock").is_none().then_some(())).await;
     // The stop itself lasts longer than the lease, whenever that began.
     tokio::time::sleep(LEASE).await;
     let guard = connect(&server).await.lock("lock").try_lock().await.unwrap().expect("a free lock");
-    other.signal(libc::SIGCONT);
-    assert!(other.says("lost").contains("was lost"));
-    assert!(other.child.wait().unwrap().success());
+    other.go_on();
+    assert!(other.says("lost ").contains("was lost"));
+    assert!(other.ends().success());
     // Its end took nothing from the new holder.
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
     assert_eq!(guard.state(), State::Held);
@@ -178,22 +158,22 @@ async fn a_process_that_was_stopped_beyond_its_lease_learns_it_from_its_first_ch
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffer() {
-    let server = TestServer::builder().module_args(&["grant-confirm-ms", "300"]).start();
+    let server = TestServer::builder().module_args(&["grant-confirm-ms", "2000"]).start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     let guard = client.lock("lock").lock().await.unwrap();
-    let mut other = Other::start("waiter", &server);
+    let mut other = other("waiter", &server);
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    other.signal(libc::SIGSTOP);
+    other.stop();
     guard.unlock().await.unwrap();
     let granted = holder(&mut raw, "lock").expect("the grant").0;
     let guard = within("the next turn", client.lock("lock").lock()).await.unwrap();
-    other.signal(libc::SIGCONT);
+    other.go_on();
     // It asks again and waits; had it taken the old grant for good there would be two holders.
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
     guard.unlock().await.unwrap();
-    assert_eq!(other.says("has"), granted);
-    assert!(other.child.wait().unwrap().success());
+    assert_eq!(other.says("has "), granted);
+    assert!(other.ends().success());
 }
 
 #[tokio::test]

@@ -103,7 +103,11 @@ fn bad_url(error: &RedisError) -> Error {
 }
 
 fn connect_error(error: &RedisError) -> Error {
-    let message = error.to_string();
+    // An error of the server as it says it itself, not as the driver quotes it.
+    let message = match error.code() {
+        Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
+        None => error.to_string(),
+    };
     let denied = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"));
     if denied || error.kind() == ErrorKind::AuthenticationFailed {
         return Error::Permission { message };

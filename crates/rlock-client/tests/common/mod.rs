@@ -2,8 +2,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 pub mod cluster;
+pub mod process;
 pub mod proxy;
 
+use std::sync::Once;
 use std::time::Duration;
 
 use redis::Connection;
@@ -13,7 +15,24 @@ use rlock_testkit::TestServer;
 /// How long anything may take on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
+/// How long all tests of a file may take together.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Ends the process when its tests take too long: whatever hangs in spite of all deadlines is a failure, not a
+/// build that never ends.
+pub fn limit_everything() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(LIMIT);
+            eprintln!("a test hangs: no end after {LIMIT:?}");
+            std::process::exit(101);
+        });
+    });
+}
+
 pub fn url(server: &TestServer) -> String {
+    limit_everything();
     format!("redis://127.0.0.1:{}", server.port())
 }
 

@@ -3,7 +3,8 @@
 //! It reads the client's requests one by one, so that a rule can say what happens to a request and to its reply.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,11 +46,13 @@ struct Shared {
     cut: Notify,
     open: AtomicUsize,
     most: AtomicUsize,
+    late: AtomicUsize,
     refuse: Mutex<bool>,
 }
 
 impl Proxy {
     pub async fn to(target: u16) -> Proxy {
+        super::limit_everything();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port for the proxy");
         let address = listener.local_addr().expect("the proxy's address");
         let shared = Arc::new(Shared {
@@ -58,6 +61,7 @@ impl Proxy {
             cut: Notify::new(),
             open: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            late: AtomicUsize::new(0),
             refuse: Mutex::new(false),
         });
         let task = tokio::spawn(accept(listener, shared.clone()));
@@ -73,14 +77,15 @@ impl Proxy {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// The first request of this command meets `fate`, all others pass.
-    pub fn once(&self, command: &str, fate: Fate) {
-        let (command, mut done) = (command.to_string(), false);
+    /// The first request of this command meets `fate`, all others pass; the flag tells when it did.
+    pub fn once(&self, command: &str, fate: Fate) -> Arc<AtomicBool> {
+        let met = Arc::new(AtomicBool::new(false));
+        let (command, done) = (command.to_string(), met.clone());
         self.rule(move |words| {
-            let hit = !done && words[0] == command;
-            done |= hit;
+            let hit = words[0] == command && !done.swap(true, Ordering::SeqCst);
             if hit { fate } else { Fate::Pass }
         });
+        met
     }
 
     /// Cuts all connections.
@@ -94,6 +99,11 @@ impl Proxy {
         if down {
             self.cut();
         }
+    }
+
+    /// How many late requests the server has carried out.
+    pub fn late(&self) -> usize {
+        self.shared.late.load(Ordering::SeqCst)
     }
 
     /// The most connections that were open at a time.
@@ -125,10 +135,14 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     let (client, server) = (client.into_split(), server.into_split());
     let mute = Arc::new(Mutex::new(false));
     let cut = shared.cut.notified();
+    // Pinned here, they close their sockets only after the connection is counted no more: whoever sees its end
+    // may connect again at once.
+    let requests = pin!(requests(client.0, server.1, &shared, &mute));
+    let replies = pin!(replies(server.0, client.1, &mute));
     tokio::select! {
         () = cut => (),
-        () = requests(client.0, server.1, &shared, &mute) => (),
-        () = replies(server.0, client.1, &mute) => (),
+        () = requests => (),
+        () = replies => (),
     }
     shared.open.fetch_sub(1, Ordering::SeqCst);
 }
@@ -136,7 +150,7 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
 async fn requests(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mute: &Mutex<bool>,
 ) {
     let mut buffer = Vec::new();
@@ -161,13 +175,9 @@ async fn requests(
                     return;
                 }
                 Fate::Late(milliseconds) => {
-                    let mut late = TcpStream::connect(("127.0.0.1", shared.target)).await.expect("a server");
-                    let request = request.clone();
-                    tokio::spawn(async move {
-                        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-                        let _ = late.write_all(&request).await;
-                        let _ = late.read(&mut [0; 512]).await;
-                    });
+                    let late = TcpStream::connect(("127.0.0.1", shared.target)).await.expect("a server");
+                    let delay = Duration::from_millis(milliseconds);
+                    tokio::spawn(send_late(late, request.clone(), delay, shared.clone()));
                     *mute.lock().unwrap() = true;
                     swallowing = true;
                 }
@@ -181,6 +191,13 @@ async fn requests(
             _ => return,
         }
     }
+}
+
+async fn send_late(mut server: TcpStream, request: Vec<u8>, delay: Duration, shared: Arc<Shared>) {
+    tokio::time::sleep(delay).await;
+    let _ = server.write_all(&request).await;
+    let _ = server.read(&mut [0; 512]).await;
+    shared.late.fetch_add(1, Ordering::SeqCst);
 }
 
 async fn replies(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, mute: &Mutex<bool>) {

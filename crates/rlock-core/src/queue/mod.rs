@@ -109,10 +109,11 @@ struct Queue {
     seen: Option<Cause>,
     /// The latest end that foreign waiters may have been told of since they were last called.
     told: Option<Expiry>,
-    /// The end of a grant by message, until its owner is heard of.
-    unconfirmed: Option<(Box<[u8]>, UnixMs)>,
-    /// Until when the lock is left to foreign waiters.
-    window: Option<UnixMs>,
+    /// Whose grant by message is in force, until that owner is heard of or the grant ends.
+    unconfirmed: Option<Box<[u8]>>,
+    /// Until when the lock is left to foreign waiters; by the clock that never steps, or our own waiters
+    /// would sleep on when the other one is set back.
+    window: Option<MonoMs>,
 }
 
 impl Queues {

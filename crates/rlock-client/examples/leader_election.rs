@@ -1,0 +1,56 @@
+//! Leader election: of any number of processes one leads; when it ends, hangs or is cut off, another does.
+//!
+//! ```console
+//! $ REDIS_URL=redis://127.0.0.1:6399 cargo run --example leader_election
+//! ```
+
+use std::time::Duration;
+
+use rlock_client::{Client, Guard};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6399".into());
+    // So long after a crash another one leads.
+    let lease = Duration::from_millis(std::env::var("LEASE_MS").ok().map_or(Ok(10_000), |ms| ms.parse())?);
+    let client = Client::builder().watchdog_timeout(lease).connect(&url).await?;
+    println!("{} is ready", client.uuid());
+    let mut term = tokio::spawn(async { tokio::signal::ctrl_c().await });
+    loop {
+        let leadership = tokio::select! {
+            guard = client.lock("leader").lock() => guard?,
+            _ = &mut term => break,
+        };
+        println!("leads");
+        if lead(&leadership, &mut term).await {
+            leadership.unlock().await?;
+            break;
+        }
+        // Dropped, not unlocked: somebody else has it by now. The next turn waits for it again.
+    }
+    client.shutdown(lease).await?;
+    println!("has stopped");
+    Ok(())
+}
+
+/// Leads until told to end (`true`) or until the leadership is lost (`false`).
+async fn lead(leadership: &Guard, end: &mut tokio::task::JoinHandle<std::io::Result<()>>) -> bool {
+    let mut beat = tokio::time::interval(Duration::from_millis(50));
+    loop {
+        tokio::select! {
+            biased;
+            why = leadership.lost() => {
+                println!("leads no more: {why}");
+                return false;
+            }
+            _ = &mut *end => return true,
+            _ = beat.tick() => {
+                // What leaders do, in short steps, each after a look at the lock: this process may have stood
+                // still since the last one.
+                if leadership.check().is_ok() {
+                    std::hint::black_box("the work of a leader");
+                }
+            }
+        }
+    }
+}

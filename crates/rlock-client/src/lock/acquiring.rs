@@ -1,0 +1,112 @@
+//! From a lock and its settings to an acquisition.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tracing::Instrument;
+
+use super::Lock;
+use crate::acquire::{Attempt, Order, Step};
+use crate::clock::Moment;
+use crate::command::check_lease;
+use crate::config::Durability;
+use crate::error::{Error, name};
+use crate::guard::Guard;
+use crate::message::Party;
+use crate::wait;
+
+/// How long to wait.
+#[derive(Clone, Copy)]
+pub(super) enum Patience {
+    None,
+    /// For ever where there is no moment.
+    Until(Option<Moment>),
+}
+
+impl Lock {
+    /// Acquires the lock, waiting for so long at most, or for ever.
+    pub(super) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
+        let began = self.handle.shared.clock.now();
+        let by = wait.map(|wait| began.after(wait));
+        let guard = self.acquire(Patience::Until(by)).await?;
+        // Only an owner whose turn never came leaves without a guard or an error of its own.
+        guard.ok_or_else(|| Error::timeout(&self.key, self.handle.shared.clock.now().since(began)))
+    }
+
+    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+        let shared = &self.handle.shared;
+        shared.check_open()?;
+        self.lease.map_or(Ok(()), check_lease)?;
+        let span = tracing::debug_span!("acquire", lock = %name(&self.key));
+        async {
+            match &self.owner {
+                None => self.attempt(shared.new_owner(), None, patience).await,
+                Some(owner) => self.acquire_as(owner, patience).await,
+            }
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Acquires the lock, or enters it again, as an owner that the user named.
+    async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard>, Error> {
+        let shared = &self.handle.shared;
+        let party = Party { key: self.key.clone(), owner: owner.to_vec() };
+        let turn = shared.turns.of(&party);
+        loop {
+            let changed = turn.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let hold = turn.hold();
+            if let Some(hold) = hold.as_ref().filter(|hold| hold.add_guard()) {
+                let guard = Guard::new(self.handle.clone(), hold.clone());
+                guard.claim().await?;
+                return Ok(Some(guard));
+            }
+            let by = match patience {
+                Patience::Until(by) => by,
+                // A release under way is waited for, another's wait for the lock is not.
+                Patience::None if hold.is_none() && turn.gate.try_lock().is_err() => return Ok(None),
+                Patience::None => Some(shared.clock.now().after(shared.config.response())),
+            };
+            let gate = turn.gate.clone().lock_owned();
+            let next = shared.clock.until(by, async {
+                tokio::select! {
+                    gate = gate => Some(gate),
+                    () = changed => None,
+                }
+            });
+            match next.await {
+                None => return Ok(None),
+                Some(None) => continue,
+                Some(Some(gate)) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        owner: Vec<u8>,
+        turn: Option<OwnedMutexGuard<()>>,
+        patience: Patience,
+    ) -> Result<Option<Guard>, Error> {
+        let shared = &self.handle.shared;
+        let order = Order {
+            party: Party { key: self.key.clone(), owner },
+            lease: self.lease.unwrap_or(shared.config.watchdog),
+            renewed: self.lease.is_none(),
+            durability: self.durability,
+        };
+        let mut attempt = Attempt::new(self.handle.clone(), order, turn);
+        match patience {
+            Patience::None => {
+                let by = shared.clock.now().after(shared.config.response().saturating_mul(2));
+                wait::ask_once(attempt, by).await
+            }
+            Patience::Until(by) => match attempt.ask_in_queue(false, by).await {
+                Step::Held(sent) if self.durability == Durability::None => Ok(Some(attempt.finish(sent))),
+                step => wait::wait(attempt, step, by).await.map(Some),
+            },
+        }
+    }
+}

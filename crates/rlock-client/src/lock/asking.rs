@@ -1,0 +1,99 @@
+//! What a lock can be asked without acquiring it, and the forced release.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Lock;
+use crate::command;
+use crate::error::Error;
+use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::info::Info;
+
+impl Lock {
+    /// Whether anybody holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Transport`] and the server's refusals.
+    pub async fn is_locked(&self) -> Result<bool, Error> {
+        Ok(self.info().await?.is_locked())
+    }
+
+    /// Whether this owner holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`].
+    pub async fn is_held_by(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
+        Ok(self.hold_count(owner).await? > 0)
+    }
+
+    /// How many holds this owner has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`].
+    pub async fn hold_count(&self, owner: impl AsRef<[u8]>) -> Result<u64, Error> {
+        Ok(self.info().await?.holds_of(owner))
+    }
+
+    /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`].
+    pub async fn remaining(&self) -> Result<Option<Duration>, Error> {
+        Ok(self.info().await?.remaining)
+    }
+
+    /// Takes the lock away from whoever holds it; `false` where nobody did.
+    ///
+    /// The holder learns it from its next renewal and may be at work until then. Use this when you know that it is not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    pub async fn force_release(&self) -> Result<bool, Error> {
+        match self.ask(command::about("RLOCK.FORCERELEASE", &self.key, None)).await? {
+            Ok(value) => Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1)),
+            Err(why) => Err(Error::unknown(&self.key, why)),
+        }
+    }
+
+    /// Everything that the server tells of the lock: who holds it, for how long, who waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`].
+    pub async fn info(&self) -> Result<Info, Error> {
+        match self.ask(command::about("RLOCK.INFO", &self.key, None)).await? {
+            Ok(value) => Info::read(value),
+            Err(why) => Err(Error::transport(why)),
+        }
+    }
+
+    /// Whether there is a connection to the lock's server, without asking it; an error says why there is none.
+    ///
+    /// A connection that has broken is made again by itself. This tells those who wait meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// What the last attempt to connect met with.
+    pub fn connected(&self) -> Result<(), Error> {
+        let node = self.handle.shared.router.node(&self.key);
+        node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())
+    }
+
+    /// Asks the server; the inner error is a lost reply.
+    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, String>, Error> {
+        let shared = &self.handle.shared;
+        shared.check_open()?;
+        let by = shared.clock.now().after(shared.config.response());
+        match exchange_one(shared, &self.key, command, Manner::by(Some(by))).await {
+            Ok(reply) => reply.map(Ok).map_err(|refusal| refusal.error),
+            Err(Trouble::Unsent(error)) => Err(error),
+            Err(Trouble::Unanswered(why)) => Ok(Err(why)),
+        }
+    }
+}

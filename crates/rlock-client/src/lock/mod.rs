@@ -1,0 +1,144 @@
+//! A lock by its name.
+
+mod acquiring;
+mod asking;
+mod others;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Handle;
+use crate::config::Durability;
+use crate::error::{Error, Lost, name};
+use crate::guard::{Guard, Held};
+use acquiring::Patience;
+
+/// A lock by its name, and how it is to be acquired. Cheap to make and to clone; made by
+/// [`Client::lock`](crate::Client::lock).
+///
+/// Every acquisition has an owner of its own, so two tasks with one `Lock` exclude each other. The futures of
+/// acquisitions borrow nothing: they can be spawned, and stand in a `select!`.
+#[derive(Clone)]
+pub struct Lock {
+    handle: Arc<Handle>,
+    key: Vec<u8>,
+    owner: Option<Vec<u8>>,
+    lease: Option<Duration>,
+    wait: Option<Duration>,
+    durability: Durability,
+}
+
+impl Lock {
+    pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Lock {
+        let config = &handle.shared.config;
+        let (lease, wait, durability) = (config.lease, config.wait, config.durability);
+        Lock { handle, key, owner: None, lease, wait, durability }
+    }
+
+    /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.
+    ///
+    /// Without a lease the lock is renewed until it is given back.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Lock {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Limits how long [`Lock::lock`] and [`Lock::run`] wait. Without a limit they wait for ever.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Lock {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Sets how many replicas must have the lock before it is handed out.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Lock {
+        self.durability = durability;
+        self
+    }
+
+    /// Names the owner, 1 to 512 bytes, instead of a new one for each acquisition.
+    ///
+    /// Within this client, acquiring the lock while the owner holds it enters it again. A process that was
+    /// restarted takes up the holds of its predecessor. No two clients may use one owner at a time: the server
+    /// cannot tell them apart.
+    #[must_use]
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock {
+        self.owner = Some(owner.as_ref().to_vec());
+        self
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Acquires the lock if it is free now; `None` where somebody else holds it.
+    ///
+    /// Dropping the future gives back whatever it may have been granted.
+    ///
+    /// # Errors
+    ///
+    /// All but [`Error::Timeout`]; [`Error::Transport`] after two response timeouts without an answer.
+    pub fn try_lock(&self) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire(Patience::None).await }
+    }
+
+    /// Acquires the lock, waiting as long as it takes, or as [`Lock::wait`] says.
+    ///
+    /// Waits also while the server is out of reach. Dropping the future loses the place in the queue and never
+    /// leaves a lock behind.
+    ///
+    /// # Errors
+    ///
+    /// Anything that waiting does not mend; [`Error::Timeout`] where a limit was set.
+    pub fn lock(&self) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire_within(lock.wait).await }
+    }
+
+    /// Acquires the lock, waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`]; [`Error::Timeout`] after that time.
+    pub fn lock_timeout(&self, wait: Duration) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
+        let lock = self.clone();
+        async move { lock.acquire_within(Some(wait)).await }
+    }
+
+    /// Runs `work` under the lock, and drops it when the lock is lost.
+    ///
+    /// `Ok` says that the lock was held from the beginning of the work to its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
+    pub async fn run<T, F>(&self, work: impl FnOnce(Held) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = T>,
+    {
+        let guard = self.lock().await?;
+        let value = tokio::select! {
+            biased;
+            why = guard.lost() => return Err(Error::lost(&self.key, why)),
+            value = work(guard.held()) => value,
+        };
+        guard.check()?;
+        match guard.unlock().await {
+            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
+            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
+            Err(Error::NotHeld { .. }) => Err(Error::lost(&self.key, Lost::Taken)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").field("name", &name(&self.key)).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! The programs in examples/ run and do what they show.
+
+mod common;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use common::process::Process;
+use common::{SOON, holder, url};
+use rlock_testkit::{TestServer, eventually};
+
+/// An example's program, which `cargo test` has built beside this one.
+fn example(name: &str, server: &TestServer) -> Command {
+    let mut path = PathBuf::from(std::env::current_exe().unwrap().parent().unwrap().parent().unwrap());
+    path.push("examples");
+    path.push(name);
+    assert!(path.exists(), "{} is missing; `cargo test -p rlock-client` builds it", path.display());
+    let mut command = Command::new(path);
+    command.env("REDIS_URL", url(server));
+    command
+}
+
+#[test]
+fn worker_pool() {
+    let server = TestServer::start();
+    let mut pool = Process::start(&mut example("worker_pool", &server));
+    let (mut at_work, mut handled) = (HashSet::new(), HashSet::new());
+    while handled.len() < 12 {
+        let line = pool.says("worker ");
+        let [worker, step, customer, "order", order] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let order: u32 = order.parse().unwrap();
+        match step {
+            "begin" => assert!(at_work.insert(customer.to_string()), "two at work for one customer: {line}"),
+            "end" => {
+                assert!(at_work.remove(customer) && handled.insert(order), "{line}");
+            }
+            _ => panic!("{worker} {line}"),
+        }
+    }
+    pool.says("all orders are handled");
+    assert!(pool.ends().success());
+    assert_eq!(redis::cmd("DBSIZE").query::<u64>(&mut server.connect()).unwrap(), 0);
+}
+
+#[test]
+fn cron_once() {
+    let server = TestServer::start();
+    let start = |day: &str| {
+        // The server's directory will do: it is removed with the server.
+        Process::start(example("cron_once", &server).arg(server.dir()).arg(day))
+    };
+    for day in ["2026-11-21", "2026-11-22"] {
+        let mut machines: Vec<_> = (0..5).map(|_| start(day)).collect();
+        let said: Vec<String> = machines.iter_mut().map(|machine| machine.says("done")).collect();
+        assert_eq!(said.iter().filter(|rest| rest.is_empty()).count(), 1, "{said:?}");
+        assert_eq!(said.iter().filter(|rest| *rest == "already").count(), 4, "{said:?}");
+        assert!(machines.iter_mut().all(|machine| machine.ends().success()));
+        assert!(server.dir().join(format!("report-{day}")).exists());
+    }
+    // One that crashed with the lock: the next one takes over at the end of the lease.
+    let mut raw = server.connect();
+    redis::cmd("RLOCK.ACQUIRE").arg("report:x").arg("crashed").arg(500).exec(&mut raw).unwrap();
+    assert_eq!(start("x").says("done"), "");
+}
+
+#[test]
+fn leader_election() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let start = || {
+        let mut process = Process::start(example("leader_election", &server).env("LEASE_MS", "2000"));
+        let id = process.says("");
+        (process, id.strip_suffix(" is ready").expect("its id").to_string())
+    };
+    let mut processes: Vec<_> = (0..3).map(|_| start()).collect();
+    let mut leader = |not: Option<&str>| {
+        eventually("a leader", SOON, || {
+            let (owner, _) = holder(&mut raw, "leader")?;
+            let (id, _) = owner.rsplit_once(':').expect("an owner");
+            (Some(id) != not).then(|| id.to_string())
+        })
+    };
+    // It leads for longer than its lease.
+    let first = leader(None);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(leader(None), first);
+    // One that hangs is replaced, and learns it.
+    let at =
+        |processes: &[(Process, String)], id: &str| processes.iter().position(|(_, one)| one == id).unwrap();
+    let hung = at(&processes, &first);
+    processes[hung].0.says("leads");
+    processes[hung].0.stop();
+    let second = leader(Some(&first));
+    processes[hung].0.go_on();
+    processes[hung].0.says("leads no more");
+    let other = at(&processes, &second);
+    processes[other].0.says("leads");
+    // One that is killed is replaced at the end of its lease; one that is told to end, at once.
+    drop(processes.remove(other));
+    let third = leader(Some(&second));
+    let mut last = processes.remove(at(&processes, &third)).0;
+    last.says("leads");
+    last.interrupt();
+    last.says("has stopped");
+    assert!(last.ends().success());
+    leader(Some(&third));
+}

@@ -1,0 +1,88 @@
+//! What a subscriber of `tracing` is told.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{connect_with, eventually, within};
+use rlock_client::{Client, Lost};
+use rlock_testkit::TestServer;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Writes down every span when it begins, and every event, with their fields.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl Diary {
+    fn has(&self, line: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|one| one == line)
+    }
+}
+
+impl Subscriber for Diary {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("rlock_client")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut line = span.metadata().name().to_string();
+        span.record(&mut Line(&mut line));
+        let mut lines = self.0.lock().unwrap();
+        lines.push(line);
+        Id::from_u64(lines.len() as u64)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = event.metadata().level().to_string();
+        event.record(&mut Line(&mut line));
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn spans_tell_what_is_done_and_events_what_went_wrong() {
+    let server = TestServer::start();
+    let diary = Diary::default();
+    // The runtime of this test has no other thread.
+    let _default = tracing::subscriber::set_default(diary.clone());
+    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let guard = client.lock("a").lock().await.unwrap();
+    assert!(diary.has("acquire lock=a"), "{:?}", diary.0);
+    eventually("a renewal", || diary.has("renew locks=1").then_some(())).await;
+    guard.unlock().await.unwrap();
+    assert!(diary.has("release lock=a"), "{:?}", diary.0);
+    drop(client.lock("b").lock().await.unwrap());
+    eventually("the release", || diary.has("release locks=1").then_some(())).await;
+    let guard = client.lock("c").lock().await.unwrap();
+    client.lock("c").force_release().await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
+    let line = format!("WARN message=a lock was lost lock=\"c\" why={}", Lost::Taken);
+    assert!(diary.has(&line), "{:?}", diary.0);
+    drop(server.kill9());
+    eventually("the end of the connection", || {
+        diary
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.contains("the connection to the server was lost"))
+            .then_some(())
+    })
+    .await;
+}
