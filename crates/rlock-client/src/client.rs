@@ -199,6 +199,24 @@ impl Builder {
         self
     }
 
+    /// Sets the authorities to trust, as certificates in PEM, in place of those of the platform.
+    ///
+    /// The platform's are those that the variables `SSL_CERT_FILE` or `SSL_CERT_DIR` name, else the system's.
+    #[cfg(feature = "tls")]
+    pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
+        self.config.tls.roots = Some(pem.as_ref().to_vec());
+        self
+    }
+
+    /// Sets what the client shows of itself to servers that ask for it (`tls-auth-clients`, which is their
+    /// default): a certificate, with those that lead to its authority, and its key, in PEM.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
+        let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
+        self.config.tls.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+        self
+    }
+
     /// Sets whom to tell what happens to locks.
     pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Builder {
         self.config.metrics = Some(metrics);
@@ -213,7 +231,7 @@ impl Builder {
     /// As [`Client::connect`], and [`Error::Invalid`] for bad settings.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
-        let endpoint = Endpoint::parse(url)?;
+        let endpoint = Endpoint::parse(url, &self.config.tls)?;
         let client = Client::start(self.config, Clock::System, |links| endpoint.route(links));
         client.handle.shared.router.settled().await?;
         client.probe().await?;

@@ -57,9 +57,17 @@ pub fn one_slot(name: &[u8]) -> bool {
     hash_tag(&unlock_channel(name)) == hash_tag(name)
 }
 
-/// Whether a channel falls in the slot of a key because they have the same hash tag.
+/// Whether a channel falls in the slot of a key.
 pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
-    hash_tag(channel) == hash_tag(key)
+    let (key, channel) = (hash_tag(key), hash_tag(channel));
+    channel == key || slot(channel) == slot(key)
+}
+
+/// The cluster slot of what has this hash tag: 14 bits of CRC-16/XMODEM.
+fn slot(tag: &[u8]) -> u16 {
+    let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    let add = |crc: u16, byte: &u8| (0..8).fold(crc ^ u16::from(*byte) << 8, step);
+    tag.iter().fold(0, add) & 0x3fff
 }
 
 #[cfg(test)]
@@ -87,7 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_shares_a_keys_slot_by_its_tag() {
+    fn a_channel_shares_a_keys_slot_by_its_tag_or_by_another_of_that_slot() {
+        assert_eq!((slot(b"123456789"), slot(b"lock"), slot(b"")), (12_739, 8_718, 0));
+        assert!(channel_in_slot_of(b"lock", b"grants:{42440}"));
+        assert!(channel_in_slot_of(b"{t}k", b"44932"));
         assert!(channel_in_slot_of(b"k", b"grants:{k}"));
         assert!(channel_in_slot_of(b"{t}k", b"grants:{t}"));
         assert!(!channel_in_slot_of(b"k", b"grants:{l}"));

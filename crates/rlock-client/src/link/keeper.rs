@@ -201,6 +201,11 @@ impl Live {
         Ok(subscription.gone.clone())
     }
 
+    /// Whether a channel is subscribed to.
+    pub(crate) fn hears(&self, channel: &[u8]) -> bool {
+        self.channels().get(channel).is_some_and(|subscription| subscription.confirmed.initialized())
+    }
+
     /// The server has ended the subscription to a channel.
     fn unsubscribed(&self, channel: &[u8]) {
         if let Some(subscription) = self.channels().remove(channel) {

@@ -9,7 +9,7 @@ mod sentinel;
 mod transport;
 
 pub(crate) use keeper::{Deliver, Link, Live, Pace, Unheard};
-pub(crate) use redis::RedisConnector;
+pub(crate) use redis::{RedisConnector, Tls};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};
 #[cfg(test)]
 pub(crate) use transport::{BoxFuture, Event};
