@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::command::{Refusal, answer};
 use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Lost};
-use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::link::{Deliver, Pace};
 use crate::lock::Lock;
 use crate::message::Inbox;
@@ -120,17 +120,27 @@ impl Client {
         Client { handle: Arc::new(Handle { shared, runtime, jobs }) }
     }
 
-    /// Asks whether the server has the module, by a command that says so without doing anything.
+    /// Asks whether the server has the module, by a command that says so without doing anything; in a cluster,
+    /// whether the first server has it that answers.
     async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.shared;
-        let by = shared.clock.now().after(shared.config.response());
-        // Without its arguments: the answer is an error of one kind or another.
-        match exchange_one(shared, b"", cmd("RLOCK.RENEW"), Manner::by(Some(by))).await {
-            Ok(Err(refusal)) if matches!(refusal.error, Error::ModuleNotLoaded { .. }) => Err(refusal.error),
-            Ok(_) => Ok(()),
-            Err(Trouble::Unsent(error)) => Err(error),
-            Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
+        let mut trouble = Error::transport("no server is known");
+        for node in shared.router.servers() {
+            let by = shared.clock.now().after(shared.config.response());
+            let up = shared.clock.until(Some(by), node.main.up()).await;
+            // Without its arguments: the answer is an error of one kind or another.
+            let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
+                Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await.map_err(Error::transport),
+                Err(error) => Err(error),
+            };
+            let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));
+            match refusal {
+                Ok(Some(Refusal { error: error @ Error::ModuleNotLoaded { .. }, .. })) => return Err(error),
+                Ok(_) => return Ok(()),
+                Err(error) => trouble = error,
+            }
         }
+        Err(trouble)
     }
 }
 
