@@ -126,17 +126,41 @@ async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
 /// Locks that many take in turn, and who is inside.
 struct Contest {
     names: Vec<String>,
+    durability: Durability,
     inside: Vec<AtomicUsize>,
     turns: AtomicUsize,
     over: AtomicBool,
 }
 
 impl Contest {
+    fn new(names: Vec<String>, durability: Durability) -> Arc<Contest> {
+        let inside = names.iter().map(|_| AtomicUsize::new(0)).collect();
+        let (turns, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(Contest { names, durability, inside, turns, over })
+    }
+
+    /// Lets so many tasks of each of three clients take part.
+    async fn begin(self: &Arc<Self>, cluster: &Cluster, tasks: usize) -> Vec<JoinHandle<()>> {
+        let mut workers = Vec::new();
+        for _ in 0..3 {
+            let client = connect(cluster, Client::builder().watchdog_timeout(LEASE)).await;
+            workers.extend((0..tasks).map(|_| tokio::spawn(self.clone().take_part(client.clone()))));
+        }
+        workers
+    }
+
+    async fn end(&self, workers: Vec<JoinHandle<()>>) {
+        self.over.store(true, Ordering::SeqCst);
+        for worker in workers {
+            within("an end", worker).await.unwrap();
+        }
+    }
+
     /// Takes locks as fast as it can, and sees to it that nobody else has them.
     async fn take_part(self: Arc<Self>, client: Client) {
         while !self.over.load(Ordering::SeqCst) {
             let number = fastrand::usize(..self.names.len());
-            let lock = client.lock(&self.names[number]).durability(Durability::Replicas(1));
+            let lock = client.lock(&self.names[number]).durability(self.durability);
             let guard = match lock.lock().await {
                 Ok(guard) => guard,
                 // A fail-over may come between the lock and its replica: then it is given back.
@@ -166,17 +190,9 @@ impl Contest {
 async fn never_two_holders() {
     fastrand::seed(seed());
     let mut cluster = Cluster::start_with_replicas(3);
-    let contest = Arc::new(Contest {
-        names: (0..3).map(|number| cluster.lock_on(number, 'a')).collect(),
-        inside: (0..3).map(|_| AtomicUsize::new(0)).collect(),
-        turns: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
-    });
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
-        workers.extend((0..4).map(|_| tokio::spawn(contest.clone().take_part(client.clone()))));
-    }
+    let names = (0..3).map(|number| cluster.lock_on(number, 'a')).collect();
+    let contest = Contest::new(names, Durability::Replicas(1));
+    let workers = contest.begin(&cluster, 4).await;
     for (from, to) in [(0, 1), (1, 2), (2, 0)] {
         contest.go_on(50).await;
         cluster.move_slot_of(&contest.names[0], from, to, async || contest.go_on(20).await).await;
@@ -190,12 +206,33 @@ async fn never_two_holders() {
     // It has lost its data, so it must come back as a replica.
     let _old = failing_soon().port(port).dir(stopped).start();
     contest.go_on(100).await;
-    contest.over.store(true, Ordering::SeqCst);
-    for worker in workers {
-        within("an end", worker).await.unwrap();
-    }
+    contest.end(workers).await;
     for (server, name) in [heir, &cluster.primaries[0], &cluster.primaries[1]].iter().zip(&contest.names) {
         eventually("all locks to be free", || owner(server, name).is_none().then_some(())).await;
         eventually("nobody to wait", || (waiters(server) == 0).then_some(())).await;
+    }
+}
+
+/// A server that gives a slot away ends all subscriptions in it unasked, at any moment between request and reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_slots_move_while_others_are_being_subscribed_to() {
+    fastrand::seed(seed());
+    let cluster = Cluster::start(2);
+    let names: Vec<_> = ('a'..='z').map(|letter| cluster.lock_on(0, letter)).collect();
+    let contest = Contest::new(names, Durability::None);
+    let workers = contest.begin(&cluster, 20).await;
+    for (from, to) in [(0, 1), (1, 0)] {
+        for name in &contest.names {
+            cluster.move_slot_of(name, from, to, async || ()).await;
+        }
+        contest.go_on(100).await;
+    }
+    contest.end(workers).await;
+    for name in &contest.names {
+        eventually("all locks to be free", || owner(&cluster.primaries[0], name).is_none().then_some(()))
+            .await;
+    }
+    for primary in &cluster.primaries {
+        eventually("nobody to wait", || (waiters(primary) == 0).then_some(())).await;
     }
 }
