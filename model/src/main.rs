@@ -11,6 +11,7 @@ mod state;
 mod steps;
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use clap::Parser;
@@ -52,8 +53,11 @@ fn main() -> ExitCode {
         |scene: &Scene| options.depth.unwrap_or_else(|| scene.depth.saturating_add_signed(options.deeper));
     println!();
     // Scenes have nothing to do with each other.
+    let found = AtomicBool::new(false);
     let explored: Vec<_> = thread::scope(|scope| {
-        let explore = |scene| scope.spawn(move || (scene, tell_while_exploring(scene, depth_of(scene))));
+        let (found, depth_of) = (&found, &depth_of);
+        let explore =
+            |scene| scope.spawn(move || (scene, tell_while_exploring(scene, depth_of(scene), found)));
         let under_way: Vec<_> = scenes.into_iter().map(explore).collect();
         under_way.into_iter().map(|scene| scene.join().expect("a panic is told by itself")).collect()
     });
@@ -72,10 +76,10 @@ fn main() -> ExitCode {
 }
 
 /// Explores a scene, and tells of each depth that is done.
-fn tell_while_exploring(scene: &Scene, depth: u32) -> Result<Explored, Counterexample> {
+fn tell_while_exploring(scene: &Scene, depth: u32, found: &AtomicBool) -> Result<Explored, Counterexample> {
     let name = scene.name;
     println!("{name}: {}", scene.about);
-    search::explore(scene, depth, |so_far, seconds| {
+    search::explore(scene, depth, found, |so_far, seconds| {
         let (depth, states, steps) = (so_far.depth, so_far.states, so_far.steps);
         println!("{name:>8}, depth {depth:2}: {states:>9} states, {steps:>10} steps, {seconds:6.1} s");
     })
