@@ -99,6 +99,14 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
+    /// The server was reached, and no TLS connection to it came about.
+    #[error(
+        "no TLS connection to the server: {message}; check that this is its TLS port, that its certificate names this host, and that the authority is trusted (SSL_CERT_FILE, or Builder::root_certificates); a server that asks for a certificate of the client's gets Builder::client_certificate"
+    )]
+    Tls {
+        /// What went wrong.
+        message: String,
+    },
     /// A setting or a name that cannot be.
     #[error("{message}")]
     Invalid {

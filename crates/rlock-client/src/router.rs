@@ -159,6 +159,14 @@ impl Router {
         }
     }
 
+    /// All servers that may have a lock.
+    pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
+        match self {
+            Self::One { node, .. } => vec![node.clone()],
+            Self::Cluster(cluster) => cluster.servers(),
+        }
+    }
+
     /// Waits until the first attempt to connect has succeeded or failed.
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         match self {

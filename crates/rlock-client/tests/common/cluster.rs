@@ -27,10 +27,10 @@ impl Cluster {
 
     /// Each with a replica that takes over soon.
     pub fn start_with_replicas(primaries: usize) -> Cluster {
-        Cluster::start_as(|| node(3_000).conf("cluster-replica-validity-factor", "0"), primaries, primaries)
+        Cluster::start_as(failing_soon, primaries, primaries)
     }
 
-    pub fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
+    fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
         let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
         let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
         for (number, server) in primaries.iter().chain(&replicas).enumerate() {
@@ -122,8 +122,13 @@ impl Cluster {
 }
 
 /// A server of a cluster, which takes others for dead after so many milliseconds.
-pub fn node(timeout: u32) -> ServerBuilder {
+fn node(timeout: u32) -> ServerBuilder {
     TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
+}
+
+/// One that is replaced 3 seconds after its end.
+pub fn failing_soon() -> ServerBuilder {
+    node(3_000).conf("cluster-replica-validity-factor", "0")
 }
 
 pub fn id(server: &TestServer) -> String {
