@@ -238,12 +238,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects:
-    /// the server then throws away what this would send.
-    pub(crate) fn count_change(self) -> bool {
-        // SAFETY: the context is that of a command.
-        let status = unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
-        status == raw::REDISMODULE_OK as c_int
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
+    ///
+    /// There is no other way to count one than to send the command itself, which the server then throws
+    /// away; or keeps where nobody reads it, see [`crate::effects`].
+    pub(crate) fn count_change(self) {
+        // SAFETY: the context is that of a command. The answer is always the same.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
     /// Sends `DEL key` to replicas and AOF.
