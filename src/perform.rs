@@ -8,7 +8,7 @@ use rlock_core::bugs::{Bug, planted};
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, warn};
 use crate::stats::STATS;
 use crate::{effects, events};
 
@@ -127,7 +127,7 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     }
     let channel = names::unlock_channel(name.bytes());
     let message = match message {
-        UnlockMessage::Free => OwnedString::new(b"0"),
+        UnlockMessage::Free => ZERO.get(),
     };
     let fair_queue = OwnedString::new(&names::fair_queue(name.bytes()));
     let head = Key::open_write(ctx, fair_queue.borrow()).list_head();
@@ -135,8 +135,8 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
         let channel = OwnedString::new(&channel);
         STATS.unlock_messages.add(1);
-        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message.borrow()));
-        ctx.publish_here(channel.borrow(), message.borrow())
+        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+        ctx.publish_here(channel.borrow(), message)
     });
     heard.sum()
 }
