@@ -58,7 +58,20 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     }
 }
 
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static LAST_BEAT: Cell<Option<rlock_core::UnixMs>> = const { Cell::new(None) };
+}
+
+/// The time of the last beat, where leases are to be counted from that.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
+    LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
+}
+
 fn beat(ctx: Ctx<'_>) {
+    #[cfg(feature = "planted-bugs")]
+    LAST_BEAT.set(Some(ctx.real_time()));
     effects::look(ctx);
     waiters::clear_doubt(ctx);
     let MonoMs(clock) = ctx.clock();

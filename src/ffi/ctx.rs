@@ -69,10 +69,6 @@ impl<'a> Ctx<'a> {
     /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
     /// from that could have ended before its owner hears of it.
     pub(crate) fn real_time(self) -> UnixMs {
-        if planted(Bug::EdgeCachedClock) {
-            // SAFETY: takes nothing, reads a number.
-            return UnixMs(unsafe { api!(RedisModule_CachedMicroseconds)() } / 1_000);
-        }
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
     }
