@@ -9,7 +9,6 @@ mod process;
 mod renewal;
 mod worker;
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use rlock_testkit::TestServer;
@@ -41,22 +40,18 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) {
     if peers.is_ok() {
         who.extend(Who::PEERS);
     }
-    let pairs = pairs::run(&server, &who, plan, &mut rng, progress);
-    let hand_offs = hand_off::run(&server, &who, plan, &mut rng, progress);
+    println!("\nthe client: an acquire and a release, one after the other\n");
+    println!("{}", pairs::table(&pairs::run(&server, &who, plan, &mut rng, progress)));
+    println!("the client: from the release to the next holder's guard, two processes\n");
+    println!("{}", hand_off::table(&hand_off::run(&server, &who, plan, &mut rng, progress)));
     let renewal = renewal::run(&server, plan, progress);
-    let mut text = String::from("\nthe client: an acquire and a release, one after the other\n\n");
-    text.push_str(&pairs::table(&pairs));
-    text.push_str("\nthe client: from the release to the next holder's guard, two processes\n\n");
-    text.push_str(&hand_off::table(&hand_offs));
-    let _ = writeln!(
-        text,
-        "\nthe client: renewing {} held locks takes {} % of a core (target: at most 1; whole process)",
+    println!(
+        "the client: renewing {} held locks takes {} % of a core (target: at most 1; the whole process, {} % without a lock)",
         renewal::LOCKS,
         figure(renewal.percent),
+        number(renewal.idle_percent),
     );
-    let _ = writeln!(text, "of that it would take {} % without any lock", number(renewal.idle_percent));
     if let Err(why) = peers {
-        let _ = writeln!(text, "\nother crates were left out, since they could not be built: {why}");
+        println!("\nother crates were left out, since they could not be built: {why}");
     }
-    println!("{text}");
 }
