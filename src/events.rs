@@ -4,12 +4,13 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::message::DropReason;
 use rlock_core::queue::Cause;
 use rlock_core::{MonoMs, leave, timer};
 
 use crate::ffi::{Ctx, ServerEvent, StringId, StringRef};
-use crate::{site, waiters};
+use crate::{effects, site, waiters};
 
 thread_local! {
     /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -47,10 +48,14 @@ const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired.
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_empty()) {
+    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_blank()) {
         return;
     }
-    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause(event()));
+    let cause = cause(event());
+    if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
+        return;
+    }
+    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
@@ -69,12 +74,17 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed => timer::look_at_all(&ctx, Some(Cause::Flushed)),
         ServerEvent::Swapped => timer::look_at_all(&ctx, Some(Cause::Swapped)),
-        ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
+        ServerEvent::Demoted => {
+            effects::begin();
+            leave::send_all_away(&ctx, DropReason::Demoted);
+        }
+        ServerEvent::Promoted | ServerEvent::Forked => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
 }
 
 fn beat(ctx: Ctx<'_>) {
+    effects::look(ctx);
     waiters::clear_doubt(ctx);
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);

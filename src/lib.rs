@@ -19,6 +19,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod command;
+mod effects;
 mod events;
 mod eviction;
 mod ffi;

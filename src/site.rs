@@ -19,7 +19,7 @@ impl Server for Ctx<'_> {
             return None;
         }
         let name = OwnedString::new(&lock.key);
-        Some(body(&LockSite::new(*self, name.borrow(), None)))
+        Some(body(&LockSite { in_command: false, ..LockSite::new(*self, name.borrow(), None) }))
     }
 
     fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T {
@@ -81,6 +81,8 @@ pub(crate) struct LockSite<'s> {
     name: StringRef<'s>,
     /// The owner that the command under way names, as the server's own string.
     caller: Option<StringRef<'s>>,
+    /// Whether a command on it is under way.
+    in_command: bool,
     /// Made when it is first asked for, which it is not while nobody waits anywhere.
     lock: OnceCell<LockId>,
 }
@@ -88,7 +90,7 @@ pub(crate) struct LockSite<'s> {
 impl<'s> LockSite<'s> {
     /// The lock of this name, for a command that may name an owner.
     pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, caller: Option<StringRef<'s>>) -> Self {
-        Self { ctx, name, caller, lock: OnceCell::new() }
+        Self { ctx, name, caller, in_command: true, lock: OnceCell::new() }
     }
 
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
@@ -132,7 +134,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
-        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change))
+        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change, self.in_command))
     }
 
     fn publish(&self, message: UnlockMessage) -> u64 {

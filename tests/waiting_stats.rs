@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, counter, say, story};
+use waiting::{SOON, Waiting, counter, say, story, transaction};
 
 /// The counters of waiting, but for the histogram.
 const COUNTERS: [&str; 17] = [
@@ -149,6 +149,32 @@ fn grants_by_message_and_turns_are_counted() {
     story(client, &[("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]")]);
     story(client, &[("RLOCK.RELEASE lock carol", "1")]);
     assert_eq!(counter(&server, "foreign_turns"), 1);
+}
+
+/// Bob's grant by message was ended by force, or by a foreign DEL, before bob had a chance to confirm it. Carol
+/// had the lock then in the ordinary way, and when her lease ended it was counted as one that nobody had
+/// confirmed.
+#[test]
+fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
+    for ended in ["RLOCK.FORCERELEASE lock", "DEL lock"] {
+        let server = TestServer::builder().conf("rlock.grant-confirm-ms", 200).start();
+        let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+        story(
+            client,
+            &[
+                ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"),
+                ("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
+            ],
+        );
+        let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "400", "BLOCK", "0"]);
+        let dave = block(&server, "dave", "0");
+        assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", ended]), "[1, 1]");
+        assert_eq!(carol.answer(), "[1, 400, 0]");
+        assert_eq!(grants.drain().len(), 1, "bob had it");
+        assert_eq!(dave.answer(), "[1, 60000, 0]");
+        let counts = ["hand_offs", "found_expired", "unconfirmed_grants"].map(|name| counter(&server, name));
+        assert_eq!(counts, [3, 1, 0], "{ended}");
+    }
 }
 
 #[test]

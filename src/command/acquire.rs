@@ -5,7 +5,7 @@ use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
 
 use super::{after_key, site};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys};
 use crate::keyspace;
 
 /// Takes a lock, or takes it once more, or waits for it.
@@ -51,6 +51,9 @@ impl Command for Acquire {
         let request = request::Acquire::parse(after_key(args))?;
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
+        }
+        if request.wait.is_some() && !listen_to_keys(ctx) {
+            return Err(Error::Internal("the server does not tell of changes of keys"));
         }
         call::acquire(&site(ctx, args)?, &request)
     }

@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::port::Ground;
 use rlock_core::{MonoMs, UnixMs};
 
@@ -68,6 +69,10 @@ impl<'a> Ctx<'a> {
     /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
     /// from that could have ended before its owner hears of it.
     pub(crate) fn real_time(self) -> UnixMs {
+        if planted(Bug::EdgeCachedClock) {
+            // SAFETY: takes nothing, reads a number.
+            return UnixMs(unsafe { api!(RedisModule_CachedMicroseconds)() } / 1_000);
+        }
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
     }
@@ -100,7 +105,7 @@ impl<'a> Ctx<'a> {
         };
         let primary = flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0;
         let loading = flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0;
-        primary && !loading && !paused
+        primary && !loading && (!paused || planted(Bug::EdgeWriteInPause))
     }
 
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
@@ -208,6 +213,37 @@ impl<'a> Ctx<'a> {
         };
         // SAFETY: context, event and name live.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.as_ptr()) };
+    }
+
+    /// Whether the server writes an AOF, or is about to.
+    pub(crate) fn has_aof(self) -> bool {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.raw) };
+        flags & raw::REDISMODULE_CTX_FLAGS_AOF as c_int != 0
+    }
+
+    /// Whether the server has replicas, or keeps the stream of effects for some that were there. Where it
+    /// does not tell, it may.
+    pub(crate) fn has_replicas_or_backlog(self) -> bool {
+        // SAFETY: the section's data is freed below and not used after that.
+        unsafe {
+            let data = api!(RedisModule_GetServerInfo)(self.raw, c"replication".as_ptr());
+            let some = [c"connected_slaves", c"repl_backlog_active"].iter().any(|field| {
+                let mut failed: c_int = 0;
+                let read = api!(RedisModule_ServerInfoGetFieldUnsigned);
+                read(data, field.as_ptr(), &raw mut failed) != 0 || failed != 0
+            });
+            api!(RedisModule_FreeServerInfo)(self.raw, data);
+            some
+        }
+    }
+
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects:
+    /// the server then throws away what this would send.
+    pub(crate) fn count_change(self) -> bool {
+        // SAFETY: the context is that of a command.
+        let status = unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
+        status == raw::REDISMODULE_OK as c_int
     }
 
     /// Sends `DEL key` to replicas and AOF.

@@ -2,6 +2,7 @@
 //! callbacks: a write there stands in the AOF before the change that it answers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 
@@ -12,11 +13,12 @@ use super::load_error::LoadError;
 use super::string::StringRef;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 4] = [
+const SERVER_EVENTS: [u64; 5] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_CRON_LOOP,
+    raw::REDISMODULE_EVENT_FORK_CHILD,
 ];
 
 /// What happened to the server.
@@ -28,27 +30,47 @@ pub(crate) enum ServerEvent {
     Swapped,
     /// It is a replica now.
     Demoted,
+    /// It is no replica any more.
+    Promoted,
+    /// It has forked, as it does to save a snapshot.
+    Forked,
     /// Its heart beats, about ten times a second.
     Beat,
 }
 
-/// Listens to changes of keys and to server events.
-pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // Whatever frees a lock or moves its expiry raises one of these classes. They cost a cheap check
-    // while nobody waits.
+/// Whether changes of keys are listened to. The server's main thread alone uses it.
+static HEARS_KEYS: AtomicBool = AtomicBool::new(false);
+
+/// Listens to changes of keys from now on; false if the server refuses that.
+///
+/// Not before somebody waits for a lock: until then each event, those of our own changes too, would cost
+/// the making of a context, in vain. And not after it ends: not every server lets a module stop listening.
+#[must_use]
+pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
+    if HEARS_KEYS.load(Ordering::Relaxed) {
+        return true;
+    }
+    // Whatever frees a lock or moves its expiry raises one of these classes.
     let classes = raw::REDISMODULE_NOTIFY_GENERIC
         | raw::REDISMODULE_NOTIFY_HASH
         | raw::REDISMODULE_NOTIFY_EXPIRED
         | raw::REDISMODULE_NOTIFY_EVICTED;
     let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
-    // SAFETY: the context is that of the load.
-    if unsafe { subscribe(ctx.as_ptr(), classes, Some(on_key)) } != raw::REDISMODULE_OK as c_int {
-        return Err(LoadError::Refused("to tell of", c"keyspace events"));
-    }
+    // SAFETY: the context is valid, and `on_key` a function for as long as we are loaded.
+    let status = unsafe { subscribe(ctx.as_ptr(), classes, Some(on_key)) };
+    let hears = status == raw::REDISMODULE_OK as c_int;
+    HEARS_KEYS.store(hears, Ordering::Relaxed);
+    hears
+}
+
+/// Listens to server events.
+pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
+    // The server forgot what an earlier load listened to, but our memory may have outlived it.
+    HEARS_KEYS.store(false, Ordering::Relaxed);
     for id in SERVER_EVENTS {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let subscribe = api!(RedisModule_SubscribeToServerEvent);
-        // SAFETY: as above.
+        // SAFETY: the context is that of the load.
         if unsafe { subscribe(ctx.as_ptr(), event, Some(on_server_event)) } != raw::REDISMODULE_OK as c_int {
             return Err(LoadError::Refused("to tell of", c"server events"));
         }
@@ -81,11 +103,14 @@ unsafe extern "C" fn on_server_event(
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
+        let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
         let event = match event.id {
             raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
             raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
+            raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
+            raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Forked,
             _ => return,
         };
         // SAFETY: the context is valid for this callback.

@@ -68,6 +68,8 @@ pub(crate) struct Stats {
     pub(crate) unlock_messages: Counter,
     /// Commands answered with an error.
     pub(crate) errors: Counter,
+    /// Changes whose effects were not built, since there was nobody to read them.
+    pub(crate) unread_changes: Counter,
     /// Effects that the server did not take for replicas and AOF.
     pub(crate) replication_failures: Counter,
     /// Panics caught.
@@ -103,6 +105,7 @@ pub(crate) static STATS: Stats = Stats {
     waited: Histogram::new(),
     unlock_messages: Counter::new(),
     errors: Counter::new(),
+    unread_changes: Counter::new(),
     replication_failures: Counter::new(),
     panics: Counter::new(),
 };
@@ -176,7 +179,7 @@ pub(crate) fn show(page: &InfoPage) {
 }
 
 /// Every counter with the name of its field.
-fn counters() -> [(&'static CStr, &'static Counter); 28] {
+fn counters() -> [(&'static CStr, &'static Counter); 29] {
     [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
@@ -204,6 +207,7 @@ fn counters() -> [(&'static CStr, &'static Counter); 28] {
         (c"waiters_sent_away", &STATS.waiters_sent_away),
         (c"unlock_messages", &STATS.unlock_messages),
         (c"errors", &STATS.errors),
+        (c"unread_changes", &STATS.unread_changes),
         (c"replication_failures", &STATS.replication_failures),
         (c"panics", &STATS.panics),
     ]

@@ -37,7 +37,8 @@ pub(crate) struct Cli {
 /// What every subcommand takes.
 #[derive(Debug, Args)]
 pub(crate) struct Shared {
-    /// The server: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:///path
+    /// The server: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:///path,
+    /// redis+sentinel://host:port,host:port/name, redis+cluster://host:port,host:port
     #[arg(
         long,
         global = true,

@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::io;
 use std::time::Duration;
 
+use rlock_client::Error as ClientError;
+
 use crate::duration;
 
 /// Why `rlock` itself failed. Losing a lock, or not getting it, is no error: those are outcomes.
@@ -13,10 +15,10 @@ pub(crate) enum Error {
     Usage(String, &'static str),
     /// The URL of the server cannot be read.
     Url(String),
-    /// No connection to the server, or it broke.
-    Unreachable { address: String, cause: String },
-    /// The server took the command and did not answer in time.
-    NoAnswer { address: String, within: Duration },
+    /// The server cannot be reached, or did not answer in time.
+    NoAnswer { address: String, cause: String },
+    /// A change was asked for and its answer was lost.
+    Unknown { address: String, cause: String },
     /// The server does not know the commands of the module.
     NoModule { address: String },
     /// The server refused an answer: the text is its own.
@@ -46,9 +48,30 @@ impl Error {
         }
     }
 
-    /// Whether the connection failed, so that another try may be answered.
+    /// What the client crate tells about the server at `address`.
+    pub(crate) fn of_client(address: String, error: &ClientError) -> Error {
+        match error {
+            ClientError::ModuleNotLoaded { .. } => Error::NoModule { address },
+            ClientError::Permission { message }
+            | ClientError::QueueFull { message, .. }
+            | ClientError::NotALock { message, .. }
+            | ClientError::Refused { message } => Error::Refused { address, text: message.clone() },
+            ClientError::OutcomeUnknown { cause, .. } => Error::Unknown { address, cause: cause.clone() },
+            ClientError::Transport { message } => Error::NoAnswer { address, cause: message.clone() },
+            // What else there is can only come of locks that are held, or waited for.
+            other => Error::NoAnswer { address, cause: other.to_string() },
+        }
+    }
+
+    /// The server takes what is sent and does not reply.
+    pub(crate) fn no_reply(address: String, within: Duration) -> Error {
+        let within = duration::shown(duration::ms(within).cast_signed());
+        Error::NoAnswer { address, cause: format!("no reply within {within}") }
+    }
+
+    /// Whether the server could not be asked, so that another try may be answered.
     pub(crate) fn is_transport(&self) -> bool {
-        matches!(self, Error::Unreachable { .. } | Error::NoAnswer { .. })
+        matches!(self, Error::NoAnswer { .. })
     }
 
     /// Whether the server refused with one of these first words.
@@ -62,21 +85,21 @@ impl Error {
         match self {
             Error::Usage(_, advice) => (*advice).to_string(),
             Error::Url(_) => {
-                "write redis://[user:password@]host[:port][/db], rediss://… for TLS, or unix:///path; \
+                "write redis://[user:password@]host[:port][/db], rediss://… for TLS, unix:///path, \
+                 redis+sentinel://host:port,host:port/name, or redis+cluster://host:port,host:port; \
                  in --url or REDIS_URL"
             }
             .to_string(),
-            Error::Unreachable { address, .. } => {
-                format!(
-                    "check that a server runs at {address} and that --url or REDIS_URL names the right one"
-                )
-            }
             Error::NoAnswer { address, .. } => format!(
-                "the server at {address} hangs or is overloaded: look at its log, and at \
-                 `redis-cli --latency` from here"
+                "check that a server runs at {address}, that --url or REDIS_URL names the right one, and \
+                 that it is not overloaded (`redis-cli --latency`)"
             ),
+            Error::Unknown { .. } => {
+                "it may have been done: look with `rlock status`, then try again".to_string()
+            }
             Error::NoModule { .. } => "add `loadmodule /path/to/librlock.so` to its configuration file and \
-                 restart it, or use MODULE LOAD; `rlock ping` looks at all its replicas too"
+                 restart it, or use MODULE LOAD; `rlock ping` looks at all its replicas too. (For a Sentinel \
+                 write redis+sentinel://host:port/name)"
                 .to_string(),
             Error::Refused { text, .. } => refusal_advice(text).to_string(),
             Error::Unexpected { .. } => "is the module newer than this command? `rlock ping` tells its \
@@ -129,13 +152,9 @@ impl Display for Error {
         match self {
             Error::Usage(text, _) => f.write_str(text),
             Error::Url(cause) => write!(f, "the server's URL cannot be read: {cause}"),
-            Error::Unreachable { address, cause } => write!(f, "no connection to {address}: {cause}"),
-            Error::NoAnswer { address, within } => {
-                write!(
-                    f,
-                    "{address} did not answer within {}",
-                    duration::shown(duration::ms(*within).cast_signed())
-                )
+            Error::NoAnswer { address, cause } => write!(f, "no answer from {address}: {cause}"),
+            Error::Unknown { address, cause } => {
+                write!(f, "whether {address} did it is unknown: {cause}")
             }
             Error::NoModule { address } => write!(f, "the module rlock is not loaded on {address}"),
             Error::Refused { address, text } => write!(f, "{address} refused: {text}"),

@@ -3,9 +3,9 @@
 //! # Layout
 //!
 //! * `args`: the command line; `command`: a file for each subcommand but `run`.
-//! * `run`: the lock is kept by one thread (`keeper`), the command's group (`group`) is watched by another
-//!   (`supervisor`), and the lease decides when what has to happen (`timing`).
-//! * `server`: asking a server, and finding all of them.
+//! * `run`: the lock is kept by the client crate (`keeper`), the command's group (`group`) is watched by the main
+//!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
+//! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `error`: what can go wrong and what to do then; `output`, `names`, `duration`: text in and out.
 
 mod args;
@@ -28,8 +28,8 @@ use args::{Action, Cli};
 use command::{generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
-use output::Output;
-use server::Target;
+use output::{Notes, Output};
+use server::Place;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(args_os()) {
@@ -55,15 +55,15 @@ fn main() -> ExitCode {
 
 fn perform(cli: &Cli) -> Result<u8, Error> {
     let output = Output::new(cli.shared.json);
-    let target = || Target::parse(&cli.shared.url);
+    let place = || Place::parse(&cli.shared.url);
     match &cli.action {
-        Action::Run(arguments) => run::run(target()?, arguments),
-        Action::Status { key } => status::status(target()?, &bytes(key), output),
-        Action::Release { key, owner } => release::release(target()?, &bytes(key), &bytes(owner), output),
-        Action::ForceRelease { key, yes } => release::force_release(target()?, &bytes(key), *yes, output),
-        Action::Ls { pattern } => ls::ls(&target()?, &bytes(pattern), output),
-        Action::Watch { key } => watch::watch(target()?, &bytes(key), output),
-        Action::Ping => ping::ping(&target()?, output),
+        Action::Run(arguments) => run::run(place()?, arguments, Notes { json: cli.shared.json }),
+        Action::Status { key } => status::status(&place()?, &bytes(key), output),
+        Action::Release { key, owner } => release::release(&place()?, &bytes(key), &bytes(owner), output),
+        Action::ForceRelease { key, yes } => release::force_release(&place()?, &bytes(key), *yes, output),
+        Action::Ls { pattern } => ls::ls(&place()?, &bytes(pattern), output),
+        Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
+        Action::Ping => ping::ping(&place()?, output),
         Action::Completions { shell } => generate::completions(*shell),
         Action::Man { dir } => generate::man(dir.as_deref()),
     }

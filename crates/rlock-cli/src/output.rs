@@ -22,6 +22,7 @@ pub(crate) struct Output {
 pub(crate) enum Tone {
     Good,
     Bad,
+    Wait,
     Quiet,
 }
 
@@ -62,6 +63,7 @@ impl Output {
         let code = match tone {
             Tone::Good => 32,
             Tone::Bad => 31,
+            Tone::Wait => 33,
             Tone::Quiet => 2,
         };
         format!("\x1b[{code}m{text}\x1b[0m")
@@ -71,6 +73,31 @@ impl Output {
 fn colours_wanted() -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// What there is to tell while a command runs: its own output is none of ours, so all goes to standard error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Notes {
+    /// As JSON, one object a line.
+    pub(crate) json: bool,
+}
+
+/// A note in JSON.
+#[derive(Serialize)]
+struct Note<'a> {
+    note: &'a str,
+}
+
+impl Notes {
+    /// Tells something; where nobody can hear it, it is lost.
+    pub(crate) fn say(self, text: &str) {
+        let line = if self.json {
+            serde_json::to_string(&Note { note: text }).unwrap_or_default()
+        } else {
+            format!("rlock: {text}")
+        };
+        let _ = writeln!(io::stderr(), "{line}");
+    }
 }
 
 /// An error in JSON.

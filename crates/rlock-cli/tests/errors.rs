@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,14 +32,14 @@ fn a_server_that_is_not_there() {
     for arguments in ALL {
         let ended = at("redis://127.0.0.1:1", arguments);
         ended.is(125, "");
-        ended.fails(125, &["no connection to 127.0.0.1:1: Connection refused", "--url or REDIS_URL"]);
+        ended.fails(125, &["no answer from 127.0.0.1:1: Connection refused", "--url or REDIS_URL"]);
     }
     let mut command = bare();
     command.args(["--json", "status", "job"]).env("REDIS_URL", "redis://127.0.0.1:1");
     let ended = Running::start(command).ended();
     let error: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
     assert_eq!((ended.code, &error["code"]), (Some(125), &125.into()));
-    assert!(error["error"].as_str().unwrap().starts_with("no connection to 127.0.0.1:1"), "{error}");
+    assert!(error["error"].as_str().unwrap().starts_with("no answer from 127.0.0.1:1"), "{error}");
     assert!(error["advice"].as_str().unwrap().contains("check that a server runs"), "{error}");
 }
 
@@ -67,9 +68,10 @@ fn a_server_that_hangs() {
     let start = Instant::now();
     let ended: Vec<Running> = ALL.iter().map(|arguments| support::start(&server, arguments)).collect();
     for ended in ended {
-        ended.ended().fails(125, &["did not answer within 5.0s", "hangs or is overloaded"]);
+        ended.ended().fails(125, &["no reply within 5.0s", "overloaded"]);
     }
-    assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
+    // Not once for each thing that it asks.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     server.signal(libc::SIGCONT);
 }
 
@@ -105,8 +107,16 @@ fn users_and_passwords() {
         +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
     ask::<redis::Value>(admin, &user.split_whitespace().collect::<Vec<_>>().join(" "));
     let app = format!("redis://app:pass@{address}");
-    at(&app, &["run", "job", "--lease", "1s", "--", "echo", "ran"]).is(0, "ran\n");
+    at(&app, &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
     at(&app, &["run", "other", "--", "echo", "ran"]).fails(125, &["NOPERM", "ACL SETUSER"]);
+    // This user cannot hear that the lock is free.
+    ask::<redis::Value>(admin, "RLOCK.ACQUIRE job other 100000");
+    let mut command = bare();
+    command.args(["--url", &app, "run", "job", "--", "echo", "ran"]);
+    let run = Running::start(command);
+    run.tells("may not subscribe to rlock:grants:*");
+    assert_eq!(ask::<i64>(admin, "RLOCK.RELEASE job other"), 1);
+    run.ended().is(0, "ran\n");
 }
 
 #[test]
@@ -145,21 +155,39 @@ fn tls() {
     );
     let made = Command::new("sh").args(["-c", &make]).output().expect("sh");
     assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-    let plain = TestServer::start();
-    // One port above is as good as any; the kit finds out if it is taken.
-    let server = TestServer::builder()
-        .conf("tls-port", plain.port() + 10_000)
-        .conf("tls-cert-file", files.path("server.crt").display())
-        .conf("tls-key-file", files.path("server.key").display())
-        .conf("tls-ca-cert-file", files.path("ca.crt").display())
-        .conf("tls-auth-clients", "no")
-        .start();
+    let (server, port) = with_tls(&files);
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
-    let url = format!("rediss://localhost:{}", plain.port() + 10_000);
+    let url = format!("rediss://localhost:{port}");
     let mut command = bare();
     command.args(["--url", &url, "ls"]).env("SSL_CERT_FILE", files.path("ca.crt"));
     let ended = Running::start(command).ended();
     assert!(ended.code == Some(0) && ended.stdout.starts_with("job  alice:1"), "{ended:?}");
+    let mut command = bare();
+    command
+        .args(["--url", &url, "run", "free", "--", "echo", "ran"])
+        .env("SSL_CERT_FILE", files.path("ca.crt"));
+    Running::start(command).ended().is(0, "ran\n");
     at(&url, &["ls"]).fails(125, &["certificate"]);
+    at(&url, &["run", "free", "--", "echo", "ran"]).fails(125, &["certificate"]);
     at(&format!("{url}/#insecure"), &["status", "free"]).fails(125, &[]);
+}
+
+/// A server with TLS on a port of its own, which another process may take in between.
+#[track_caller]
+fn with_tls(files: &Files) -> (TestServer, u16) {
+    for _ in 0..10 {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let started = TestServer::builder()
+            .conf("tls-port", port)
+            .conf("tls-cert-file", files.path("server.crt").display())
+            .conf("tls-key-file", files.path("server.key").display())
+            .conf("tls-ca-cert-file", files.path("ca.crt").display())
+            .conf("tls-auth-clients", "no")
+            .try_start();
+        if let Ok(server) = started {
+            return (server, port);
+        }
+    }
+    panic!("no server with TLS");
 }

@@ -41,7 +41,7 @@ fn status_shows_who_holds_and_who_waits() {
     assert!(lines[0].starts_with("job  held, 1m3") && lines[0].ends_with("s left"), "{lines:?}");
     assert_eq!(lines[1], "  holder  alice:1  2 holds");
     assert!(lines[2].starts_with("     1.  ") && lines[2].contains(":1  waits "), "{lines:?}");
-    assert!(lines[2].contains(" by block, gives up in 16m") && lines.len() == 3, "{lines:?}");
+    assert!(lines[2].contains(" by enqueue, gives up in 16m") && lines.len() == 3, "{lines:?}");
 
     let mut found = rlock(&server, &["--json", "status", "job"]).json();
     check_time(&mut found[0], "lease_ms", 50_000, 100_000);
@@ -50,7 +50,7 @@ fn status_shows_who_holds_and_who_waits() {
     check_time(&mut found[0]["queue"][0], "wait_left_ms", 900_000, 1_000_000);
     check_time(&mut found[0]["queue"][0], "client_id", 1, 1_000);
     assert!(found[0]["queue"][0]["owner"].as_str().unwrap().ends_with(":1"));
-    assert_eq!(found[0]["queue"][0]["via"], "block");
+    assert_eq!(found[0]["queue"][0]["via"], "enqueue");
     assert_eq!(found[0]["holders"], json!([{"owner": "alice:1", "mode": null, "holds": 2}]));
     assert_eq!(found[0]["waiter_count"], 1);
 }

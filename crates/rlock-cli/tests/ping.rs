@@ -89,7 +89,7 @@ fn a_replica_that_does_not_answer_is_a_no() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let report = report(&ended);
     assert_eq!(seen(&report, &replica), ("none".into(), false, true, false));
-    assert!(report["servers"][1]["error"].as_str().unwrap().contains("did not answer"), "{report:#}");
+    assert!(report["servers"][1]["error"].as_str().unwrap().contains("no reply within"), "{report:#}");
     assert!(report["advice"].as_str().unwrap().starts_with("start 127.0.0.1:"), "{report:#}");
 }
 
@@ -112,6 +112,35 @@ fn a_sentinel_names_the_servers() {
     // It also tells where the locks are.
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     assert!(rlock(&sentinel, &["ls"]).stdout.starts_with("job  alice:1"));
+    // It remembers a replica that is down, which may come back, with or without the module.
+    let address = address(&replica);
+    replica.kill9();
+    let ended = rlock(&sentinel, &["ping"]);
+    let line = ended.stdout.lines().find(|line| line.contains(&address));
+    assert!(ended.code == Some(1) && line.is_some_and(|line| line.starts_with("NO ")), "{ended:?}");
+}
+
+/// The form of URL that names a service; one of the Sentinels is out of order.
+#[test]
+fn the_url_of_a_service_is_enough_for_everything() {
+    let primary = TestServer::start();
+    let sentinel = sentinel(&primary);
+    let url = |service: &str| format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/{service}", sentinel.port());
+    let at = |service: &str, arguments: &[&str]| {
+        let mut command = support::bare();
+        command.env("REDIS_URL", url(service)).args(arguments);
+        support::Running::start(command).ended()
+    };
+    at("app", &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
+    ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
+    assert!(at("app", &["status", "job"]).stdout.contains("holder  alice:1"));
+    assert!(at("app", &["ls"]).stdout.starts_with("job  alice:1"));
+    let report = report(&at("app", &["ping", "--json"]));
+    assert_eq!(seen(&report, &primary), ("primary".into(), true, true, true));
+    assert_eq!(report["servers"].as_array().unwrap().len(), 1);
+    at("app", &["force-release", "job", "--yes"]).is(0, "job  released\n");
+    at("other", &["ping"]).fails(125, &["it does not watch other"]);
+    at("other", &["status", "job"]).fails(125, &["knows no primary called other"]);
 }
 
 /// A sentinel is the server program by another name.

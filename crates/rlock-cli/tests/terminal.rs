@@ -7,9 +7,8 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
 use rlock_testkit::{TestServer, eventually};
 use support::{Files, SOON, ask, await_end_of, bare, url};
@@ -84,8 +83,13 @@ impl Terminal {
     #[track_caller]
     fn ended(&mut self) -> (Option<i32>, String) {
         let status = eventually("the program to end", SOON, || self.child.try_wait().expect("an own child"));
-        while let Ok(more) = self.screen.recv_timeout(Duration::from_millis(200)) {
-            self.seen.push_str(&more);
+        // Until nobody has the terminal any more.
+        loop {
+            match self.screen.recv_timeout(SOON) {
+                Ok(more) => self.seen.push_str(&more),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the terminal is still in use"),
+            }
         }
         assert_eq!(status.signal(), None);
         (status.code(), std::mem::take(&mut self.seen))
@@ -184,7 +188,7 @@ fn a_command_under_a_lock_reads_what_is_typed() {
 #[test]
 fn control_c_reaches_the_command() {
     let server = TestServer::start();
-    let script = "trap 'echo interrupted; exit 7' INT; echo ready; for n in $(seq 3000); do sleep 0.02; done";
+    let script = "trap 'echo interrupted; exit 7' INT; echo ready; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done";
     let mut terminal = Terminal::start(&server, &["run", "job", "--", "sh", "-c", script], &[]);
     terminal.shows("ready");
     terminal.type_text("\x03");

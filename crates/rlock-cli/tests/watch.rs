@@ -103,7 +103,7 @@ fn an_outage_is_told_and_waited_out() {
     assert_eq!(watch.change(), "now free");
     let data = server.kill9();
     let change = watch.change();
-    assert!(change.starts_with("unreachable no connection to 127.0.0.1:"), "{change}");
+    assert!(change.starts_with("unreachable no answer from 127.0.0.1:"), "{change}");
     let server = TestServer::builder().port(port).dir(data).start();
     assert_eq!(watch.change(), "now free");
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");

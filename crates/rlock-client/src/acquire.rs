@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::client::Handle;
 use crate::clock::Moment;
+use crate::cluster::Redirection;
 use crate::command::{self, Acquired, Ask, Refusal};
 use crate::config::{Durability, Waiting};
 use crate::error::Error;
@@ -17,6 +18,7 @@ use crate::guard::Guard;
 use crate::hold::{Hold, Origin};
 use crate::message::{Notice, Party};
 use crate::release::Job;
+use crate::router::{Line, Place};
 
 /// The longest channel that the server takes.
 const LONGEST_CHANNEL: usize = 512;
@@ -31,13 +33,12 @@ pub(crate) struct Order {
 }
 
 /// What came of a request.
-#[derive(Debug)]
 pub(crate) enum Step {
     /// The lock is held, by a request sent at this moment.
     Held(Moment),
-    /// The owner waits in the server's queue, asked for on the connection of this epoch; the holder's
-    /// lease as far as it was asked for.
-    Queued(u64, Option<Duration>),
+    /// The owner waits in the server's queue, and is heard of there; the holder's lease as far as it was asked
+    /// for.
+    Queued(Place, Option<Duration>),
     /// Somebody else has it, and for so long at most as far as that is known.
     Denied(Option<Duration>),
     Refused(Refusal),
@@ -96,8 +97,17 @@ impl Attempt {
         if self.mailbox.is_none() {
             self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
         }
+        if !self.known && !shared.router.hears(&channel, &self.order.party.key) {
+            // Most locks are free: do not subscribe to a channel for each of them.
+            match self.ask(None, false, by).await {
+                Step::Denied(_) => (),
+                step => return step,
+            }
+        }
         match self.ask(Some(&channel), look, by).await {
             Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
+            // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
+            Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
             step => step,
         }
     }
@@ -134,7 +144,7 @@ impl Attempt {
                 let reply = replies.take(0);
                 let left =
                     if look { replies.take(1).ok().and_then(|value| lease_left(&value)) } else { None };
-                self.read(reply, sent, replies.epoch, left)
+                self.read(reply, sent, replies.place, left)
             }
             Err(Trouble::Unsent(error)) => Step::Unsent(error),
             Err(Trouble::Unanswered(why)) => {
@@ -147,11 +157,12 @@ impl Attempt {
     /// Waits until there is a connection.
     async fn connected(&self, by: Option<Moment>) -> Result<(), Error> {
         let shared = &self.handle.shared;
-        let node = shared.router.node(&self.order.party.key);
+        let key = &self.order.party.key;
+        let node = shared.router.node(key);
         if node.main.live().is_some() {
             return Ok(());
         }
-        let up = shared.clock.until(by, node.main.up()).await;
+        let up = shared.clock.until(by, shared.router.up(key, Line::Main)).await;
         up.unwrap_or_else(|| Err(node.main.trouble())).map(|_| ())
     }
 
@@ -159,7 +170,7 @@ impl Attempt {
         &mut self,
         reply: Result<Value, Refusal>,
         sent: Moment,
-        epoch: u64,
+        place: Option<Place>,
         left: Option<Duration>,
     ) -> Step {
         let value = match reply {
@@ -171,12 +182,16 @@ impl Attempt {
                 Step::Unanswered("the reply came after the lease".into())
             }
             Ok(Acquired::Held) => Step::Held(sent),
-            Ok(Acquired::Queued) => Step::Queued(epoch, left),
+            Ok(Acquired::Queued) => match place {
+                Some(place) => Step::Queued(place, left),
+                // Nobody asks for a place in the queue without listening.
+                None => Step::Denied(left),
+            },
             Ok(Acquired::Denied) => {
                 self.known = self.stray;
                 Step::Denied(left)
             }
-            Err(error) => Step::Refused(Refusal { error, code: String::new() }),
+            Err(error) => Step::Refused(Refusal::of(error)),
         }
     }
 

@@ -83,9 +83,16 @@ pub(crate) struct Refusal {
     pub(crate) error: Error,
     /// The first word of the server's error, such as `LOADING`.
     pub(crate) code: String,
+    /// What came after it.
+    pub(crate) details: String,
 }
 
 impl Refusal {
+    /// A refusal that is not the server's.
+    pub(crate) fn of(error: Error) -> Refusal {
+        Refusal { error, code: String::new(), details: String::new() }
+    }
+
     /// Whether the same command may well succeed a little later.
     pub(crate) fn passes(&self) -> bool {
         ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"]
@@ -108,9 +115,14 @@ impl Refusal {
             "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Permission { message },
             "QUEUEFULL" => Error::QueueFull { lock, message },
             "WRONGTYPE" | "WRONGLOCK" => Error::NotALock { lock, message },
+            "MOVED" | "ASK" => Error::Refused {
+                message: format!(
+                    "{message} (this server is one of a cluster: connect with redis+cluster://)"
+                ),
+            },
             _ => Error::Refused { message },
         };
-        Refusal { error, code }
+        Refusal { error, code, details }
     }
 }
 

@@ -1,16 +1,26 @@
 //! One request about one lock and its replies, wherever the lock is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Value, cmd};
 
 use crate::clock::Moment;
 use crate::command::{Refusal, answer};
 use crate::error::Error;
+use crate::link::{Live, Unheard};
+use crate::router::{Elsewhere, Line, Node, Place};
 use crate::shared::Shared;
 
-/// How often a request follows the lock to another server before it is refused.
-const REDIRECTIONS: usize = 5;
+/// How often a request follows the lock to another server at once: after that the servers disagree, and need a
+/// moment to settle it.
+const AT_ONCE: usize = 2;
+
+/// That moment; each next is twice as long …
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Why there are no replies.
 #[derive(Debug)]
@@ -39,11 +49,11 @@ impl Manner {
     }
 }
 
-/// What was answered, and on which connection.
-#[derive(Debug)]
+/// What was answered.
 pub(crate) struct Replies {
     pub(crate) values: Vec<Result<Value, Refusal>>,
-    pub(crate) epoch: u64,
+    /// Where the outcome of a wait will be heard, if that was wanted.
+    pub(crate) place: Option<Place>,
 }
 
 impl Replies {
@@ -56,8 +66,9 @@ impl Replies {
 
 /// Sends commands about `key` in one piece to the server that has it.
 ///
-/// `sent_on` is set to the connection's epoch before anything is sent. A command that was redirected was not
-/// carried out, so it is safe to send it elsewhere.
+/// `sent_on` is set to the connection's epoch before anything is sent. Where one command is redirected, or the
+/// cluster is not ready for it, all are sent again: those that were carried out are safe to repeat. That goes on
+/// for the time of one reply at most.
 pub(crate) async fn exchange(
     shared: &Shared,
     key: &[u8],
@@ -65,47 +76,118 @@ pub(crate) async fn exchange(
     manner: Manner,
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
-    let mut redirections = 0;
+    let patience = soon(shared, manner.by);
+    let mut pause = FIRST_PAUSE;
+    let mut asked = None;
+    let mut times: usize = 0;
     loop {
-        let replies = exchange_once(shared, key, commands.to_vec(), manner, sent_on).await?;
+        let replies = exchange_once(shared, key, commands, manner, asked.take(), sent_on).await?;
         let refused = replies.values.iter().find_map(|value| value.as_ref().err());
-        let elsewhere = refused.is_some_and(|refusal| shared.router.learn(key, refusal));
-        if !elsewhere || redirections >= REDIRECTIONS {
-            return Ok(replies);
+        let elsewhere = refused.map_or(Elsewhere::No, |refusal| shared.router.learn(key, refusal));
+        let later = matches!(elsewhere, Elsewhere::Later);
+        let next = match elsewhere {
+            Elsewhere::No => return Ok(replies),
+            // Grants are heard only from a server that has the slot for good.
+            Elsewhere::Ask(_) if manner.subscribed => return Ok(replies),
+            Elsewhere::Again | Elsewhere::Later => None,
+            Elsewhere::Ask(node) => Some(node),
+        };
+        if times >= AT_ONCE || later {
+            if shared.clock.now() >= patience {
+                return Ok(replies);
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
-        redirections += 1;
+        asked = next;
+        times = times.saturating_add(1);
     }
 }
 
 async fn exchange_once(
     shared: &Shared,
     key: &[u8],
-    commands: Vec<Cmd>,
+    commands: &[Cmd],
     manner: Manner,
+    asked: Option<Arc<Node>>,
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
-    let node = shared.router.node(key);
-    let link = if manner.durable.is_some() { node.durable() } else { &node.main };
-    let live = match link.live() {
-        Some(live) => live,
-        None => shared
-            .clock
-            .until(manner.by, link.up())
-            .await
-            .unwrap_or_else(|| Err(link.trouble()))
-            .map_err(Trouble::Unsent)?,
+    let line = if manner.durable.is_some() { Line::Durable } else { Line::Main };
+    let by_asking = asked.is_some();
+    let (node, live) = connect(shared, key, line, asked, manner.by).await.map_err(Trouble::Unsent)?;
+    let place = match manner.subscribed {
+        true => match listen(shared, key, node, manner.by).await.map_err(Trouble::Unsent)? {
+            Ok(place) => Some(place),
+            Err(refusal) => return Ok(Replies { values: vec![Err(refusal)], place: None }),
+        },
+        false => None,
     };
-    if manner.subscribed {
-        let (word, channel) = shared.router.channel(&shared.uuid, key);
-        live.subscribe(word, &channel).await.map_err(Trouble::Unsent)?;
-    }
     let usual = shared.config.response().saturating_add(manner.durable.unwrap_or_default());
     let time =
         manner.by.map_or(usual, |by| by.since(shared.clock.now()).clamp(Duration::from_millis(1), usual));
     *sent_on = Some(live.epoch);
-    let values = live.request_within(commands, time).await.map_err(Trouble::Unanswered)?;
+    let commands = if by_asking { with_asking(commands) } else { commands.to_vec() };
+    let mut values = live.request_within(commands, time).await.map_err(Trouble::Unanswered)?;
+    if by_asking {
+        let mut odd = [false, true].into_iter().cycle();
+        values.retain(|_| odd.next().unwrap_or_default());
+    }
     let values = values.into_iter().map(|value| answer(key, value)).collect();
-    Ok(Replies { values, epoch: live.epoch })
+    Ok(Replies { values, place })
+}
+
+/// The connection to the server that has `key`, or to the one that was named.
+async fn connect(
+    shared: &Shared,
+    key: &[u8],
+    line: Line,
+    asked: Option<Arc<Node>>,
+    by: Option<Moment>,
+) -> Result<(Arc<Node>, Arc<Live>), Error> {
+    let named = asked.is_some();
+    let node = asked.unwrap_or_else(|| shared.router.node(key));
+    let link = node.line(line);
+    if let Some(live) = link.live() {
+        return Ok((node, live));
+    }
+    let connected = if named {
+        // Not longer than a request: the slot may have gone to another server by the time this one is back.
+        let up = shared.clock.until(Some(soon(shared, by)), link.up()).await;
+        up.map(|live| live.map(|live| (node.clone(), live)))
+    } else {
+        shared.clock.until(by, shared.router.up(key, line)).await
+    };
+    connected.unwrap_or_else(|| Err(link.trouble()))
+}
+
+/// Subscribes to the channel for `key` at this server. The inner error is its refusal.
+async fn listen(
+    shared: &Shared,
+    key: &[u8],
+    node: Arc<Node>,
+    by: Option<Moment>,
+) -> Result<Result<Place, Refusal>, Error> {
+    let (word, channel) = shared.router.channel(&shared.uuid, key);
+    // Not longer than a request: the slot may be elsewhere by the time this server is back.
+    let none = || Err(Error::transport("no connection for messages in time"));
+    let up = shared.clock.until(Some(soon(shared, by)), node.listening()).await;
+    let live = up.unwrap_or_else(none)?;
+    match live.subscribe(word, &channel).await {
+        Ok(gone) => Ok(Ok(Place::new(node, live.epoch, gone))),
+        Err(Unheard::Refused(refusal)) => Ok(Err(refusal)),
+        Err(Unheard::Unanswered(why)) => Err(Error::transport(why)),
+    }
+}
+
+/// In the time of one reply, or by then if that is sooner.
+fn soon(shared: &Shared, by: Option<Moment>) -> Moment {
+    let soon = shared.clock.now().after(shared.config.response());
+    by.map_or(soon, |by| by.min(soon))
+}
+
+/// Each command by leave of the server that has the slot.
+fn with_asking(commands: &[Cmd]) -> Vec<Cmd> {
+    commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]).collect()
 }
 
 /// Sends one command, as [`exchange`] does.

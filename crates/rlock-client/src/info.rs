@@ -6,64 +6,155 @@ use redis::Value;
 
 use crate::error::Error;
 
-/// The fields of RLOCK.INFO that the client uses.
-#[derive(Debug, Default)]
-pub(crate) struct Info {
-    lease: i64,
-    holders: Vec<(Vec<u8>, u64)>,
+/// A lock, as its server sees it; see [`Lock::info`](crate::Lock::info).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Info {
+    /// `mutex`, or `none` where nobody holds it.
+    pub kind: String,
+    /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
+    pub remaining: Option<Duration>,
+    /// The last fencing token, or 0.
+    pub token: u64,
+    /// How many hold it.
+    pub holder_count: u64,
+    /// How many wait in the server.
+    pub waiter_count: u64,
+    /// Who holds it: 100 at most.
+    pub holders: Vec<Holder>,
+    /// Who waits, in order: 100 at most.
+    pub queue: Vec<Waiter>,
+}
+
+/// One who holds a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Who.
+    pub owner: Vec<u8>,
+    /// How, where a lock can be held in several ways.
+    pub mode: Option<String>,
+    /// How many times.
+    pub holds: u64,
+    /// What is left of its lease; [`Duration::MAX`] where it has no end.
+    pub remaining: Duration,
+}
+
+/// One who waits for a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Who.
+    pub owner: Vec<u8>,
+    /// For what, where a lock can be held in several ways.
+    pub mode: Option<String>,
+    /// By which word of RLOCK.ACQUIRE: `block` or `enqueue`.
+    pub via: String,
+    /// Since it came.
+    pub age: Duration,
+    /// Until it gives up; `None` where it waits for ever.
+    pub wait_left: Option<Duration>,
+    /// The connection that asked, as CLIENT LIST numbers them.
+    pub client_id: u64,
 }
 
 impl Info {
     /// Reads a reply; fields that are not known are skipped.
     pub(crate) fn read(value: Value) -> Result<Info, Error> {
-        let mut info = Info { lease: -2, holders: Vec::new() };
+        let mut info = Info {
+            kind: String::new(),
+            remaining: None,
+            token: 0,
+            holder_count: 0,
+            waiter_count: 0,
+            holders: Vec::new(),
+            queue: Vec::new(),
+        };
         for (field, value) in pairs(value) {
             match (field.as_slice(), value) {
-                (b"lease-ms", Value::Int(lease)) => info.lease = lease,
+                (b"kind", value) => info.kind = text(value).unwrap_or_default(),
+                (b"lease-ms", Value::Int(lease)) if lease != -2 => info.remaining = Some(lease_left(lease)),
+                (b"token", Value::Int(token)) => info.token = count(token),
+                (b"holder-count", Value::Int(holders)) => info.holder_count = count(holders),
+                (b"waiter-count", Value::Int(waiters)) => info.waiter_count = count(waiters),
                 (b"holders", Value::Array(holders)) => {
                     info.holders = holders.into_iter().map(holder).collect();
                 }
-                (b"kind", Value::BulkString(_) | Value::SimpleString(_)) => (),
+                (b"queue", Value::Array(queue)) => info.queue = queue.into_iter().map(waiter).collect(),
                 _ => (),
             }
         }
         Ok(info)
     }
 
-    pub(crate) fn is_locked(&self) -> bool {
-        self.lease != -2
+    /// Whether anybody holds it.
+    pub fn is_locked(&self) -> bool {
+        self.remaining.is_some()
     }
 
-    pub(crate) fn holds_of(&self, owner: &[u8]) -> u64 {
-        self.holders.iter().find(|(name, _)| name == owner).map_or(0, |(_, holds)| *holds)
-    }
-
-    pub(crate) fn remaining(&self) -> Option<Duration> {
-        match self.lease {
-            -2 => None,
-            lease => Some(u64::try_from(lease).map_or(Duration::MAX, Duration::from_millis)),
-        }
+    /// How many holds this owner has.
+    pub fn holds_of(&self, owner: impl AsRef<[u8]>) -> u64 {
+        self.holders.iter().find(|holder| holder.owner == owner.as_ref()).map_or(0, |holder| holder.holds)
     }
 }
 
-fn holder(value: Value) -> (Vec<u8>, u64) {
-    let mut holder = (Vec::new(), 0);
+fn holder(value: Value) -> Holder {
+    let mut holder = Holder::default();
     for (field, value) in pairs(value) {
         match (field.as_slice(), value) {
-            (b"owner", Value::BulkString(owner)) => holder.0 = owner,
-            (b"holds", Value::Int(holds)) => holder.1 = u64::try_from(holds).unwrap_or(0),
+            (b"owner", value) => holder.owner = bytes(value),
+            (b"mode", value) => holder.mode = text(value),
+            (b"holds", Value::Int(holds)) => holder.holds = count(holds),
+            (b"lease-ms", Value::Int(lease)) => holder.remaining = lease_left(lease),
             _ => (),
         }
     }
     holder
 }
 
+fn waiter(value: Value) -> Waiter {
+    let mut waiter = Waiter::default();
+    for (field, value) in pairs(value) {
+        match (field.as_slice(), value) {
+            (b"owner", value) => waiter.owner = bytes(value),
+            (b"mode", value) => waiter.mode = text(value),
+            (b"via", value) => waiter.via = text(value).unwrap_or_default(),
+            (b"age-ms", Value::Int(age)) => waiter.age = Duration::from_millis(count(age)),
+            (b"wait-left-ms", Value::Int(left)) => {
+                waiter.wait_left = u64::try_from(left).ok().map(Duration::from_millis);
+            }
+            (b"client-id", Value::Int(id)) => waiter.client_id = count(id),
+            _ => (),
+        }
+    }
+    waiter
+}
+
+/// A lease that is negative has no end.
+fn lease_left(ms: i64) -> Duration {
+    u64::try_from(ms).map_or(Duration::MAX, Duration::from_millis)
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
 fn pairs(value: Value) -> Vec<(Vec<u8>, Value)> {
     let Value::Map(pairs) = value else { return Vec::new() };
-    let text = |value| match value {
+    pairs.into_iter().map(|(field, value)| (bytes(field), value)).collect()
+}
+
+fn bytes(value: Value) -> Vec<u8> {
+    match value {
         Value::BulkString(bytes) => bytes,
         Value::SimpleString(text) => text.into_bytes(),
         _ => Vec::new(),
-    };
-    pairs.into_iter().map(|(field, value)| (text(field), value)).collect()
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Nil => None,
+        value => Some(String::from_utf8_lossy(&bytes(value)).into_owned()),
+    }
 }

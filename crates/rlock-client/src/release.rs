@@ -6,14 +6,16 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::command::{self, Refusal, answer};
 use crate::error::{Error, Lost, name};
-use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::hold::Hold;
 use crate::message::Party;
+use crate::router::{Elsewhere, Line};
 use crate::shared::Shared;
 
 /// How many releases go in one piece.
@@ -110,6 +112,12 @@ impl Job {
         self.stray && !self.named
     }
 
+    /// The server has answered; returns what is to be repeated.
+    fn answered(mut self, shared: &Shared) -> Option<Job> {
+        self.settle(shared);
+        self.repeats().then_some(self)
+    }
+
     /// The server has answered, or has forgotten this owner by itself.
     pub(crate) fn settle(&mut self, shared: &Shared) {
         if std::mem::replace(&mut self.settled, true) {
@@ -168,33 +176,47 @@ async fn carry_out(shared: Arc<Shared>, mut jobs: Vec<Job>) {
 /// Sends all jobs once; returns those that are not done.
 async fn attempt(shared: &Arc<Shared>, jobs: Vec<Job>) -> Vec<Job> {
     let Some(first) = jobs.first() else { return jobs };
-    let node = shared.router.node(&first.party.key);
+    let up = shared.router.up(&first.party.key, Line::Main);
     let last = jobs.iter().map(|job| job.give_up).max();
     for hold in jobs.iter().filter_map(|job| job.hold.as_ref()) {
         hold.renewal_ended().await;
     }
-    let Some(Ok(live)) = shared.clock.until(last, node.main.up()).await else { return jobs };
+    let Some(Ok((_, live))) = shared.clock.until(last, up).await else { return jobs };
     let commands: Vec<Vec<Cmd>> = jobs.iter().map(Job::commands).collect();
     let lengths: Vec<usize> = commands.iter().map(Vec::len).collect();
     let Ok(values) = live.request(commands.into_iter().flatten().collect()).await else { return jobs };
     let mut values = values.into_iter();
     let mut left = Vec::new();
+    let mut elsewhere = JoinSet::new();
     for (mut job, length) in jobs.into_iter().zip(lengths) {
         let refused = values.by_ref().take(length).find_map(|value| answer(&job.party.key, value).err());
         // What was sent before on another connection may come after this.
         job.stray |= job.sent_on.take().is_some_and(|epoch| epoch != live.epoch);
         match refused {
-            Some(refusal) if !is_final(&refusal) => {
-                shared.router.learn(&job.party.key, &refusal);
-                left.push(job);
-            }
-            Some(_) | None => {
-                job.settle(shared);
-                left.extend(job.repeats().then_some(job));
-            }
+            Some(refusal) if !is_final(&refusal) => match shared.router.learn(&job.party.key, &refusal) {
+                Elsewhere::No | Elsewhere::Later => left.push(job),
+                Elsewhere::Again | Elsewhere::Ask(_) => {
+                    elsewhere.spawn(attempt_elsewhere(shared.clone(), job));
+                }
+            },
+            Some(_) | None => left.extend(job.answered(shared)),
         }
     }
+    while let Some(job) = elsewhere.join_next().await {
+        left.extend(job.unwrap_or_default());
+    }
     left
+}
+
+/// Sends one job whose lock was not where it was looked for; returns it where it is not done.
+async fn attempt_elsewhere(shared: Arc<Shared>, job: Job) -> Option<Job> {
+    let manner = Manner::by(Some(shared.clock.now().after(shared.config.response())));
+    let replies = exchange(&shared, &job.party.key, &job.commands(), manner, &mut None).await;
+    let Ok(replies) = replies else { return Some(job) };
+    match replies.values.into_iter().find_map(Result::err) {
+        Some(refusal) if !is_final(&refusal) => Some(job),
+        Some(_) | None => job.answered(&shared),
+    }
 }
 
 /// Whether a refusal of a release will be the same next time.

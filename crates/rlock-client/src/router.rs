@@ -1,18 +1,22 @@
-//! Which server has a lock.
+//! Which server has a lock, and the links to it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster::{Cluster, Redirection, channel_of};
 use crate::command::Refusal;
-use crate::error::Error;
-use crate::link::{Connector, Deliver, Link, Pace};
+use crate::error::{Error, name};
+use crate::link::{Connector, Deliver, Link, Live, Pace};
 
 /// A server and the links to it.
 pub(crate) struct Node {
     /// For all but what blocks.
     pub(crate) main: Link,
+    ears: Option<OnceLock<Link>>,
     durable: OnceLock<Link>,
     links: Links,
     connector: Arc<dyn Connector>,
@@ -24,13 +28,38 @@ pub(crate) struct Node {
 pub(crate) struct Links {
     pub(crate) pace: Pace,
     pub(crate) deliver: Deliver,
+    pub(crate) runtime: Handle,
     pub(crate) stop: CancellationToken,
 }
 
+/// One of the links to a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Line {
+    /// For all but what blocks.
+    Main,
+    /// For WAIT.
+    Durable,
+}
+
+/// Where somebody waits, and how the outcome is heard.
+#[derive(Clone)]
+pub(crate) struct Place {
+    node: Arc<Node>,
+    epoch: u64,
+    gone: CancellationToken,
+}
+
 impl Node {
+    /// A server whose messages come on the main link.
     pub(crate) fn new(connector: Arc<dyn Connector>, links: Links) -> Node {
         let main = links.start(connector.clone());
-        Node { main, durable: OnceLock::new(), links, connector, replicas: AtomicUsize::new(0) }
+        let (durable, replicas) = (OnceLock::new(), AtomicUsize::new(0));
+        Node { main, ears: None, durable, links, connector, replicas }
+    }
+
+    /// A server whose messages come on a link of their own.
+    pub(crate) fn with_ears(connector: Arc<dyn Connector>, links: Links) -> Node {
+        Node { ears: Some(OnceLock::new()), ..Node::new(connector, links) }
     }
 
     /// The most replicas that were ever connected, with those that are now.
@@ -38,16 +67,66 @@ impl Node {
         self.replicas.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// For WAIT, which keeps whatever comes after it on the connection waiting; connects when first used.
-    pub(crate) fn durable(&self) -> &Link {
-        self.durable.get_or_init(|| self.links.start(self.connector.clone()))
+    /// A link; connects when it is first used.
+    pub(crate) fn line(&self, line: Line) -> &Link {
+        match line {
+            Line::Main => &self.main,
+            // WAIT keeps whatever comes after it on the connection waiting.
+            Line::Durable => self.durable.get_or_init(|| self.links.start(self.connector.clone())),
+        }
+    }
+
+    /// The link on which messages come; connects when it is first used.
+    fn ears(&self) -> &Link {
+        match &self.ears {
+            Some(ears) => ears.get_or_init(|| self.links.start(self.connector.clone())),
+            None => &self.main,
+        }
+    }
+
+    /// Whether messages on this channel are heard already.
+    fn hears(&self, channel: &[u8]) -> bool {
+        let ears = self.ears.as_ref().map_or(Some(&self.main), OnceLock::get);
+        ears.and_then(Link::live).is_some_and(|live| live.hears(channel))
+    }
+
+    /// Waits until there is a connection on which messages come.
+    pub(crate) async fn listening(&self) -> Result<Arc<Live>, Error> {
+        self.ears().up().await
     }
 }
 
 impl Links {
     fn start(&self, connector: Arc<dyn Connector>) -> Link {
-        Link::start(connector, self.pace, self.deliver.clone(), self.stop.clone())
+        Link::start(connector, self.pace, self.deliver.clone(), &self.runtime, &self.stop)
     }
+}
+
+impl Place {
+    /// A place with this server, heard on the connection of this epoch until `gone`.
+    pub(crate) fn new(node: Arc<Node>, epoch: u64, gone: CancellationToken) -> Place {
+        Place { node, epoch, gone }
+    }
+
+    /// Waits until messages may have been lost.
+    pub(crate) async fn unheard(&self) {
+        tokio::select! {
+            () = self.node.ears().left(self.epoch) => (),
+            () = self.gone.cancelled() => (),
+        }
+    }
+}
+
+/// What a refusal says about where to go.
+pub(crate) enum Elsewhere {
+    /// Nothing.
+    No,
+    /// The same again: the router knows better now.
+    Again,
+    /// The same again, but not at once: the cluster is changing.
+    Later,
+    /// This one time there, after ASKING.
+    Ask(Arc<Node>),
 }
 
 /// Finds the server that has a key.
@@ -59,13 +138,32 @@ pub(crate) enum Router {
         /// Whether another connection may lead to another server: the new primary.
         follows: bool,
     },
+    /// Each has some.
+    Cluster(Cluster),
 }
 
 impl Router {
-    /// The server that has `key`.
-    pub(crate) fn node(&self, _key: &[u8]) -> Arc<Node> {
+    /// The server that has `key`, as far as it is known.
+    pub(crate) fn node(&self, key: &[u8]) -> Arc<Node> {
         match self {
             Self::One { node, .. } => node.clone(),
+            Self::Cluster(cluster) => cluster.node(key),
+        }
+    }
+
+    /// Waits until there is a connection to the server that has `key`, whichever that is by then.
+    pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
+        match self {
+            Self::One { node, .. } => node.line(line).up().await.map(|live| (node.clone(), live)),
+            Self::Cluster(cluster) => cluster.up(key, line).await,
+        }
+    }
+
+    /// All servers that may have a lock.
+    pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
+        match self {
+            Self::One { node, .. } => vec![node.clone()],
+            Self::Cluster(cluster) => cluster.servers(),
         }
     }
 
@@ -73,45 +171,64 @@ impl Router {
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         match self {
             Self::One { node, .. } => node.main.settled().await.map(|_| ()),
+            Self::Cluster(cluster) => cluster.settled().await,
         }
     }
 
-    /// Whether another try may find another server: the new primary.
-    pub(crate) fn follows(&self) -> bool {
-        match self {
-            Self::One { follows, .. } => *follows,
-        }
+    /// Whether the same request may well succeed a little later.
+    pub(crate) fn passes(&self, refusal: &Refusal) -> bool {
+        refusal.passes()
+            || match self {
+                Self::One { follows, .. } => *follows && refusal.is_read_only(),
+                Self::Cluster(_) => Redirection::read(refusal).is_some(),
+            }
     }
 
     /// Parts `items` by the server that has their key.
-    pub(crate) fn by_node<T>(&self, items: Vec<T>, _key: impl Fn(&T) -> &[u8]) -> Vec<Vec<T>> {
+    pub(crate) fn by_node<T>(&self, items: Vec<T>, key: impl Fn(&T) -> &[u8]) -> Vec<Vec<T>> {
         match self {
             Self::One { .. } if items.is_empty() => Vec::new(),
             Self::One { .. } => vec![items],
+            Self::Cluster(cluster) => {
+                let mut parts: HashMap<*const Node, Vec<T>> = HashMap::new();
+                for item in items {
+                    let node = Arc::as_ptr(&cluster.node(key(&item)));
+                    parts.entry(node).or_default().push(item);
+                }
+                parts.into_values().collect()
+            }
         }
     }
 
     /// How to subscribe to the channel of grants for `key`, and its name.
-    pub(crate) fn channel(&self, uuid: &str, _key: &[u8]) -> (&'static str, Vec<u8>) {
+    pub(crate) fn channel(&self, uuid: &str, key: &[u8]) -> (&'static str, Vec<u8>) {
         match self {
             Self::One { .. } => ("SUBSCRIBE", format!("rlock:grants:{uuid}").into_bytes()),
+            Self::Cluster(_) => ("SSUBSCRIBE", channel_of(uuid, key)),
         }
     }
 
-    /// Learns from a refusal where a key is; `true` where the command should be tried again there.
-    pub(crate) fn learn(&self, key: &[u8], refusal: &Refusal) -> bool {
+    /// Whether hearing of grants for `key` costs nothing more: there is one channel for all locks, or it is
+    /// subscribed to already.
+    pub(crate) fn hears(&self, channel: &[u8], key: &[u8]) -> bool {
         match self {
-            Self::One { node, follows } => {
-                let demoted = *follows && refusal.is_read_only();
-                if demoted && let Some(live) = node.main.live() {
-                    tracing::info!(
-                        lock = crate::error::name(key),
-                        "the server was demoted; looking for the new primary"
-                    );
+            Self::One { .. } => true,
+            Self::Cluster(cluster) => cluster.node(key).hears(channel),
+        }
+    }
+
+    /// Learns from a refusal where a key is.
+    pub(crate) fn learn(&self, key: &[u8], refusal: &Refusal) -> Elsewhere {
+        match self {
+            Self::One { node, follows } if *follows && refusal.is_read_only() => {
+                if let Some(live) = node.main.live() {
+                    tracing::info!(lock = name(key), "the server was demoted; looking for the new primary");
                     node.main.suspect(live.epoch);
                 }
-                demoted
+                Elsewhere::Again
             }
+            Self::One { .. } => Elsewhere::No,
+            Self::Cluster(cluster) => cluster.learn(refusal),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::durability;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::message::Notice;
+use crate::router::Place;
 use crate::shared::Shared;
 
 /// When a waiter first asks for the holder's lease. Most waits are over by then.
@@ -57,14 +58,14 @@ pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Mome
                 Some(sent) => return Ok(attempt.finish(sent)),
                 None => tracing::debug!("the lock was lost while replicas were waited for; asking again"),
             },
-            Step::Queued(epoch, lease) => {
+            Step::Queued(place, lease) => {
                 pause = FIRST_PAUSE;
                 let bound = if look {
                     lease.unwrap_or(LONGEST_LOOK).clamp(FIRST_LOOK, LONGEST_LOOK)
                 } else {
                     FIRST_LOOK
                 };
-                match hear(&mut attempt, epoch, bound, by).await {
+                match hear(&mut attempt, &place, bound, by).await {
                     Heard::Held(sent) => {
                         step = Step::Held(sent);
                         continue;
@@ -79,9 +80,7 @@ pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Mome
                 look = true;
                 rest(&shared, &mut pause, lease, by).await;
             }
-            Step::Refused(refusal)
-                if refusal.passes() || refusal.is_read_only() && shared.router.follows() =>
-            {
+            Step::Refused(refusal) if shared.router.passes(&refusal) => {
                 rest(&shared, &mut pause, None, by).await;
             }
             Step::Refused(refusal) => return Err(refusal.error),
@@ -127,15 +126,14 @@ enum Heard {
     Lost,
 }
 
-async fn hear(attempt: &mut Attempt, epoch: u64, bound: Duration, by: Option<Moment>) -> Heard {
+async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<Moment>) -> Heard {
     let shared = attempt.handle.shared.clone();
-    let node = shared.router.node(&attempt.order.party.key);
     let look_at = shared.clock.now().after(bound.mul_f64(1.0 + fastrand::f64() / 4.0));
     let end = by.map_or(look_at, |by| by.min(look_at));
     let notice = tokio::select! {
         biased;
         notice = attempt.notice() => notice,
-        () = node.main.left(epoch) => return Heard::Lost,
+        () = place.unheard() => return Heard::Lost,
         () = shared.clock.sleep_until(end) => {
             return if by.is_some_and(|by| by <= look_at) { Heard::Over } else { Heard::Nothing };
         }
@@ -162,11 +160,7 @@ pub(crate) async fn ask_once(mut attempt: Attempt, by: Moment) -> Result<Option<
                 None => return Ok(None),
             },
             Step::Denied(_) | Step::Queued(..) => return Ok(None),
-            Step::Refused(refusal)
-                if refusal.passes() || refusal.is_read_only() && shared.router.follows() =>
-            {
-                refusal.error
-            }
+            Step::Refused(refusal) if shared.router.passes(&refusal) => refusal.error,
             Step::Refused(refusal) => return Err(refusal.error),
             Step::Unsent(error) => error,
             Step::Unanswered(why) => Error::transport(why),

@@ -11,7 +11,9 @@ use tracing::Instrument;
 use crate::clock::Moment;
 use crate::command::{self, answer};
 use crate::error::{Error, Lost};
+use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::{Again, Hold, Need};
+use crate::router::{Elsewhere, Line};
 use crate::shared::Shared;
 
 /// Renewals that are due so soon go along with those that are due now.
@@ -106,13 +108,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 /// Renews locks of one server in one piece.
 async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     let Some(first) = holds.first() else { return };
-    let node = shared.router.node(&first.party.key);
     // Where there is no connection the renewals go out as soon as there is one.
     let patience = shared.clock.now().after(shared.config.response());
-    let live = shared.clock.until(Some(patience), node.main.up()).await;
+    let live = shared.clock.until(Some(patience), shared.router.up(&first.party.key, Line::Main)).await;
     let sent = shared.clock.now();
     let outcome = match live {
-        Some(Ok(live)) => {
+        Some(Ok((_, live))) => {
             let renewal = |hold: &Arc<Hold>| command::renew(&hold.party.key, &hold.party.owner, hold.lease);
             live.request(holds.iter().map(renewal).collect()).await
         }
@@ -137,10 +138,31 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
 
 fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, value: Value) {
     let key = &hold.party.key;
-    let reply = answer(key, value).map_err(|refusal| {
-        shared.router.learn(key, &refusal);
-        refusal.error
-    });
+    match answer(key, value) {
+        Ok(value) => conclude_with(shared, hold, sent, Ok(value)),
+        Err(refusal) => match shared.router.learn(key, &refusal) {
+            Elsewhere::No | Elsewhere::Later => conclude_with(shared, hold, sent, Err(refusal.error)),
+            Elsewhere::Again | Elsewhere::Ask(_) => {
+                tokio::spawn(renew_elsewhere(shared.clone(), hold.clone()));
+            }
+        },
+    }
+}
+
+/// Renews one lock that was not where it was looked for.
+async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
+    let sent = shared.clock.now();
+    let by = Manner::by(Some(sent.after(shared.config.response())));
+    let command = command::renew(&hold.party.key, &hold.party.owner, hold.lease);
+    let reply = match exchange_one(&shared, &hold.party.key, command, by).await {
+        Ok(reply) => reply.map_err(|refusal| refusal.error),
+        Err(Trouble::Unsent(error)) => Err(error),
+        Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
+    };
+    conclude_with(&shared, &hold, sent, reply);
+}
+
+fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, reply: Result<Value, Error>) {
     match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
         Ok(Some(1)) => hold.renewal_confirmed(sent),
         // Something else under the lock's name is an end of the hold like any other.

@@ -8,7 +8,7 @@ use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
 use crate::shape::LockState;
-use crate::timer::look_again;
+use crate::timer::{look_again, look_soon};
 use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
 
 /// Why a free lock comes to be looked at.
@@ -67,7 +67,12 @@ pub(crate) fn perform_and_serve<S: Site>(
         // Closed before the lock is served.
         drop(key);
     }
-    let (lock, served) = (site.lock(), serve(site, now, Freed::Now));
+    let lock = site.lock();
+    if planted(Bug::HandOffApart) {
+        look_soon(site.server(), lock);
+        return Ok(());
+    }
+    let served = serve(site, now, Freed::Now);
     if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
         site.server().queues(|queues| queues.end_streak(lock));
         call_foreign_waiters(site, message);
@@ -92,15 +97,16 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         server.queues(|queues| queues.close_window(lock));
         return Served::NotFree;
     }
-    let longest = server.settings().foreign_window;
-    if server.queues(|queues| queues.window(lock, now, longest)).is_some() {
+    let (clock, longest) = (server.clock(), server.settings().foreign_window);
+    if server.queues(|queues| queues.window(lock, clock, longest)).is_some() {
         return Served::ForeignTurn;
     }
-    let ended = server.queues(|queues| queues.note_free(lock));
+    let (ended, unconfirmed) =
+        server.queues(|queues| (queues.note_free(lock), queues.take_unconfirmed(lock)));
     if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
-        note_end(site, ended, seen, now);
+        note_end(site, ended, seen, unconfirmed, now);
     }
-    if foreign_turn(site, now) {
+    if foreign_turn(site) {
         return Served::ForeignTurn;
     }
     while let Some(head) = server.queues(|queues| queues.head(lock).cloned()) {
@@ -132,8 +138,8 @@ fn call_foreign_waiters<S: Site>(site: &S, message: UnlockMessage) -> u64 {
 }
 
 /// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.
-fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, now: UnixMs) {
-    let (server, lock) = (site.server(), site.lock());
+fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: bool, now: UnixMs) {
+    let server = site.server();
     // Some servers delete a key in the very millisecond in which it expires.
     let in_time = matches!(ended, Expiry::At(at) if at <= now);
     let seen = seen.filter(|seen| *seen != Cause::Other);
@@ -143,14 +149,14 @@ fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, now: UnixMs) 
         return;
     }
     site.raise_expired();
-    if server.queues(|queues| queues.ended_unconfirmed(lock, now)) {
+    if unconfirmed {
         server.note(Note::Unconfirmed);
     }
 }
 
 /// Leaves the lock to those who wait by Redisson's protocol, if they have been passed over for long
 /// enough and there are any: true then.
-fn foreign_turn<S: Site>(site: &S, now: UnixMs) -> bool {
+fn foreign_turn<S: Site>(site: &S) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let due = server.queues(|queues| queues.foreign_turn_is_due(lock, settings.turns, clock));
@@ -160,7 +166,7 @@ fn foreign_turn<S: Site>(site: &S, now: UnixMs) -> bool {
         return false;
     }
     server.note(Note::ForeignTurn);
-    server.queues(|queues| queues.open_window(lock, now.after(window)));
+    server.queues(|queues| queues.open_window(lock, clock.after(window)));
     true
 }
 
@@ -197,7 +203,7 @@ fn give<S: Site>(site: &S, head: &Waiter, lease: LeaseMs, now: UnixMs) -> bool {
     server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
     let (ticket, owner) = (head.ticket, head.owner.clone());
     match head.via {
-        Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner, ends)),
+        Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
         Via::Block => {
             server.queues(|queues| queues.granted(lock, Grant { ticket, owner, ends }));
             let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: 0 };

@@ -66,7 +66,10 @@ fn look_at<S: Site>(site: &S) -> Looked {
         Ground::Firm => {}
         Ground::Closed => return Looked::Refused,
         Ground::Moved => {
-            let moved = server.queues(|queues| queues.drain(lock));
+            let moved = server.queues(|queues| {
+                queues.end_streak(lock);
+                queues.drain(lock)
+            });
             let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
             send_away(server, moved, DropReason::Moved);
             return Looked::Done;
@@ -108,10 +111,10 @@ fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
 pub(crate) fn look_again<S: Site>(site: &S) {
     let (server, lock, key) = (site.server(), site.lock(), site.open());
     if is_free(site, &key) {
-        let (now, longest) = (server.now(), server.settings().foreign_window);
+        let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
         server.queues(|queues| {
-            let again = queues.window(lock, now, longest).unwrap_or_else(|| now.after(AGAIN));
-            queues.wake_at(lock, Some(again));
+            let again = queues.window(lock, clock, longest).unwrap_or(AGAIN);
+            queues.wake_at(lock, Some(now.after(again)));
         });
     } else {
         let expiry = site.expiry(&key);
@@ -124,11 +127,13 @@ pub(crate) fn look_again<S: Site>(site: &S) {
 }
 
 /// A key was changed, deleted, renamed, or has expired: its lock is to be looked at now, if anybody waits
-/// for it.
+/// for it. Where nobody does, a lock that has ended was free to foreign waiters too.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
     if server.queues(|queues| queues.head(lock).is_some()) {
         server.queues(|queues| queues.note_cause(lock, cause));
         look_soon(server, lock);
+    } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
+        server.queues(|queues| queues.end_streak(lock));
     }
 }
 
@@ -143,7 +148,12 @@ pub fn look_soon<V: Server>(server: &V, lock: &LockId) {
 /// given.
 pub fn look_at_all<V: Server>(server: &V, cause: Option<Cause>) {
     let now = server.now();
-    server.queues(|queues| queues.wake_all(now, cause));
+    server.queues(|queues| {
+        if cause.is_some() {
+            queues.end_streaks_without_waiters();
+        }
+        queues.wake_all(now, cause);
+    });
     arm_timer(server);
 }
 

@@ -94,6 +94,13 @@ impl UnixMs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoMs(pub u64);
 
+impl MonoMs {
+    /// So many milliseconds later.
+    pub fn after(self, ms: LeaseMs) -> Self {
+        Self(self.0.saturating_add(ms.get().unsigned_abs()))
+    }
+}
+
 /// How long a caller waits, in milliseconds: up to 2^43; 0 is for ever, as the server's own blocking
 /// commands have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

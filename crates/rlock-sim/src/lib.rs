@@ -147,6 +147,8 @@ impl Sim {
 
     /// Somebody without the module writes a key: deletes it, takes the lock, lets it last longer.
     pub fn foreign_write(&self, lock: &LockId, value: Option<Value>) {
+        // Whoever writes a key opens it.
+        self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
         self.with(|world| match value {
             Some(value) => world.keys.insert(lock.clone(), value),

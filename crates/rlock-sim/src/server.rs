@@ -80,7 +80,9 @@ impl Server for Sim {
         self.with(|world| world.timer = in_ms.map(|ms| MonoMs(world.clock.0.saturating_add(ms))));
     }
 
-    fn note(&self, _: Note<'_>) {}
+    fn note(&self, note: Note<'_>) {
+        self.with(|world| world.unconfirmed += u32::from(matches!(note, Note::Unconfirmed)));
+    }
 }
 
 impl Site for SimSite<'_> {

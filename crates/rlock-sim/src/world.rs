@@ -27,7 +27,9 @@ pub struct World {
     pub messages: Vec<Message>,
     /// How often Redisson's waiters were told to try again since this was last set to 0.
     pub unlock_messages: u32,
-    /// How many of them listen.
+    /// How many grants by message ended without a sign of their owners since this was last set to 0.
+    pub unconfirmed: u32,
+    /// How many of Redisson's waiters listen.
     pub foreign_waiters: u64,
     /// Whether this server is no replica.
     pub primary: bool,
@@ -98,6 +100,7 @@ impl World {
             heard: BTreeSet::new(),
             messages: Vec::new(),
             unlock_messages: 0,
+            unconfirmed: 0,
             foreign_waiters: 0,
             primary: true,
             may_write: true,

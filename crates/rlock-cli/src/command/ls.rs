@@ -1,25 +1,27 @@
 //! `rlock ls`: the locks that are held, found by the shape of their keys.
 
-use redis::{Cmd, ErrorKind, Value, cmd, pipe};
+use redis::{Cmd, Value, cmd, pipe};
 
 use super::YES;
 use super::status::{holder_text, lease};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::server::{Link, LockInfo, PATIENCE, Target, integer, refusal, servers, text};
+use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, integer, servers, text};
 
 /// How many keys the server looks at in one go.
 const STEP: u32 = 1_000;
 
 /// Lists the locks on all primaries: one server, or those of a cluster.
-pub(crate) fn ls(target: &Target, pattern: &[u8], output: Output) -> Result<u8, Error> {
-    for primary in servers::primaries(target)? {
+pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Error> {
+    for primary in servers::primaries(place)? {
+        let locks = Locks::on(primary.clone())?;
         let mut link = Link::new(primary);
         let mut cursor = String::from("0");
         loop {
             let (next, keys) = scan(&mut link, &cursor, pattern)?;
-            for info in locks(&mut link, &keys)? {
+            let found = locks.infos(&candidates(&mut link, &keys)?)?;
+            for info in found.into_iter().filter(|info| info.held) {
                 output.either(&info, || line(&info))?;
             }
             if next == "0" {
@@ -60,26 +62,6 @@ fn binary(value: &Value) -> Option<Vec<u8>> {
         Value::BulkString(bytes) => Some(bytes.clone()),
         other => text(other).map(String::into_bytes),
     }
-}
-
-/// Those of the hashes that are locks.
-fn locks(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<LockInfo>, Error> {
-    let candidates = candidates(link, keys)?;
-    let answers = together(link, candidates.iter().map(|key| LockInfo::command(key, 1)))?;
-    let mut found = Vec::new();
-    for (key, answer) in candidates.iter().zip(answers) {
-        match answer.extract_error() {
-            Ok(answer) => found.extend(LockInfo::read(key, answer).filter(|info| info.held)),
-            // Not a lock after all, or it moved to another node of the cluster, which is asked as well.
-            Err(error) if matches!(error.code(), Some("WRONGLOCK" | "WRONGTYPE" | "MOVED" | "ASK")) => {}
-            Err(error) if error.kind() == ErrorKind::Io => {}
-            Err(error) => {
-                let (code, detail) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
-                return Err(refusal(link.address(), code, detail));
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// Hashes of one field, or with a field `mode`: a lock is nothing else, and so the module is not asked for

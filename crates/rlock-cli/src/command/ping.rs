@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{NO, YES};
 use crate::error::Error;
 use crate::output::{Output, Tone};
-use crate::server::{Target, servers};
+use crate::server::{Place, servers};
 
 /// All servers, in JSON.
 #[derive(Serialize)]
@@ -35,8 +35,8 @@ struct Line {
 }
 
 /// Asks all servers; the answer is no if one of them would end locking by becoming the primary.
-pub(crate) fn ping(target: &Target, output: Output) -> Result<u8, Error> {
-    let servers: Vec<Line> = servers::all(target)?.into_iter().map(line).collect();
+pub(crate) fn ping(place: &Place, output: Output) -> Result<u8, Error> {
+    let servers: Vec<Line> = servers::all(place)?.into_iter().map(line).collect();
     let report = Report { ok: servers.iter().all(|line| line.ok), advice: advice(&servers), servers };
     output.either(&report, || text(&report, output))?;
     Ok(if report.ok { YES } else { NO })

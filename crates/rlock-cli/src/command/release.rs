@@ -2,14 +2,13 @@
 
 use std::io::{IsTerminal, Write, stderr, stdin};
 
-use redis::{Value, cmd};
 use serde::Serialize;
 
 use super::{NO, YES, status};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::server::{Link, LockInfo, PATIENCE, Target, integer};
+use crate::server::{Locks, Place};
 
 /// What came of it, in JSON.
 #[derive(Serialize)]
@@ -20,18 +19,15 @@ struct Outcome {
 }
 
 /// Gives back all holds of an owner.
-pub(crate) fn release(target: Target, key: &[u8], owner: &[u8], output: Output) -> Result<u8, Error> {
-    let mut command = cmd("RLOCK.RELEASE");
-    command.arg(key).arg(owner).arg("HOLDS").arg(0);
-    let released = Link::new(target).ask(&command, PATIENCE)? != Value::Nil;
+pub(crate) fn release(place: &Place, key: &[u8], owner: &[u8], output: Output) -> Result<u8, Error> {
+    let released = Locks::with(place, key)?.release_all_of(key, owner)?;
     report(key, Some(owner), released, output)
 }
 
 /// Takes a lock away; asks first, unless told not to.
-pub(crate) fn force_release(target: Target, key: &[u8], yes: bool, output: Output) -> Result<u8, Error> {
-    let mut link = Link::new(target);
+pub(crate) fn force_release(place: &Place, key: &[u8], yes: bool, output: Output) -> Result<u8, Error> {
     if yes {
-        return force(&mut link, key, None, output);
+        return force(&Locks::with(place, key)?, key, None, output);
     }
     if !stdin().is_terminal() {
         return Err(Error::Usage(
@@ -39,7 +35,8 @@ pub(crate) fn force_release(target: Target, key: &[u8], yes: bool, output: Outpu
             "add --yes once you know that its holder is not at work any more",
         ));
     }
-    let info = LockInfo::ask(&mut link, key)?;
+    let locks = Locks::with(place, key)?;
+    let info = locks.info(key)?;
     let Some(holder) = info.holders.first() else {
         return report(key, None, false, output);
     };
@@ -54,14 +51,11 @@ pub(crate) fn force_release(target: Target, key: &[u8], yes: bool, output: Outpu
     }
     // From the one who was shown, and nobody who came meanwhile.
     let shown = (info.holder_count == 1).then_some(holder.owner.as_slice());
-    force(&mut link, key, shown, output)
+    force(&locks, key, shown, output)
 }
 
-fn force(link: &mut Link, key: &[u8], owner: Option<&[u8]>, output: Output) -> Result<u8, Error> {
-    let mut command = cmd("RLOCK.FORCERELEASE");
-    command.arg(key).arg(owner);
-    let released = integer(&link.ask(&command, PATIENCE)?) == Some(1);
-    report(key, owner, released, output)
+fn force(locks: &Locks, key: &[u8], owner: Option<&[u8]>, output: Output) -> Result<u8, Error> {
+    report(key, owner, locks.force_release(key, owner)?, output)
 }
 
 fn report(key: &[u8], owner: Option<&[u8]>, released: bool, output: Output) -> Result<u8, Error> {

@@ -7,14 +7,17 @@ use crate::duration;
 use crate::error::Error;
 use crate::names;
 use crate::output::{Output, Tone};
-use crate::server::{Holder, Link, LockInfo, Target, Waiter};
+use crate::server::{Holder, LockInfo, Locks, Place, Waiter};
 
 /// Prints the lock's state.
-pub(crate) fn status(target: Target, key: &[u8], output: Output) -> Result<u8, Error> {
-    let info = LockInfo::ask(&mut Link::new(target), key)?;
+pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
+    let info = Locks::with(place, key)?.info(key)?;
     output.either(&info, || text(&info, output))?;
     Ok(if info.held { YES } else { NO })
 }
+
+/// How long the bar of whoever has waited longest is.
+const BAR: usize = 12;
 
 /// The lock's state for people, in several lines.
 pub(crate) fn text(info: &LockInfo, output: Output) -> String {
@@ -25,12 +28,25 @@ pub(crate) fn text(info: &LockInfo, output: Output) -> String {
         let _ = writeln!(text, "  holder  {}", holder_text(holder));
     }
     more(&mut text, info.holder_count, info.holders.len(), "holders");
-    for (place, waiter) in (1..).zip(&info.queue) {
+    let owners: Vec<String> = info.queue.iter().map(|waiter| names::shown(&waiter.owner)).collect();
+    let width = owners.iter().map(|owner| owner.chars().count()).max().unwrap_or_default();
+    let longest = info.queue.iter().map(|waiter| waiter.age_ms).max().unwrap_or_default();
+    for ((place, waiter), owner) in (1..).zip(&info.queue).zip(&owners) {
         let place = output.toned(Tone::Quiet, &format!("{place:>6}."));
-        let _ = writeln!(text, "{place}  {}", waiter_text(waiter));
+        let age = format!("{:>6}", duration::shown(waiter.age_ms));
+        let bar = output.toned(Tone::Wait, &bar(waiter.age_ms, longest, BAR));
+        let _ = writeln!(text, "{place}  {owner:width$}  waits {age}  {bar}  {}", waiter_text(waiter));
     }
     more(&mut text, info.waiter_count, info.queue.len(), "waiters");
     text
+}
+
+/// A part of a whole as a bar, of which the rest is blank; what is there at all is seen.
+pub(crate) fn bar(part: i64, whole: i64, width: usize) -> String {
+    let (part, whole) = (u128::try_from(part).unwrap_or(0), u128::try_from(whole).unwrap_or(0).max(1));
+    let full = part.min(whole).saturating_mul(width as u128).div_ceil(whole);
+    let full = usize::try_from(full).unwrap_or(width);
+    format!("{:width$}", "█".repeat(full))
 }
 
 /// A lease as a part of a sentence.
@@ -55,13 +71,29 @@ fn waiter_text(waiter: &Waiter) -> String {
         ms => format!("gives up in {}", duration::shown(ms)),
     };
     let mode = waiter.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    let (owner, age) = (names::shown(&waiter.owner), duration::shown(waiter.age_ms));
-    format!("{owner}  waits {age} by {}{mode}, {left}, client {}", waiter.via, waiter.client_id)
+    format!("by {}{mode}, {left}, client {}", waiter.via, waiter.client_id)
 }
 
-fn more(text: &mut String, count: i64, listed: usize, what: &str) {
-    let listed = i64::try_from(listed).unwrap_or(i64::MAX);
+fn more(text: &mut String, count: u64, listed: usize, what: &str) {
+    let listed = u64::try_from(listed).unwrap_or(u64::MAX);
     if count > listed {
         let _ = writeln!(text, "  and {} {what} more", count.saturating_sub(listed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_show_parts() {
+        let cases = [(0, 100, "    "), (1, 100, "█   "), (50, 100, "██  "), (100, 100, "████")];
+        for (part, whole, bar_text) in cases {
+            assert_eq!(bar(part, whole, 4), bar_text, "{part} of {whole}");
+        }
+        assert_eq!(
+            (bar(200, 100, 4).as_str(), bar(0, 0, 2).as_str(), bar(-1, -1, 1).as_str()),
+            ("████", "  ", " ")
+        );
     }
 }

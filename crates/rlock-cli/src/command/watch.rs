@@ -1,5 +1,6 @@
 //! `rlock watch`: what happens to a lock, as it happens.
 
+use std::collections::VecDeque;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +11,8 @@ use crate::clock::Moment;
 use crate::duration::{ms, shown};
 use crate::error::Error;
 use crate::names;
-use crate::output::Output;
-use crate::server::{Link, LockInfo, PATIENCE, Target};
+use crate::output::{Output, Tone};
+use crate::server::{LockInfo, Locks, Place};
 
 /// From one look to the next: often enough for people.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -21,6 +22,12 @@ const RENEWED_BY: i64 = 50;
 
 /// Clears a terminal from its first line on.
 const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// How many changes are shown below the lock.
+const NEWS: usize = 8;
+
+/// How long the bar of a lease is.
+const LEASE_BAR: usize = 40;
 
 /// A change, in JSON.
 #[derive(Serialize)]
@@ -35,26 +42,24 @@ struct Change<'a> {
 }
 
 /// Follows a lock until the process is ended, or the output is closed.
-pub(crate) fn watch(target: Target, key: &[u8], output: Output) -> Result<u8, Error> {
-    let start = Moment::now();
-    let mut link = Link::new(target);
+pub(crate) fn watch(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
     // The first answer must come: afterwards an outage is news like any other.
-    let mut last = Some(LockInfo::ask(&mut link, key)?);
-    report(output, start, "now", last.as_ref(), None)?;
+    let locks = Locks::with(place, key)?;
+    let mut last = Some(locks.info(key)?);
+    let mut view = View { output, start: Moment::now(), whole_lease: 0, news: VecDeque::new() };
+    view.report(Some("now"), last.as_ref(), None)?;
     loop {
         sleep(INTERVAL);
-        match LockInfo::ask_within(&mut link, key, PATIENCE) {
+        // Without a connection there is no need to wait for an answer.
+        match locks.connected(key).and_then(|()| locks.info(key)) {
             Ok(info) => {
                 let what = last.as_ref().map_or(Some("now"), |last| change(last, &info));
-                // On a terminal the times go on without any change.
-                if what.is_some() || redraws(output) {
-                    report(output, start, what.unwrap_or("now"), Some(&info), None)?;
-                }
+                view.report(what, Some(&info), None)?;
                 last = Some(info);
             }
             Err(error) if error.is_transport() || error.is_refusal(&["LOADING"]) => {
                 if last.take().is_some() {
-                    report(output, start, "unreachable", None, Some(error.to_string()))?;
+                    view.report(Some("unreachable"), None, Some(error.to_string()))?;
                 }
             }
             Err(error) => return Err(error),
@@ -62,30 +67,65 @@ pub(crate) fn watch(target: Target, key: &[u8], output: Output) -> Result<u8, Er
     }
 }
 
-fn redraws(output: Output) -> bool {
-    output.terminal && !output.json
-}
-
-fn report(
+/// What the user sees of a lock.
+struct View {
     output: Output,
     start: Moment,
-    what: &str,
-    lock: Option<&LockInfo>,
-    error: Option<String>,
-) -> Result<(), Error> {
-    if output.json {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        return output.object(&Change { at_ms: ms(now), what, lock, error });
-    }
-    match lock {
-        Some(info) if redraws(output) => {
-            output.line(&format!("{CLEAR}{}\nCtrl-C ends this.", status::text(info, output)))
+    /// The most that was ever left of the present lease, in ms.
+    whole_lease: i64,
+    /// The last changes, for a terminal.
+    news: VecDeque<String>,
+}
+
+impl View {
+    /// Shows what has happened, if anything has; on a terminal the times go on without any change.
+    fn report(
+        &mut self,
+        what: Option<&str>,
+        lock: Option<&LockInfo>,
+        error: Option<String>,
+    ) -> Result<(), Error> {
+        if self.output.json {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let change = |what| Change { at_ms: ms(now), what, lock, error };
+            return what.map_or(Ok(()), |what| self.output.object(&change(what)));
         }
-        _ => {
-            let since = shown(ms(Moment::now().since(start)).cast_signed());
+        let line = what.map(|what| {
+            let since = shown(ms(Moment::now().since(self.start)).cast_signed());
             let state = lock.map(state).or(error).unwrap_or_default();
-            output.line(&format!("+{since:<7} {what:<11} {state}"))
+            format!("+{since:<7} {what:<11} {state}")
+        });
+        if what.is_some_and(|what| !["holds", "queue"].contains(&what)) {
+            self.whole_lease = 0;
         }
+        if self.output.terminal {
+            self.redraw(line, lock)
+        } else {
+            line.map_or(Ok(()), |line| self.output.line(&line))
+        }
+    }
+
+    /// The lock as it is, the lease as a bar, and the last changes.
+    fn redraw(&mut self, news: Option<String>, lock: Option<&LockInfo>) -> Result<(), Error> {
+        if let Some(line) = news {
+            self.news.push_back(line);
+            if self.news.len() > NEWS {
+                self.news.pop_front();
+            }
+        }
+        let mut text = CLEAR.to_string();
+        if let Some(info) = lock {
+            text.push_str(&status::text(info, self.output));
+            if info.lease_ms > 0 {
+                self.whole_lease = self.whole_lease.max(info.lease_ms);
+                let bar = status::bar(info.lease_ms, self.whole_lease, LEASE_BAR).replace(' ', "░");
+                text.push_str(&format!("\n{bar}  {} left\n", shown(info.lease_ms)));
+            }
+        }
+        for line in &self.news {
+            text.push_str(&format!("\n{}", self.output.toned(Tone::Quiet, line)));
+        }
+        self.output.line(&format!("{text}\n\nCtrl-C ends this."))
     }
 }
 
@@ -104,7 +144,7 @@ fn state(info: &LockInfo) -> String {
 fn change(before: &LockInfo, now: &LockInfo) -> Option<&'static str> {
     let owners = |info: &LockInfo| -> Vec<Vec<u8>> { info.holders.iter().map(|h| h.owner.clone()).collect() };
     let queue = |info: &LockInfo| -> Vec<Vec<u8>> { info.queue.iter().map(|w| w.owner.clone()).collect() };
-    let holds = |info: &LockInfo| -> Vec<i64> { info.holders.iter().map(|holder| holder.holds).collect() };
+    let holds = |info: &LockInfo| -> Vec<u64> { info.holders.iter().map(|holder| holder.holds).collect() };
     match (before.held, now.held) {
         (false, true) => return Some("acquired"),
         (true, false) => return Some("free"),
@@ -127,7 +167,7 @@ mod tests {
     use super::*;
     use crate::server::{Holder, Waiter};
 
-    fn held(owner: &str, holds: i64, lease_ms: i64) -> LockInfo {
+    fn held(owner: &str, holds: u64, lease_ms: i64) -> LockInfo {
         let holder = Holder { owner: owner.into(), mode: None, holds, lease_ms };
         let mut info = free();
         info.holder_count = 1;

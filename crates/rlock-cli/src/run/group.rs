@@ -12,6 +12,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::system;
 use crate::error::Error;
+use crate::output::Notes;
 
 /// How a command ended, as a shell says it: its code, or 128 and the signal's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,12 @@ pub(super) struct Group {
     gone: bool,
     /// The group that had the terminal before, if the command got it.
     terminal: Option<Pid>,
+    notes: Notes,
 }
 
 impl Group {
     /// Starts a command. It gets the terminal, if we have it, so that it can read what is typed.
-    pub(super) fn start(words: &[OsString]) -> Result<Group, Error> {
+    pub(super) fn start(words: &[OsString], notes: Notes) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Error::Usage("there is no command".to_string(), "write it after --"));
         };
@@ -40,7 +42,7 @@ impl Group {
         // Collected below, together with the orphans, not by its own wait.
         let child = command.spawn().map_err(|error| start_failure(program, &error))?;
         let id = Pid::from_child(&child);
-        Ok(Group { id, leader: None, gone: false, terminal: give_terminal(id) })
+        Ok(Group { id, leader: None, gone: false, terminal: give_terminal(id), notes })
     }
 
     /// Sends a signal to every process of the group.
@@ -79,7 +81,7 @@ impl Group {
             self.leader = Some(ended_by(signal));
         } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
             // Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
-            super::say("a command that holds a lock cannot be suspended: it goes on");
+            self.notes.say("a command that holds a lock cannot be suspended: it goes on");
             self.signal(Signal::CONT);
         }
     }

@@ -7,10 +7,10 @@ mod supervisor;
 mod system;
 mod timing;
 
-use std::io::Write;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use rlock_client::{Guard, Held};
 use rustix::process::Signal;
 
 use group::{ExitCode, Group};
@@ -23,7 +23,8 @@ use crate::args::RunArgs;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
-use crate::server::Target;
+use crate::output::Notes;
+use crate::server::Place;
 
 /// The lock was lost.
 const LOST: u8 = 123;
@@ -31,8 +32,8 @@ const LOST: u8 = 123;
 /// The lock was not acquired in time.
 const NOT_ACQUIRED: u8 = 124;
 
-/// How long to wait for the outcome of the release; the keeper gives up before.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(8);
+/// How often we look whether the server can be reached while we wait.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Everything that `run` reacts to.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ enum Event {
 }
 
 /// Runs the command, and returns the code to exit with.
-pub(crate) fn run(target: Target, arguments: &RunArgs) -> Result<u8, Error> {
+pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8, Error> {
     let wait = match (arguments.no_wait, arguments.wait) {
         (true, _) | (_, Some(Duration::ZERO)) => Wait::No,
         (_, Some(wait)) => Wait::AtMost(wait),
@@ -56,23 +57,22 @@ pub(crate) fn run(target: Target, arguments: &RunArgs) -> Result<u8, Error> {
     let key = names::bytes(&arguments.key);
     let (events, inbox) = channel();
     signals::listen(events.clone())?;
-    let keeper = Keeper::start(Request { target, key, timing, wait }, events)?;
-    let awaited = await_lock(&inbox).inspect_err(|error| {
-        // The lock may be ours, and only the answer lost.
-        if error.is_transport() {
-            keeper.abandon();
-        }
-    });
-    match awaited? {
-        Awaited::Held(until) => Held { keeper, inbox, timing }.run(arguments, until),
+    let keeper = Keeper::start(Request { place, key, timing, wait }, events)?;
+    let awaited = await_lock(&keeper, &inbox, notes).inspect_err(|_| keeper.abandon())?;
+    match awaited {
+        Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),
         Awaited::NotAcquired => {
-            say(&format!(
-                "the lock {} was not acquired in time",
-                names::shown(&names::bytes(&arguments.key))
+            let key = names::shown(&names::bytes(&arguments.key));
+            let why = keeper.trouble().map(|error| format!(" ({error})")).unwrap_or_default();
+            notes.say(&format!(
+                "the lock {key} was not acquired in time{why}; `rlock status` shows who has it"
             ));
+            keeper.abandon();
             Ok(NOT_ACQUIRED)
         }
         Awaited::Signal(signal) => {
+            // A lock that was granted at this very moment is given back by who cannot tell us of it any more.
+            drop(inbox);
             keeper.abandon();
             Ok(group::ended_by(signal.as_raw()).0)
         }
@@ -81,21 +81,32 @@ pub(crate) fn run(target: Target, arguments: &RunArgs) -> Result<u8, Error> {
 
 /// How the wait for the lock ended.
 enum Awaited {
-    Held(Moment),
+    Held(Guard),
     NotAcquired,
     Signal(Signal),
 }
 
-fn await_lock(inbox: &Receiver<Event>) -> Result<Awaited, Error> {
+fn await_lock(keeper: &Keeper, inbox: &Receiver<Event>, notes: Notes) -> Result<Awaited, Error> {
+    let mut troubled = false;
     loop {
-        match inbox.recv() {
-            Ok(Event::Lock(LockEvent::Held(until))) => return Ok(Awaited::Held(until)),
+        match inbox.recv_timeout(LOOK) {
+            Ok(Event::Lock(LockEvent::Held(guard))) => return Ok(Awaited::Held(guard)),
             Ok(Event::Lock(LockEvent::NotAcquired)) => return Ok(Awaited::NotAcquired),
             Ok(Event::Lock(LockEvent::Failed(error))) => return Err(error),
+            Ok(Event::Lock(LockEvent::Polling)) => notes.say(
+                "this user may not subscribe to rlock:grants:*, so the lock is asked for now and then: others \
+                 who wait may overtake",
+            ),
             Ok(Event::Signal(signal)) => return Ok(Awaited::Signal(signal)),
-            Ok(Event::Lock(LockEvent::Trouble(error))) => say(&format!("{error}; the wait goes on")),
-            Ok(_) => {}
-            Err(_) => return Err(gone()),
+            Ok(Event::Lock(LockEvent::Changed) | Event::ChildChanged) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                let trouble = keeper.trouble();
+                if let Some(error) = trouble.as_ref().filter(|_| !troubled) {
+                    notes.say(&format!("{error}; the wait goes on"));
+                }
+                troubled = trouble.is_some();
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
         }
     }
 }
@@ -105,66 +116,61 @@ fn gone() -> Error {
     Error::System { what: "the lock's thread is gone", cause: std::io::ErrorKind::BrokenPipe.into() }
 }
 
-/// A lock that is ours, and nothing runs under it yet.
-struct Held {
+/// What a command under a lock needs.
+struct Running {
     keeper: Keeper,
     inbox: Receiver<Event>,
     timing: Timing,
+    notes: Notes,
 }
 
-impl Held {
-    fn run(self, arguments: &RunArgs, until: Moment) -> Result<u8, Error> {
+impl Running {
+    fn run(self, arguments: &RunArgs, guard: Guard) -> Result<u8, Error> {
         // We may have been stopped since the lock was ours.
-        if Moment::now() >= self.timing.end_at(until) {
-            say("the lock was lost before the command was started");
-            self.release();
+        let until = until(&guard.held());
+        if until.is_none_or(|until| Moment::now() >= self.timing.end_at(until)) {
+            self.notes.say("the lock was lost before the command was started");
+            self.keeper.release(guard);
             return Ok(LOST);
         }
-        let group = match Group::start(&arguments.command) {
+        let group = match Group::start(&arguments.command, self.notes) {
             Ok(group) => group,
             Err(error) => {
-                self.release();
+                self.keeper.release(guard);
                 return Err(error);
             }
         };
-        let supervisor = Supervisor::new(group, self.timing, arguments.signal, until);
-        let (ExitCode(code), lost) = supervisor.watch(&self.inbox);
-        let release = self.release();
-        Ok(if lost { LOST } else { verdict(code, &release) })
+        self.keeper.watch(guard.held());
+        let supervisor = Supervisor::new(group, &self, guard.held(), arguments.signal);
+        let (ExitCode(code), lost) = supervisor.watch();
+        let release = self.keeper.release(guard);
+        Ok(if lost { LOST } else { self.verdict(code, &release) })
     }
 
-    /// Releases and waits for the outcome.
-    fn release(&self) -> Release {
-        self.keeper.release();
-        let last = Moment::now().after(RELEASE_PATIENCE);
-        while let Ok(event) = self.inbox.recv_timeout(last.left()) {
-            if let Event::Lock(LockEvent::Released(release)) = event {
-                return release;
+    /// The code to exit with after a command that ended by itself.
+    fn verdict(&self, code: u8, release: &Release) -> u8 {
+        match release {
+            Release::Done => code,
+            Release::NotHeld => {
+                self.notes.say(&format!(
+                    "the command ended with code {code}, but the lock had been taken away from it: another \
+                     may have run at the same time; check what both did"
+                ));
+                LOST
+            }
+            Release::Unknown => {
+                self.notes.say(
+                    "the server did not confirm the release; the lock ends with its lease at the latest",
+                );
+                code
             }
         }
-        Release::Unknown
     }
 }
 
-/// The code to exit with after a command that ended by itself.
-fn verdict(code: u8, release: &Release) -> u8 {
-    match release {
-        Release::Done => code,
-        Release::NotHeld => {
-            say(&format!(
-                "the command ended with code {code}, but the lock had been taken away from it: another \
-                 may have run at the same time; check what both did"
-            ));
-            LOST
-        }
-        Release::Unknown => {
-            say("the server did not confirm the release; the lock ends with its lease at the latest");
-            code
-        }
-    }
-}
-
-/// Tells the user something, on standard error; where nobody can hear it, it is lost.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "rlock: {text}");
+/// Until when the lock is certainly ours, unless it is renewed; `None` where it is not any more.
+fn until(held: &Held) -> Option<Moment> {
+    // In this order: should we be stopped in between, the moment is too early, which harms nobody.
+    let now = Moment::now();
+    held.check().ok().map(|left| now.after(left))
 }

@@ -3,16 +3,15 @@
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use rlock_client::{Error as ClientError, Held, State};
 use rustix::process::Signal;
 
 use super::group::{ExitCode, Group};
-use super::keeper::LockEvent;
+use super::keeper::Keeper;
 use super::timing::Timing;
-use super::{EndSignal, Event, say};
+use super::{EndSignal, Event, Running, until};
 use crate::clock::Moment;
-
-/// The longest sleep: timers stand still in a suspended machine, the lease does not.
-const TICK: Duration = Duration::from_millis(500);
+use crate::output::Notes;
 
 /// How often the group is looked for when it should be gone: not all its processes are our children.
 const GROUP_TICK: Duration = Duration::from_millis(50);
@@ -27,11 +26,18 @@ struct Ending {
 }
 
 /// One command under a lock that is held.
-pub(super) struct Supervisor {
+pub(super) struct Supervisor<'a> {
     group: Group,
+    keeper: &'a Keeper,
+    inbox: &'a Receiver<Event>,
+    held: Held,
     timing: Timing,
+    notes: Notes,
     signal: EndSignal,
+    /// Until when the lock was certainly ours when we looked last.
     until: Moment,
+    /// Whether it was said that the lock is not renewed.
+    troubled: bool,
     /// Set once, never taken back: who lost a lock for a moment has lost it.
     ending: Option<Ending>,
     /// Since when only processes in the background are left.
@@ -39,25 +45,38 @@ pub(super) struct Supervisor {
     noticed: bool,
 }
 
-impl Supervisor {
-    pub(super) fn new(group: Group, timing: Timing, signal: EndSignal, until: Moment) -> Supervisor {
-        Supervisor { group, timing, signal, until, ending: None, background: None, noticed: false }
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(group: Group, run: &'a Running, held: Held, signal: EndSignal) -> Supervisor<'a> {
+        Supervisor {
+            group,
+            keeper: &run.keeper,
+            inbox: &run.inbox,
+            until: until(&held).unwrap_or_else(Moment::now),
+            held,
+            timing: run.timing,
+            notes: run.notes,
+            signal,
+            troubled: false,
+            ending: None,
+            background: None,
+            noticed: false,
+        }
     }
 
     /// Returns when the whole group has ended: the command's code, and whether the lock was lost before.
-    pub(super) fn watch(mut self, inbox: &Receiver<Event>) -> (ExitCode, bool) {
+    pub(super) fn watch(mut self) -> (ExitCode, bool) {
         loop {
-            // All news before the clock: a renewal may have arrived while we were stopped.
-            while let Ok(event) = inbox.try_recv() {
+            while let Ok(event) = self.inbox.try_recv() {
                 self.react(event);
             }
             if self.group.is_gone() {
                 let code = self.group.leader().unwrap_or(ExitCode(u8::MAX));
                 return (code, self.ending.is_some());
             }
+            self.look_at_lock();
             self.obey_clock(Moment::now());
             self.look_at_background();
-            if let Ok(event) = inbox.recv_timeout(self.pause()) {
+            if let Ok(event) = self.inbox.recv_timeout(self.pause()) {
                 self.react(event);
             }
         }
@@ -66,12 +85,23 @@ impl Supervisor {
     fn react(&mut self, event: Event) {
         match event {
             Event::Signal(signal) => self.group.signal(signal),
-            Event::Lock(LockEvent::Held(until)) => self.until = until,
-            Event::Lock(LockEvent::Trouble(error)) => {
-                say(&format!("the lock could not be renewed yet: {error}; it is tried again"));
-            }
-            Event::Lock(LockEvent::Lost(why)) => self.end(&format!("the lock was lost: {why}")),
             Event::Lock(_) | Event::ChildChanged => {}
+        }
+    }
+
+    /// Asks the client crate, which knows without asking the server.
+    fn look_at_lock(&mut self) {
+        if let Some(until) = until(&self.held) {
+            self.until = until;
+            let overdue = self.held.state() == State::Renewing && until.left() < self.timing.overdue();
+            if overdue && !self.troubled && self.ending.is_none() {
+                let why = self
+                    .keeper
+                    .trouble()
+                    .map_or_else(|| "the server has not answered".to_string(), |error| error.to_string());
+                self.notes.say(&format!("the lock could not be renewed yet: {why}; it is tried again"));
+            }
+            self.troubled = overdue;
         }
     }
 
@@ -80,15 +110,21 @@ impl Supervisor {
         match self.ending {
             None if now >= self.until => {
                 // Stopped or suspended: somebody else may hold the lock already.
-                say("the lock was lost: its lease ended while this process did not run; killing the command");
+                self.notes.say(
+                    "the lock was lost: its lease ended while this process did not run; killing the command",
+                );
                 self.ending = Some(Ending { kill_at: now });
                 self.group.signal(Signal::KILL);
             }
-            None if now >= self.timing.end_at(self.until) => {
-                self.end("the lock was lost: it could not be renewed before its lease ends");
-            }
+            None => match self.held.check() {
+                Err(ClientError::Lost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
+                _ if now >= self.timing.end_at(self.until) => {
+                    self.end("the lock was lost: it could not be renewed before its lease ends");
+                }
+                _ => {}
+            },
             Some(Ending { kill_at }) if now >= kill_at => self.group.signal(Signal::KILL),
-            _ => {}
+            Some(_) => {}
         }
     }
 
@@ -97,7 +133,7 @@ impl Supervisor {
         if self.ending.is_some() {
             return;
         }
-        say(&format!("{why}; ending the command"));
+        self.notes.say(&format!("{why}; ending the command"));
         let grace_over = Moment::now().after(self.timing.grace);
         let kill_at = grace_over.min(self.timing.kill_at(self.until));
         self.ending = Some(Ending { kill_at });
@@ -113,7 +149,7 @@ impl Supervisor {
         }
         let since = *self.background.get_or_insert_with(Moment::now);
         if !self.noticed && Moment::now().since(since) >= BACKGROUND_NOTICE {
-            say(
+            self.notes.say(
                 "the command has ended, but processes of its group still run: the lock is held until they end",
             );
             self.noticed = true;
@@ -128,6 +164,6 @@ impl Supervisor {
             Some(Ending { kill_at }) => kill_at.left(),
         };
         let waits_for_group = self.group.leader().is_some() && !self.noticed;
-        due.min(if waits_for_group { GROUP_TICK } else { TICK })
+        due.min(if waits_for_group { GROUP_TICK } else { self.timing.tick() })
     }
 }

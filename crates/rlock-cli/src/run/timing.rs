@@ -8,10 +8,13 @@ use crate::error::Error;
 /// Longest grace that is chosen by itself.
 const USUAL_GRACE: Duration = Duration::from_secs(10);
 
-/// The times of one run.
+/// The longest sleep: timers stand still in a suspended machine, the lease does not.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The times of one run. The client crate sees to the renewals, and tells until when the lock is ours.
 ///
 /// ```text
-/// sent          renewal      last word to the command   KILL  valid until   lease ends
+/// sent          renewal      last word to the command   KILL  ours until    lease ends
 ///  |---- lease / 3 ----|-- retries --|------ grace ------|-margin-|--- 1 % + 2 ms ---|
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,25 +37,20 @@ impl Timing {
         }
     }
 
-    /// Until when a lease is certain that was asked for at `sent`: less than the whole of it, since two
-    /// clocks are never equally fast.
-    pub(super) fn valid_until(&self, sent: Moment) -> Moment {
-        sent.after(self.lease).before(self.lease / 100 + Duration::from_millis(2))
-    }
-
-    /// From one renewal to the next.
-    pub(super) fn renewal(&self) -> Duration {
-        self.lease / 3
-    }
-
-    /// What one attempt to renew may take.
+    /// How long the server may take to answer before it is tried again. The client crate renews every third of
+    /// the lease: there has to be time for a second try before the command has to end.
     pub(super) fn attempt(&self) -> Duration {
-        self.lease / 12
+        (self.lease / 12).clamp(Duration::from_millis(50), Duration::from_secs(5))
     }
 
-    /// From a failed attempt to the next.
-    pub(super) fn retry(&self) -> Duration {
-        (self.lease / 60).clamp(Duration::from_millis(20), Duration::from_secs(1))
+    /// What is left of a lease that should have been renewed, when that is worth a word.
+    pub(super) fn overdue(&self) -> Duration {
+        self.lease / 12 * 7
+    }
+
+    /// How old what we know of the lock may be.
+    pub(super) fn tick(&self) -> Duration {
+        (self.lease / 20).min(TICK)
     }
 
     /// When the command has to be told to end, at the latest.
@@ -82,13 +80,13 @@ mod tests {
             for grace in [None, Some(Duration::ZERO), Some(lease / 2)] {
                 let timing = Timing::new(lease, grace).unwrap();
                 let sent = Moment::now();
-                let until = timing.valid_until(sent);
-                assert!(until < sent.after(lease));
+                let until = sent.after(lease).before(lease / 100 + Duration::from_millis(2));
                 assert!(timing.kill_at(until) < until);
                 assert!(timing.end_at(until) <= timing.kill_at(until));
                 // At least one renewal fails and is tried again before the command has to end.
-                let second = timing.renewal() + timing.attempt() + timing.retry();
+                let second = lease / 3 + timing.attempt() + lease / 60;
                 assert!(sent.after(second) < timing.end_at(until), "{lease:?} {grace:?}");
+                assert!(sent.after(second) < until.before(timing.overdue()).after(lease / 4));
             }
         }
         assert!(Timing::new(Duration::from_secs(2), Some(Duration::from_millis(1_001))).is_err());

@@ -1,13 +1,11 @@
-//! What RLOCK.INFO tells.
+//! A lock as we show it.
 
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use rlock_client::Info;
 use serde::{Serialize, Serializer};
 
-use super::reply::{fields, integer, text};
-use super::{Link, PATIENCE};
-use crate::error::Error;
+use crate::duration;
 use crate::names;
 
 /// A lock, as the server sees it. In JSON the field names are these.
@@ -23,11 +21,11 @@ pub(crate) struct LockInfo {
     /// What is left of the lease, in ms; -1: no expiry, -2: not held.
     pub(crate) lease_ms: i64,
     /// The last fencing token, or 0.
-    pub(crate) token: i64,
+    pub(crate) token: u64,
     /// How many hold it.
-    pub(crate) holder_count: i64,
+    pub(crate) holder_count: u64,
     /// How many wait in the server.
-    pub(crate) waiter_count: i64,
+    pub(crate) waiter_count: u64,
     /// Who holds it; may be fewer than `holder_count`.
     pub(crate) holders: Vec<Holder>,
     /// Who waits, in order; may be fewer than `waiter_count`.
@@ -43,7 +41,7 @@ pub(crate) struct Holder {
     /// How, in a read/write lock.
     pub(crate) mode: Option<String>,
     /// How many times.
-    pub(crate) holds: i64,
+    pub(crate) holds: u64,
     /// What is left of its lease, in ms.
     pub(crate) lease_ms: i64,
 }
@@ -63,7 +61,7 @@ pub(crate) struct Waiter {
     /// For how long still, in ms; -1: for ever.
     pub(crate) wait_left_ms: i64,
     /// The client that asked.
-    pub(crate) client_id: i64,
+    pub(crate) client_id: u64,
 }
 
 fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,99 +69,47 @@ fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl LockInfo {
-    /// The command to ask with; at most `limit` holders and waiters are listed.
-    pub(crate) fn command(key: &[u8], limit: u32) -> Cmd {
-        let mut command = cmd("RLOCK.INFO");
-        command.arg(key).arg("LIMIT").arg(limit);
-        command
-    }
-
-    /// Asks for the lock `key`.
-    pub(crate) fn ask(link: &mut Link, key: &[u8]) -> Result<LockInfo, Error> {
-        Self::ask_within(link, key, PATIENCE)
-    }
-
-    /// Asks for the lock `key`, with so much time.
-    pub(crate) fn ask_within(link: &mut Link, key: &[u8], within: Duration) -> Result<LockInfo, Error> {
-        let answer = link.ask(&Self::command(key, 100), within)?;
-        Self::read(key, answer)
-            .ok_or_else(|| Error::Unexpected { address: link.address(), what: "RLOCK.INFO" })
-    }
-
-    /// Reads the answer; `None` where it is none.
-    pub(crate) fn read(key: &[u8], answer: Value) -> Option<LockInfo> {
-        let mut info = LockInfo {
+    /// What the client crate tells of the lock `key`.
+    pub(crate) fn new(key: &[u8], info: Info) -> LockInfo {
+        LockInfo {
             key: key.to_vec(),
-            kind: String::new(),
-            held: false,
-            lease_ms: -2,
-            token: 0,
-            holder_count: 0,
-            waiter_count: 0,
-            holders: Vec::new(),
-            queue: Vec::new(),
-        };
-        for (field, value) in fields(answer) {
-            match field.as_str() {
-                "kind" => info.kind = text(&value)?,
-                "lease-ms" => info.lease_ms = integer(&value)?,
-                "token" => info.token = integer(&value)?,
-                "holder-count" => info.holder_count = integer(&value)?,
-                "waiter-count" => info.waiter_count = integer(&value)?,
-                "holders" => info.holders = list(value, Holder::read),
-                "queue" => info.queue = list(value, Waiter::read),
-                _ => {}
-            }
+            kind: info.kind,
+            held: info.holder_count > 0,
+            lease_ms: info.remaining.map_or(-2, ms_or_ever),
+            token: info.token,
+            holder_count: info.holder_count,
+            waiter_count: info.waiter_count,
+            holders: info.holders.into_iter().map(Holder::from).collect(),
+            queue: info.queue.into_iter().map(Waiter::from).collect(),
         }
-        info.held = info.holder_count > 0;
-        (!info.kind.is_empty()).then_some(info)
     }
 }
 
-impl Holder {
-    fn read(value: Value) -> Holder {
-        let mut holder = Holder::default();
-        for (field, value) in fields(value) {
-            match field.as_str() {
-                "owner" => holder.owner = binary(value),
-                "mode" => holder.mode = text(&value),
-                "holds" => holder.holds = integer(&value).unwrap_or_default(),
-                "lease-ms" => holder.lease_ms = integer(&value).unwrap_or_default(),
-                _ => {}
-            }
+impl From<rlock_client::Holder> for Holder {
+    fn from(holder: rlock_client::Holder) -> Holder {
+        Holder {
+            owner: holder.owner,
+            mode: holder.mode,
+            holds: holder.holds,
+            lease_ms: ms_or_ever(holder.remaining),
         }
-        holder
     }
 }
 
-impl Waiter {
-    fn read(value: Value) -> Waiter {
-        let mut waiter = Waiter::default();
-        for (field, value) in fields(value) {
-            match field.as_str() {
-                "owner" => waiter.owner = binary(value),
-                "mode" => waiter.mode = text(&value),
-                "via" => waiter.via = text(&value).unwrap_or_default(),
-                "age-ms" => waiter.age_ms = integer(&value).unwrap_or_default(),
-                "wait-left-ms" => waiter.wait_left_ms = integer(&value).unwrap_or_default(),
-                "client-id" => waiter.client_id = integer(&value).unwrap_or_default(),
-                _ => {}
-            }
+impl From<rlock_client::Waiter> for Waiter {
+    fn from(waiter: rlock_client::Waiter) -> Waiter {
+        Waiter {
+            owner: waiter.owner,
+            mode: waiter.mode,
+            via: waiter.via,
+            age_ms: duration::ms(waiter.age).cast_signed(),
+            wait_left_ms: waiter.wait_left.map_or(-1, ms_or_ever),
+            client_id: waiter.client_id,
         }
-        waiter
     }
 }
 
-fn list<T>(value: Value, read: impl Fn(Value) -> T) -> Vec<T> {
-    match value {
-        Value::Array(items) => items.into_iter().map(read).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn binary(value: Value) -> Vec<u8> {
-    match value {
-        Value::BulkString(bytes) => bytes,
-        other => text(&other).unwrap_or_default().into_bytes(),
-    }
+/// Milliseconds; -1 for ever, as the server says it.
+fn ms_or_ever(time: Duration) -> i64 {
+    if time == Duration::MAX { -1 } else { duration::ms(time).cast_signed() }
 }

@@ -1,7 +1,8 @@
-//! The server: where it is, asking it, and reading what it says.
+//! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod info;
 mod link;
+mod locks;
 mod reply;
 pub(crate) mod servers;
 mod target;
@@ -10,8 +11,9 @@ use std::time::Duration;
 
 pub(crate) use info::{Holder, LockInfo, Waiter};
 pub(crate) use link::{Link, refusal};
+pub(crate) use locks::{Locks, connect, runtime};
 pub(crate) use reply::{fields, integer, text};
-pub(crate) use target::Target;
+pub(crate) use target::{Place, Target};
 
 /// How long a command that looks or changes once may take, connecting included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use redis::{Value, cmd, pipe};
 
 use super::target::{joined, parted};
-use super::{Link, PATIENCE, Target, fields, text};
+use super::{Link, PATIENCE, Place, Target, fields, text};
 use crate::error::Error;
 
 /// More servers than this are not asked: enough for any deployment, and an end in any case.
@@ -45,20 +45,28 @@ struct Node {
     has_slots: bool,
 }
 
-/// The server asked first, then all that it and the others know of.
-pub(crate) fn all(target: &Target) -> Result<Vec<Server>, Error> {
+/// The servers asked first, then all that they and the others know of.
+pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     let mut found = Vec::new();
-    let mut asked = HashSet::from([target.address()]);
+    let mut trouble = None;
+    let mut asked: HashSet<String> = place.starts.iter().map(Target::address).collect();
     let mut ids = HashSet::new();
-    let mut waiting = VecDeque::from([target.clone()]);
+    let mut waiting: VecDeque<Target> = place.starts.iter().cloned().collect();
     while let Some(next) = waiting.pop_front() {
-        let first = found.is_empty() && ids.is_empty();
-        let (fields, neighbours) = match look(&next) {
+        let (fields, neighbours) = match look(&next, place.service.as_deref()) {
             Ok(seen) => seen,
-            // Without the first there is nothing to tell.
-            Err(error) if first => return Err(error),
             Err(error) => {
-                found.push(Server { address: next.address(), state: Err(error.to_string()) });
+                let address = next.address();
+                // A Sentinel holds no locks: where another answers, that is enough.
+                let sentinel =
+                    place.service.is_some() && place.starts.iter().any(|one| one.address() == address);
+                if !sentinel {
+                    found.push(Server { address, state: Err(error.to_string()) });
+                }
+                // What a server says tells more than that another says nothing.
+                if trouble.as_ref().is_none_or(Error::is_transport) {
+                    trouble = Some(error);
+                }
                 continue;
             }
         };
@@ -74,15 +82,30 @@ pub(crate) fn all(target: &Target) -> Result<Vec<Server>, Error> {
             }
         }
     }
-    Ok(found)
+    match trouble {
+        // Without an answer from anybody there is nothing to tell.
+        Some(error) if ids.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }
 
-/// Where locks can be: the server itself, the primaries that a Sentinel watches, those of a cluster.
-pub(crate) fn primaries(target: &Target) -> Result<Vec<Target>, Error> {
+/// Where locks can be: the server itself, the primaries that Sentinels watch, those of a cluster.
+pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
+    let mut outcome = Ok(Vec::new());
+    for start in &place.starts {
+        outcome = primaries_by(start, place.service.as_deref());
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+fn primaries_by(target: &Target, service: Option<&str>) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
     let fields = about(&mut link)?;
     let addresses: Vec<Address> = if is_sentinel(&fields) {
-        watched(&mut link)?.into_iter().map(|(_, address)| address).collect()
+        watched(&mut link, service)?.into_iter().map(|(_, address)| address).collect()
     } else if is_cluster(&fields) {
         let nodes = nodes(&mut link, target)?.into_iter();
         nodes.filter(|node| node.has_slots && node.is("master")).map(|node| node.address).collect()
@@ -92,13 +115,19 @@ pub(crate) fn primaries(target: &Target) -> Result<Vec<Target>, Error> {
     Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
 }
 
+/// Whether the server is a node of a cluster; where it does not say, it is taken for none.
+pub(crate) fn is_node(place: &Place) -> bool {
+    let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone())));
+    fields.is_some_and(|fields| fields.is_ok_and(|fields| is_cluster(&fields)))
+}
+
 /// A server's own words, and whom it knows.
-fn look(target: &Target) -> Result<(Fields, Vec<Address>), Error> {
+fn look(target: &Target, service: Option<&str>) -> Result<(Fields, Vec<Address>), Error> {
     let mut link = Link::new(target.clone());
     let mut fields = about(&mut link)?;
     let neighbours = if is_sentinel(&fields) {
         let mut addresses = Vec::new();
-        for (name, address) in watched(&mut link)? {
+        for (name, address) in watched(&mut link, service)? {
             addresses.push(address);
             addresses
                 .extend(listed(&mut link, "REPLICAS", Some(&name))?.into_iter().map(|(_, address)| address));
@@ -182,9 +211,15 @@ fn is_replica_line(name: &str) -> bool {
     name.strip_prefix("slave").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The primaries that a Sentinel watches, with their names.
-fn watched(link: &mut Link) -> Result<Vec<(String, Address)>, Error> {
-    listed(link, "MASTERS", None)
+/// The primaries that a Sentinel watches, with their names; only that of the service, if one is meant.
+fn watched(link: &mut Link, service: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
+    let mut primaries = listed(link, "MASTERS", None)?;
+    primaries.retain(|(name, _)| service.is_none_or(|service| service == name));
+    if primaries.is_empty() {
+        let what = service.unwrap_or("anything");
+        return Err(Error::Refused { address: link.address(), text: format!("it does not watch {what}") });
+    }
+    Ok(primaries)
 }
 
 /// What a Sentinel lists: names and addresses.
@@ -233,7 +268,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_cluster_are_read() {
-        let asked = Target::parse("redis://10.0.0.9:7000").unwrap();
+        let asked = Place::parse("redis://10.0.0.9:7000").unwrap().starts.remove(0);
         let cases = [
             ("a 10.0.0.1:7000@17000 master - 0 0 1 connected 0-5", Some(("10.0.0.1", 7000, "master", true))),
             ("a :7001@17001,host myself,slave b 0 0 1 connected", Some(("10.0.0.9", 7001, "myself", false))),

@@ -1,40 +1,107 @@
-//! Which server, and as whom.
+//! Which servers, and as whom.
 
 use std::time::Duration;
 
-use redis::io::tcp::TcpSettings;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
-use socket2::TcpKeepalive;
 
 use crate::error::Error;
 
 /// Port of a server whose URL names none.
 const DEFAULT_PORT: u16 = 6379;
 
-/// A silent connection is probed after this time, and as often: who waits for a lock may wait for hours,
-/// and must notice when the machine of the server is gone.
-const PROBE: Duration = Duration::from_secs(10);
+/// Port of a Sentinel whose URL names none.
+const SENTINEL_PORT: u16 = 26379;
 
-/// A server's address with the user, the password and the database of the URL.
+/// What a URL names: a server, Sentinels and what they watch, or a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// As the client crate takes it.
+    pub(crate) url: String,
+    /// Where to begin to look for servers: the first that answers will do.
+    pub(crate) starts: Vec<Target>,
+    /// What the Sentinels call the servers that are meant; all that they watch where it is missing.
+    pub(crate) service: Option<String>,
+}
+
+/// One server, with the user, the password and the database of the URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     info: ConnectionInfo,
+    /// With the user, the password and the database of the servers that it tells of.
+    peers: ConnectionInfo,
+}
+
+impl Place {
+    /// Reads a URL.
+    pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+        let one = |target: Target| Place { url: url.to_string(), starts: vec![target], service: None };
+        let Some((scheme, rest)) = url.split_once("://") else { return Target::parse(url).map(one) };
+        let Some((scheme, kind)) = scheme.split_once('+') else { return Target::parse(url).map(one) };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+        let hosts = hosts.split(',');
+        let (starts, service) = match kind {
+            "cluster" => {
+                let target = |host| Target::parse(&format!("{scheme}://{user}{host}"));
+                (hosts.map(target).collect::<Result<Vec<_>, _>>()?, None)
+            }
+            "sentinel" => {
+                let (service, database) = path.split_once('/').unwrap_or((path, ""));
+                if service.is_empty() {
+                    return Err(Error::Url("the name of what the Sentinels watch is missing".to_string()));
+                }
+                // The client crate gives the user and the password to the servers only, too.
+                let servers = Target::parse(&format!("{scheme}://{user}localhost/{database}"))?;
+                let target = |host: &str| {
+                    let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
+                    let sentinel = Target::parse(&format!("{scheme}://{host}{port}"))?;
+                    Ok(Target { peers: servers.info.clone(), ..sentinel })
+                };
+                (hosts.map(target).collect::<Result<Vec<_>, Error>>()?, Some(service.to_string()))
+            }
+            _ => return Err(Error::Url(format!("no such kind of servers: {kind}"))),
+        };
+        Ok(Place { url: url.to_string(), starts, service })
+    }
+
+    /// One of the servers, as a place of its own.
+    pub(crate) fn only(target: Target) -> Place {
+        Place { url: target.url(), starts: vec![target], service: None }
+    }
+
+    /// The cluster of which this is a node, by another node.
+    pub(crate) fn cluster_by(&self, host: &str, port: u16) -> Option<Place> {
+        let start = self.starts.first()?;
+        let host = if host.is_empty() { start.host() } else { host };
+        Place::only(start.at(host, port)).as_cluster()
+    }
+
+    /// The cluster of which this is a node; `None` where that is said already, or cannot be said.
+    pub(crate) fn as_cluster(&self) -> Option<Place> {
+        let (scheme, _) = self.url.split_once("://")?;
+        let url = self.url.replacen("://", "+cluster://", 1);
+        ["redis", "rediss"].contains(&scheme).then(|| Place { url, ..self.clone() })
+    }
+
+    /// Hosts and ports, or the socket's path: never the password.
+    pub(crate) fn address(&self) -> String {
+        self.starts.iter().map(Target::address).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Target {
-    /// Reads a URL.
-    pub(crate) fn parse(url: &str) -> Result<Target, Error> {
+    fn parse(url: &str) -> Result<Target, Error> {
         // The driver's text may repeat the URL, and with it the password.
         let info = url.into_connection_info().map_err(|error| Error::Url(error.category().to_string()))?;
-        let keepalive = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE);
-        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
-        Ok(Target { info: info.set_tcp_settings(tcp).set_redis_settings(settings) })
+        let info = info.set_redis_settings(settings);
+        Ok(Target { peers: info.clone(), info })
     }
 
     /// Another server, with the same user, password and encryption.
     pub(crate) fn at(&self, host: &str, port: u16) -> Target {
-        let address = match self.info.addr() {
+        let address = match self.peers.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
                 host: host.to_string(),
                 port,
@@ -43,7 +110,8 @@ impl Target {
             },
             _ => ConnectionAddr::Tcp(host.to_string(), port),
         };
-        Target { info: self.info.clone().set_addr(address) }
+        let info = self.peers.clone().set_addr(address);
+        Target { peers: info.clone(), info }
     }
 
     /// Host and port, or the socket's path: never the password.
@@ -69,6 +137,32 @@ impl Target {
     pub(crate) fn connect(&self, within: Duration) -> Result<Connection, RedisError> {
         Client::open(self.info.clone())?.get_connection_with_timeout(within)
     }
+
+    /// A URL that names this server.
+    fn url(&self) -> String {
+        let settings = self.info.redis_settings();
+        let login = match (settings.username(), settings.password()) {
+            (None, None) => String::new(),
+            (user, password) => {
+                format!("{}:{}@", encoded(user.unwrap_or_default()), encoded(password.unwrap_or_default()))
+            }
+        };
+        let database = settings.db();
+        match self.info.addr() {
+            ConnectionAddr::TcpTls { host, port, insecure, .. } => {
+                let insecure = if *insecure { "#insecure" } else { "" };
+                format!("rediss://{login}{}/{database}{insecure}", joined(host, *port))
+            }
+            ConnectionAddr::Unix(path) => {
+                let login = [("user", settings.username()), ("pass", settings.password())];
+                let login = login.map(|(name, value)| {
+                    value.map(|value| format!("&{name}={}", encoded(value))).unwrap_or_default()
+                });
+                format!("unix://{}?db={database}{}", path.display(), login.concat())
+            }
+            _ => format!("redis://{login}{}/{database}", self.address()),
+        }
+    }
 }
 
 /// `host:port`, with brackets around an address that has colons itself.
@@ -81,5 +175,62 @@ pub(crate) fn parted(address: &str) -> Option<(String, u16)> {
     match address.rsplit_once(':') {
         Some((host, port)) => Some((host.trim_matches(['[', ']']).to_string(), port.parse().ok()?)),
         None => Some((address.to_string(), DEFAULT_PORT)),
+    }
+}
+
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
+}
+
+/// A part of a URL, with everything encoded that could end it.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_places() {
+        let cases = [
+            ("redis://a:1", "a:1", None),
+            ("rediss://u:p@[::1]:7/3", "[::1]:7", None),
+            ("unix:///run/redis", "/run/redis", None),
+            ("redis+cluster://u:p@a:1,b", "a:1, b:6379", None),
+            ("redis+sentinel://u:p@a:1,b,[::1]/app/3", "a:1, b:26379, [::1]:26379", Some("app")),
+        ];
+        for (url, address, service) in cases {
+            let place = Place::parse(url).unwrap();
+            assert_eq!((place.address().as_str(), place.service.as_deref()), (address, service), "{url}");
+            assert_eq!(place.url, url);
+        }
+        for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b"] {
+            assert!(matches!(Place::parse(url), Err(Error::Url(_))), "{url}");
+        }
+    }
+
+    /// The user and the password are those of the servers: Sentinels have their own, or none.
+    #[test]
+    fn other_servers_are_reached_as_the_same_user() {
+        let cases = [
+            ("redis://u:p%40%2F@a:1/3", "redis://u:p%40%2F@c:5/3"),
+            ("redis://:p@a", "redis://:p@c:5/0"),
+            ("rediss://a:1/#insecure", "rediss://c:5/0#insecure"),
+            ("redis+cluster://u:p@a:1,b", "redis://u:p@c:5/0"),
+            ("redis+sentinel://u:p@a:1,b/app/3", "redis://u:p@c:5/3"),
+            ("unix:///run/redis?db=2&user=u&pass=p", "redis://u:p@c:5/2"),
+        ];
+        for (url, other) in cases {
+            let place = Place::parse(url).unwrap();
+            assert_eq!(Place::only(place.starts[0].at("c", 5)).url, other);
+        }
+        let sentinel = Place::parse("redis+sentinel://u:p@a:1/app").unwrap().starts.remove(0);
+        assert_eq!(sentinel.url(), "redis://a:1/0");
+        let socket =
+            Place::only(Place::parse("unix:///run/redis?db=2&user=u&pass=p").unwrap().starts.remove(0));
+        assert_eq!(socket.url, "unix:///run/redis?db=2&user=u&pass=p");
     }
 }

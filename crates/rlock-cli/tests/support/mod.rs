@@ -5,9 +5,10 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use redis::{Connection, FromRedisValue};
 use rlock_testkit::{DataDir, TestServer, eventually};
 
 /// How long anything may take that needs no particular time.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub(crate) const RLOCK: &str = env!("CARGO_BIN_EXE_rlock");
@@ -57,8 +58,15 @@ impl Ended {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    stdout: Option<JoinHandle<String>>,
-    stderr: Option<JoinHandle<String>>,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// What a process writes, as it writes it.
+#[derive(Debug)]
+struct Stream {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 /// The program without anything of the tests' own environment.
@@ -68,7 +76,22 @@ pub(crate) fn bare() -> Command {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
+    with_usual_signals(&mut command);
     command
+}
+
+/// Without what the tests themselves inherited: in the background of a script INT and QUIT are ignored, and HUP
+/// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
+fn with_usual_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the default action installs no handler that could run.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec there are three system calls and no allocation.
+    unsafe { command.pre_exec(reset) };
 }
 
 pub(crate) fn url(server: &TestServer) -> String {
@@ -92,10 +115,11 @@ pub(crate) fn start<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Ru
 impl Running {
     #[track_caller]
     pub(crate) fn start(mut command: Command) -> Running {
+        with_usual_signals(&mut command);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let stdout = child.stdout.take().map(collect::<ChildStdout>);
-        let stderr = child.stderr.take().map(collect::<ChildStderr>);
+        let stdout = Stream::of(child.stdout.take().expect("piped"));
+        let stderr = Stream::of(child.stderr.take().expect("piped"));
         Running { child, stdout, stderr }
     }
 
@@ -134,9 +158,19 @@ impl Running {
     pub(crate) fn ended_within(mut self, within: Duration) -> Ended {
         let status: ExitStatus =
             eventually("the program to end", within, || self.child.try_wait().expect("an own child"));
-        let text = |stream: Option<JoinHandle<String>>| stream.unwrap().join().unwrap();
-        let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
+        for stream in [&self.stdout, &self.stderr] {
+            eventually("the end of its output", SOON, || stream.reader.is_finished().then_some(()));
+        }
+        let (stdout, stderr) = (self.stdout.so_far(), self.stderr.so_far());
         Ended { code: status.code(), signal: status.signal(), stdout, stderr }
+    }
+
+    /// Waits until it has told this on standard error.
+    #[track_caller]
+    pub(crate) fn tells(&self, text: &str) {
+        eventually(&format!("the words {text:?}"), SOON, || {
+            self.stderr.so_far().contains(text).then_some(())
+        });
     }
 }
 
@@ -148,12 +182,22 @@ impl Drop for Running {
     }
 }
 
-fn collect<R: Read + Send + 'static>(mut stream: R) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+impl Stream {
+    fn of(mut source: impl Read + Send + 'static) -> Stream {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let into = text.clone();
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = source.read(&mut buffer) {
+                into.lock().unwrap().extend_from_slice(&buffer[..length]);
+            }
+        });
+        Stream { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
 }
 
 /// A directory in which commands leave what tests look at.

@@ -1,18 +1,16 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::live::Live;
 use super::transport::{Connection, Connector, Event};
-use crate::command::{Refusal, answer};
 use crate::error::Error;
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
@@ -42,40 +40,34 @@ pub(crate) enum State {
     Up(Arc<Live>),
 }
 
-/// A connection that is up.
-pub(crate) struct Live {
-    /// Differs between any two connections of this process.
-    pub(crate) epoch: u64,
-    connection: Box<dyn Connection>,
-    channels: Mutex<HashMap<Vec<u8>, Arc<OnceCell<()>>>>,
-    suspicions: UnboundedSender<u64>,
-    pace: Pace,
-}
-
-/// A link to one server.
+/// A link to one server. Dropping it closes its connection.
 pub(crate) struct Link {
     state: watch::Receiver<State>,
     suspicions: UnboundedSender<u64>,
+    _ends: DropGuard,
 }
 
 impl Link {
-    /// Starts to connect. Needs a tokio runtime; ends with `stop`.
+    /// Starts to connect, on `runtime`; ends with `stop` at the latest.
     pub(crate) fn start(
         connector: Arc<dyn Connector>,
         pace: Pace,
         deliver: Deliver,
-        stop: CancellationToken,
+        runtime: &Handle,
+        stop: &CancellationToken,
     ) -> Link {
+        let stop = stop.child_token();
+        let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
         let keeper = Keeper { connector, pace, deliver, publish, suspicions: suspicions.clone(), doubts };
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
             }
         });
-        Link { state, suspicions }
+        Link { state, suspicions, _ends: ends }
     }
 
     /// The connection, if there is one now.
@@ -133,52 +125,6 @@ impl Link {
     }
 }
 
-impl Live {
-    /// Sends commands in one piece. `Err`: they may or may not have been carried out.
-    ///
-    /// A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, String> {
-        self.request_within(commands, self.pace.response).await
-    }
-
-    /// As [`Live::request`], with a time of its own.
-    pub(crate) async fn request_within(
-        &self,
-        commands: Vec<Cmd>,
-        time: Duration,
-    ) -> Result<Vec<Value>, String> {
-        let expected = commands.len();
-        match timeout(time, self.connection.send(commands)).await {
-            Ok(Ok(values)) if values.len() == expected => Ok(values),
-            Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
-            Ok(Err(error)) => Err(error),
-            Err(_) => {
-                if time >= self.pace.response {
-                    let _ = self.suspicions.send(self.epoch);
-                }
-                Err(format!("no reply within {time:?}"))
-            }
-        }
-    }
-
-    /// Subscribes to a channel, unless that was done on this connection.
-    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<(), Error> {
-        let cell = {
-            let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-            channels.entry(channel.to_vec()).or_default().clone()
-        };
-        let subscribe = || async {
-            let values =
-                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Error::transport)?;
-            for value in values {
-                answer(channel, value).map_err(|refusal: Refusal| refusal.error)?;
-            }
-            Ok(())
-        };
-        cell.get_or_try_init(subscribe).await.copied()
-    }
-}
-
 struct Keeper {
     connector: Arc<dyn Connector>,
     pace: Pace,
@@ -193,7 +139,8 @@ impl Keeper {
         let mut pause = FIRST_PAUSE;
         loop {
             let (sender, events) = unbounded_channel();
-            let attempt = timeout(self.pace.response, self.connector.connect(sender)).await;
+            let attempt =
+                timeout(self.pace.response, self.connector.connect(sender, self.pace.response)).await;
             let no_answer = || Error::transport(format!("no connection within {:?}", self.pace.response));
             let reason = match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(connection) => {
@@ -220,22 +167,16 @@ impl Keeper {
         connection: Box<dyn Connection>,
         mut events: UnboundedReceiver<Event>,
     ) -> String {
-        static EPOCHS: AtomicU64 = AtomicU64::new(1);
-        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        let live = Arc::new(Live {
-            epoch,
-            connection,
-            channels: Mutex::default(),
-            suspicions: self.suspicions.clone(),
-            pace: self.pace,
-        });
+        let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
+        let epoch = live.epoch;
         self.publish.send_replace(State::Up(live.clone()));
-        let alive = keep_asking(&live, self.pace.response);
+        let alive = keep_asking(&live, self.connector.as_ref(), self.pace.response);
         tokio::pin!(alive);
         loop {
             tokio::select! {
                 event = events.recv() => match event {
                     Some(Event::Message(message)) => (self.deliver)(&message),
+                    Some(Event::Unsubscribed(channel)) => live.unsubscribed(&channel),
                     Some(Event::Closed) | None => return "it was closed".into(),
                 },
                 Some(suspected) = self.doubts.recv() => if suspected == epoch {
@@ -248,12 +189,13 @@ impl Keeper {
 }
 
 /// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead.
-async fn keep_asking(live: &Live, every: Duration) -> String {
+async fn keep_asking(live: &Live, connector: &dyn Connector, every: Duration) -> String {
     loop {
         tokio::time::sleep(every).await;
-        // Any answer will do, a refusal of PING included.
-        if let Err(why) = live.request(vec![cmd("PING")]).await {
-            return why;
+        match live.request(vec![connector.pulse()]).await {
+            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
+            Ok(_) => return "the server is no primary any more".into(),
+            Err(why) => return why,
         }
     }
 }

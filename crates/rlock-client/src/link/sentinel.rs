@@ -1,7 +1,11 @@
 //! Connections to the primary that the sentinels name.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use redis::{Cmd, Value, cmd};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
 use super::redis::{Multiplexed, RedisConnector};
 use super::transport::{BoxFuture, Connection, Connector, Event};
@@ -12,20 +16,36 @@ pub(crate) type Template = Box<dyn Fn(&str) -> Result<RedisConnector, Error> + S
 
 /// Looks the primary up anew for every connection.
 pub(crate) struct SentinelConnector {
-    /// Asked in this order.
     pub(crate) sentinels: Vec<RedisConnector>,
     /// What the sentinels call the primary.
     pub(crate) service: String,
     /// With the user and the database of the primary.
     pub(crate) primary: Template,
+    /// Which of the sentinels is asked first: the last one that led to a primary.
+    first: AtomicUsize,
 }
 
 impl SentinelConnector {
-    async fn dial(&self, events: UnboundedSender<Event>) -> Result<Multiplexed, Error> {
+    pub(crate) fn new(sentinels: Vec<RedisConnector>, service: String, primary: Template) -> Self {
+        SentinelConnector { sentinels, service, primary, first: AtomicUsize::new(0) }
+    }
+
+    async fn dial(&self, events: UnboundedSender<Event>, within: Duration) -> Result<Multiplexed, Error> {
         let mut trouble = Error::transport("no sentinel was named");
-        for sentinel in &self.sentinels {
-            match self.dial_by(sentinel, events.clone()).await {
-                Ok(connection) => return Ok(connection),
+        let count = self.sentinels.len();
+        // One that says nothing leaves time for the others.
+        let share = within / u32::try_from(count.saturating_add(1)).unwrap_or(u32::MAX);
+        let first = self.first.load(Ordering::Relaxed);
+        for index in (0..count).map(|number| number.wrapping_add(first) % count) {
+            let Some(sentinel) = self.sentinels.get(index) else { continue };
+            let silent =
+                || Error::transport(format!("a sentinel or its primary did not answer in {share:?}"));
+            let dialled = timeout(share, self.dial_by(sentinel, events.clone())).await;
+            match dialled.unwrap_or_else(|_| Err(silent())) {
+                Ok(connection) => {
+                    self.first.store(index, Ordering::Relaxed);
+                    return Ok(connection);
+                }
                 Err(error) => trouble = error,
             }
         }
@@ -49,21 +69,40 @@ impl SentinelConnector {
         let address = address.ok_or_else(unknown)?;
         let primary = (self.primary)(&address)?.dial(events).await?;
         // Sentinels are late at times: what they name may have been demoted.
-        match ask(&primary, cmd("ROLE")).await? {
-            Value::Array(words) if words.first().is_some_and(|role| !is_text(role, "master")) => {
-                Err(Error::transport(format!("{address} is no primary, though a sentinel says so")))
-            }
-            _ => Ok(primary),
+        if is_demoted(&ask(&primary, cmd("ROLE")).await?) {
+            return Err(Error::transport(format!("{address} is no primary, though a sentinel says so")));
         }
+        Ok(primary)
     }
 }
 
 impl Connector for SentinelConnector {
-    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    fn connect(
+        &self,
+        events: UnboundedSender<Event>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {
-            let connection: Box<dyn Connection> = Box::new(self.dial(events).await?);
+            let connection: Box<dyn Connection> = Box::new(self.dial(events, within).await?);
             Ok(connection)
         })
+    }
+
+    fn pulse(&self) -> Cmd {
+        cmd("ROLE")
+    }
+
+    /// A server may be demoted without a word to its clients, and what it answers to reads is old then.
+    fn is_well(&self, answer: &Value) -> bool {
+        !is_demoted(answer)
+    }
+}
+
+/// Whether the reply to ROLE is that of a replica. Who may not ask is told nothing, and goes on.
+fn is_demoted(role: &Value) -> bool {
+    match role {
+        Value::Array(words) => words.first().is_some_and(|role| !is_text(role, "master")),
+        _ => false,
     }
 }
 
@@ -74,18 +113,16 @@ async fn ask(connection: &Multiplexed, command: Cmd) -> Result<Value, Error> {
 
 fn address(words: &[Value]) -> Option<String> {
     match words {
-        [Value::BulkString(host), Value::BulkString(port), ..] => Some(format!(
-            "{}:{}",
-            host_part(std::str::from_utf8(host).ok()?),
-            std::str::from_utf8(port).ok()?
-        )),
+        [Value::BulkString(host), Value::BulkString(port), ..] => {
+            Some(format!("{}:{}", in_url(std::str::from_utf8(host).ok()?), std::str::from_utf8(port).ok()?))
+        }
         _ => None,
     }
 }
 
 /// A host as it stands in a URL.
-fn host_part(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_string() }
+pub(crate) fn in_url(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_string() }
 }
 
 fn is_text(value: &Value, text: &str) -> bool {

@@ -1,8 +1,9 @@
 //! What a link needs of a driver.
 
 use std::pin::Pin;
+use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Value, cmd};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::Error;
@@ -14,14 +15,32 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) enum Event {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
+    /// The server has ended the subscription to a channel: its slot went to another node.
+    Unsubscribed(Vec<u8>),
     /// The connection is gone; the last event.
     Closed,
 }
 
 /// Makes connections to one server, or to whichever is the primary at the time.
 pub(crate) trait Connector: Send + Sync {
-    /// Connects and signs on. The caller limits the time.
-    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>>;
+    /// Connects and signs on. The caller gives up after `within`.
+    fn connect(
+        &self,
+        events: UnboundedSender<Event>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>>;
+
+    /// What an idle connection is asked now and then.
+    fn pulse(&self) -> Cmd {
+        cmd("PING")
+    }
+
+    /// Whether a connection that answered so to [`Connector::pulse`] is still the one to use.
+    ///
+    /// Any answer will do, a refusal included, unless a connector knows better.
+    fn is_well(&self, _answer: &Value) -> bool {
+        true
+    }
 }
 
 /// A connection. Dropping it closes it.

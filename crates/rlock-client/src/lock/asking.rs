@@ -35,7 +35,7 @@ impl Lock {
     ///
     /// As [`Lock::is_locked`].
     pub async fn hold_count(&self, owner: impl AsRef<[u8]>) -> Result<u64, Error> {
-        Ok(self.info().await?.holds_of(owner.as_ref()))
+        Ok(self.info().await?.holds_of(owner))
     }
 
     /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
@@ -44,7 +44,7 @@ impl Lock {
     ///
     /// As [`Lock::is_locked`].
     pub async fn remaining(&self) -> Result<Option<Duration>, Error> {
-        Ok(self.info().await?.remaining())
+        Ok(self.info().await?.remaining)
     }
 
     /// Takes the lock away from whoever holds it; `false` where nobody did.
@@ -61,15 +61,32 @@ impl Lock {
         }
     }
 
-    async fn info(&self) -> Result<Info, Error> {
+    /// Everything that the server tells of the lock: who holds it, for how long, who waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`].
+    pub async fn info(&self) -> Result<Info, Error> {
         match self.ask(command::about("RLOCK.INFO", &self.key, None)).await? {
             Ok(value) => Info::read(value),
             Err(why) => Err(Error::transport(why)),
         }
     }
 
+    /// Whether there is a connection to the lock's server, without asking it; an error says why there is none.
+    ///
+    /// A connection that has broken is made again by itself. This tells those who wait meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// What the last attempt to connect met with.
+    pub fn connected(&self) -> Result<(), Error> {
+        let node = self.handle.shared.router.node(&self.key);
+        node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())
+    }
+
     /// Asks the server; the inner error is a lost reply.
-    async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, String>, Error> {
+    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, String>, Error> {
         let shared = &self.handle.shared;
         shared.check_open()?;
         let by = shared.clock.now().after(shared.config.response());

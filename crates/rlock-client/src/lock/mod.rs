@@ -2,6 +2,7 @@
 
 mod acquiring;
 mod asking;
+mod others;
 
 use std::fmt;
 use std::sync::Arc;

@@ -170,7 +170,11 @@ impl State {
 }
 
 impl Connector for VirtualServer {
-    fn connect(&self, events: UnboundedSender<Event>) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    fn connect(
+        &self,
+        events: UnboundedSender<Event>,
+        _within: Duration,
+    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         let mut state = self.state();
         let at = state.started.elapsed();
         state.dials.push(at);

@@ -19,6 +19,7 @@ impl Queues {
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
         // A grant of the same lock before this one is over, or the lock could not have been granted.
         self.unanswered.insert(lock.clone(), grant);
+        self.take_unconfirmed(lock);
     }
 
     /// The owner was heard of, or the answer has arrived: the grant stands.
@@ -27,25 +28,21 @@ impl Queues {
             self.unanswered.remove(lock);
         }
         self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
-        let queue = self.locks.get_mut(lock);
-        if let Some(queue) =
-            queue.filter(|queue| queue.unconfirmed.as_ref().is_some_and(|(by, _)| **by == *owner))
-        {
-            queue.unconfirmed = None;
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.unconfirmed.take_if(|by| **by == *owner);
         }
     }
 
     /// A lock was granted by a message, which is to be confirmed until the lease ends.
-    pub fn granted_by_message(&mut self, lock: &LockId, owner: &[u8], ends: UnixMs) {
+    pub fn granted_by_message(&mut self, lock: &LockId, owner: &[u8]) {
         if let Some(queue) = self.locks.get_mut(lock) {
-            queue.unconfirmed = Some((owner.into(), ends));
+            queue.unconfirmed = Some(owner.into());
         }
     }
 
-    /// Whether the lease that has just ended was granted by a message that nobody confirmed.
-    pub fn ended_unconfirmed(&mut self, lock: &LockId, now: UnixMs) -> bool {
-        let Some(queue) = self.locks.get_mut(lock) else { return false };
-        queue.unconfirmed.take_if(|(_, ends)| *ends <= now).is_some()
+    /// Whether a grant by message was in force up to now that nobody confirmed. It is over.
+    pub fn take_unconfirmed(&mut self, lock: &LockId) -> bool {
+        self.locks.get_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
     }
 
     /// The answer of this call has arrived.

@@ -72,6 +72,10 @@ impl Queues {
     pub fn note_cause(&mut self, lock: &LockId, cause: Cause) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.seen = Some(cause);
+            if cause != Cause::Expired {
+                // A grant that somebody ends, or gives another lease, does not end for want of an answer.
+                queue.unconfirmed = None;
+            }
         }
     }
 

@@ -109,10 +109,11 @@ struct Queue {
     seen: Option<Cause>,
     /// The latest end that foreign waiters may have been told of since they were last called.
     told: Option<Expiry>,
-    /// The end of a grant by message, until its owner is heard of.
-    unconfirmed: Option<(Box<[u8]>, UnixMs)>,
-    /// Until when the lock is left to foreign waiters.
-    window: Option<UnixMs>,
+    /// Whose grant by message is in force, until that owner is heard of or the grant ends.
+    unconfirmed: Option<Box<[u8]>>,
+    /// Until when the lock is left to foreign waiters; by the clock that never steps, or our own waiters
+    /// would sleep on when the other one is set back.
+    window: Option<MonoMs>,
 }
 
 impl Queues {
@@ -166,6 +167,10 @@ impl Queues {
             self.next_place
         });
         let replaced = self.remove(&lock, place);
+        if let Some(before) = &replaced {
+            // Whoever keeps the place has waited since it was taken, however often it asks.
+            waiter.since = before.since;
+        }
         let place = if replaced.is_some() && planted(Bug::RepeatLosesPlace) {
             self.next_place = self.next_place.wrapping_add(1);
             self.next_place

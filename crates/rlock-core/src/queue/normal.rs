@@ -92,7 +92,7 @@ impl Queue {
             self.wake.map_or(NONE, |at| lens.until(at)),
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.told.map_or(NONE, |told| lens.expiry(told)),
-            self.window.map_or(NONE, |at| lens.until(at)),
+            self.window.map_or(NONE, |at| lens.on_clock(at)),
         ]);
     }
 }

@@ -54,6 +54,24 @@ fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
     assert!(queues.leave(Ticket(3)).is_some());
 }
 
+/// Clients ask again now and then: who had waited for an hour was shown as somebody who had just come.
+#[test]
+fn a_repeat_has_waited_since_its_place_was_taken() {
+    let mut queues = Queues::default();
+    for (ticket, since) in [(1, 100), (2, 250)] {
+        let waiter = Waiter { since: MonoMs(since), ..waiter("a", ticket) };
+        queues.join(&lock("k"), waiter, NO_LIMIT).unwrap();
+    }
+    assert_eq!(queues.head(&lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
+    queues.leave(Ticket(2));
+    queues.join(&lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) }, NO_LIMIT).unwrap();
+    assert_eq!(
+        queues.head(&lock("k")).map(|head| head.since),
+        Some(MonoMs(300)),
+        "another place, another time"
+    );
+}
+
 #[test]
 fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
     let mut queues = Queues::default();
@@ -184,16 +202,23 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
 
 #[test]
 fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
-    let mut queues = Queues::default();
-    queues.join(&lock("k"), waiter("next", 1), NO_LIMIT).unwrap();
-    queues.granted_by_message(&lock("k"), b"a", UnixMs(100));
-    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(99)), "the lease has not ended");
-    assert!(queues.ended_unconfirmed(&lock("k"), UnixMs(100)));
-    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(100)), "counted once");
-    queues.granted_by_message(&lock("k"), b"a", UnixMs(200));
-    queues.settle(&lock("k"), b"b");
-    queues.settle(&lock("k"), b"a");
-    assert!(!queues.ended_unconfirmed(&lock("k"), UnixMs(201)));
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    queues.join(&key, waiter("next", 1), NO_LIMIT).unwrap();
+    queues.granted_by_message(&key, b"a");
+    queues.settle(&key, b"b");
+    queues.note_cause(&key, Cause::Expired);
+    assert!(queues.take_unconfirmed(&key));
+    assert!(!queues.take_unconfirmed(&key), "counted once");
+    queues.granted_by_message(&key, b"a");
+    queues.settle(&key, b"a");
+    assert!(!queues.take_unconfirmed(&key), "it was heard of");
+    queues.granted_by_message(&key, b"a");
+    queues.note_cause(&key, Cause::Deleted);
+    assert!(!queues.take_unconfirmed(&key), "somebody ended it");
+    queues.granted_by_message(&key, b"a");
+    let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), ends: UnixMs(9) };
+    queues.granted(&key, grant);
+    assert!(!queues.take_unconfirmed(&key), "another has the lock by now");
 }
 
 #[test]
@@ -208,18 +233,16 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(100)));
     queues.count_grant(&key, MonoMs(1));
     assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(1)));
-    let longest = LeaseMs::new(40);
-    queues.open_window(&key, UnixMs(50));
-    assert_eq!(queues.window(&key, UnixMs(49), longest), Some(UnixMs(50)));
-    assert_eq!(queues.due(UnixMs(50), 9), std::slice::from_ref(&key), "somebody looks when it ends");
-    assert_eq!(queues.window(&key, UnixMs(50), longest), None);
+    let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
+    queues.open_window(&key, MonoMs(50));
+    assert_eq!(queues.window(&key, MonoMs(49), longest), left(1));
+    assert_eq!(queues.window(&key, MonoMs(50), longest), None);
     assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1)), "the count starts anew");
-    // The wall clock was set back by an hour, and our waiters slept until it had caught up.
-    queues.open_window(&key, UnixMs(50));
-    assert_eq!(queues.window(&key, UnixMs(9), longest), None, "no window is as long");
-    queues.open_window(&key, UnixMs(90));
+    queues.open_window(&key, MonoMs(50));
+    assert_eq!(queues.window(&key, MonoMs(9), longest), None, "the option was lowered meanwhile");
+    queues.open_window(&key, MonoMs(90));
     queues.seen_held(&key, Expiry::Never);
-    assert_eq!(queues.window(&key, UnixMs(60), longest), None, "the turn was taken");
+    assert_eq!(queues.window(&key, MonoMs(60), longest), None, "the turn was taken");
 }
 
 #[test]
@@ -237,6 +260,19 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
     assert!(!queues.is_blank());
     queues.forget_old_streaks(MonoMs(3_600_005));
     assert!(queues.is_blank());
+}
+
+#[test]
+fn streaks_end_with_locks_that_nobody_waits_for() {
+    let mut queues = Queues::default();
+    queues.join(&lock("awaited"), waiter("a", 1), NO_LIMIT).unwrap();
+    for key in ["awaited", "k", "l"] {
+        queues.count_grant(&lock(key), MonoMs(5));
+    }
+    queues.end_streaks_without_waiters();
+    let turns = Turns { after_grants: 1, after_ms: u64::MAX };
+    let left = ["awaited", "k", "l"].map(|key| queues.foreign_turn_is_due(&lock(key), turns, MonoMs(5)));
+    assert_eq!(left, [true, false, false]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! lock that is always handed on would never be free for them.
 
 use super::{LockId, Queues};
-use crate::types::{LeaseMs, MonoMs, UnixMs};
+use crate::types::{LeaseMs, MonoMs};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streak {
@@ -11,7 +11,7 @@ pub(super) struct Streak {
     last: MonoMs,
 }
 
-/// After so long without a native grant a streak is forgotten: its lock has ended unseen.
+/// After so long without a native grant a streak is forgotten: its lock has ended and nobody told of it.
 const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
 
 /// How long foreign waiters are passed over, and what they get then.
@@ -45,18 +45,23 @@ impl Queues {
         self.streaks.remove(lock);
     }
 
-    /// Forgets the streaks of locks that have ended unseen.
+    /// Forgets the streaks of locks that have ended and nobody told of it.
     pub fn forget_old_streaks(&mut self, clock: MonoMs) {
         self.streaks.retain(|_, streak| clock.0.saturating_sub(streak.last.0) < FORGOTTEN_AFTER_MS);
     }
 
+    /// Forgets the streaks of all locks that nobody waits for: their keys have come and gone.
+    pub fn end_streaks_without_waiters(&mut self) {
+        let locks = &self.locks;
+        self.streaks.retain(|lock, _| locks.contains_key(lock));
+    }
+
     /// Leaves the lock to foreign waiters until then.
-    pub fn open_window(&mut self, lock: &LockId, until: UnixMs) {
+    pub fn open_window(&mut self, lock: &LockId, until: MonoMs) {
         self.end_streak(lock);
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.window = Some(until);
         }
-        self.wake_at(lock, Some(until));
     }
 
     /// Somebody has taken the lock: when it is free again it is nobody's turn.
@@ -66,14 +71,14 @@ impl Queues {
         }
     }
 
-    /// Until when the lock is left to foreign waiters, if it is now. A window that has passed is closed, and
-    /// so is one that would last for longer than any does: the wall clock was set back, and our own waiters
-    /// would sleep until it has caught up.
-    pub fn window(&mut self, lock: &LockId, now: UnixMs, longest: Option<LeaseMs>) -> Option<UnixMs> {
+    /// How long the lock is left to foreign waiters yet, if it is. A window that has passed is closed, and so
+    /// is one that would last for longer than any does: the option was lowered meanwhile.
+    pub fn window(&mut self, lock: &LockId, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
         let queue = self.locks.get_mut(lock)?;
-        queue.window = queue
-            .window
-            .filter(|until| *until > now && longest.is_some_and(|longest| *until <= now.after(longest)));
-        queue.window
+        let left =
+            queue.window.and_then(|until| LeaseMs::new(until.0.checked_sub(clock.0)?.try_into().ok()?));
+        let left = left.filter(|left| longest.is_some_and(|longest| *left <= longest));
+        queue.window = queue.window.filter(|_| left.is_some());
+        left
     }
 }

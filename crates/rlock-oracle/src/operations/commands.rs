@@ -11,6 +11,7 @@ impl Oracle {
         self.serve_unseen(lock);
         self.open.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.take_backs.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
+        self.place(lock).unconfirmed.take_if(|granted| Some(*granted) == owner);
     }
 
     /// The caller is answered; an error leaves everything as it is.

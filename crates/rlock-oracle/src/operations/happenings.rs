@@ -6,6 +6,7 @@ use super::state::{Answer, Oracle, Value, Via, Waiter, named};
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
     pub(super) fn step(&mut self, op: Op) {
+        self.notice_ends();
         match op {
             Op::Acquire { lock, owner, lease, holds, wait } => self.acquire(lock, owner, lease, holds, wait),
             Op::Release { lock, owner, down_to, lease } => self.release(lock, owner, down_to, lease),
@@ -14,12 +15,15 @@ impl Oracle {
             Op::ForceRelease { lock, owner } => self.force_release(lock, owner),
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::Flush => {
-                self.all_locks().for_each(|lock| self.set(lock, Value::Nothing));
+                for lock in self.all_locks() {
+                    self.set(lock, Value::Nothing);
+                    self.place(lock).unconfirmed = None;
+                    self.has_ended(lock);
+                }
                 self.touch_all();
             }
             Op::Step(ms) => {
-                // What has expired stays so, also when the clock goes back.
-                self.all_locks().for_each(|lock| self.place(lock).value = self.value(lock));
+                self.all_locks().for_each(|lock| self.clean_up(lock));
                 self.now += i64::from(ms);
                 self.touch_all();
             }
@@ -36,6 +40,15 @@ impl Oracle {
         }
     }
 
+    /// Leases that have run out while nobody waits here.
+    fn notice_ends(&mut self) {
+        for lock in self.all_locks() {
+            if self.places[lock.0].value != Value::Nothing && self.is_free(lock) {
+                self.has_ended(lock);
+            }
+        }
+    }
+
     fn all_locks(&self) -> impl Iterator<Item = Lock> + use<> {
         (0..LOCKS.len()).map(Lock)
     }
@@ -45,11 +58,30 @@ impl Oracle {
         self.places.iter_mut().for_each(|place| place.touched = !place.queue.is_empty());
     }
 
+    /// What has expired stays so, also when the clock goes back.
+    fn clean_up(&mut self, lock: Lock) {
+        let value = self.value(lock);
+        let place = self.place(lock);
+        if std::mem::replace(&mut place.value, value) != value {
+            place.unconfirmed = None;
+        }
+    }
+
+    /// A lock that has ended while nobody waits here was free to foreign waiters too.
+    pub(super) fn has_ended(&mut self, lock: Lock) {
+        if self.queue(lock).is_empty() {
+            self.place(lock).streak = None;
+        }
+    }
+
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         let value = self.value(lock);
         let after = |ms: Ms| self.now + ms.0;
         match (what, value) {
-            (Foreign::Delete, _) => self.set(lock, Value::Nothing),
+            (Foreign::Delete, _) => {
+                self.set(lock, Value::Nothing);
+                self.has_ended(lock);
+            }
             (Foreign::Take { owner, lease }, Value::Nothing) => {
                 self.set(lock, Value::Held { by: owner, holds: 1, ends: lease.map(after) });
             }
@@ -67,6 +99,7 @@ impl Oracle {
         }
         let place = self.place(lock);
         place.touched = !place.queue.is_empty();
+        place.unconfirmed = None;
     }
 
     /// Time passes on both clocks.
@@ -83,7 +116,7 @@ impl Oracle {
             match self.value(lock) {
                 // Its key is there still when its time has come, and not after that.
                 Value::Held { ends, .. } => ends.map(|at| from_now(at + 1)),
-                Value::Nothing if self.is_left_to_others(lock) => self.places[lock.0].window.map(from_now),
+                Value::Nothing if self.is_left_to_others(lock) => self.places[lock.0].window,
                 Value::Nothing => Some(self.clock),
                 Value::Other => None,
             }
@@ -142,7 +175,10 @@ impl Oracle {
         }
         match self.ground {
             Ground::Firm => self.serve_unseen(lock),
-            Ground::Moved => self.send_away(lock, "moved"),
+            Ground::Moved => {
+                self.send_away(lock, "moved");
+                self.place(lock).streak = None;
+            }
             Ground::Refused | Ground::Paused => {}
         }
     }

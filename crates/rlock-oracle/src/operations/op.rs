@@ -42,7 +42,7 @@ pub struct Options {
     /// `rlock.foreign-turn-ms`
     pub turn_ms: u64,
     /// `rlock.foreign-window-ms`; 0 is never
-    pub window: i64,
+    pub window: u64,
 }
 
 /// Something that happens.
@@ -258,7 +258,7 @@ impl<'a> Arbitrary<'a> for Options {
             grant_confirm: i64::from(below(60)?) + 1,
             turn_grants: u32::from(below(6)?) + 1,
             turn_ms: u64::from(below(250)?) + 1,
-            window: i64::from(below(30)?),
+            window: u64::from(below(30)?),
         })
     }
 }

@@ -28,7 +28,7 @@ impl Real {
             limits: Limits { server: options.max_waiters, lock: options.max_waiters_per_key },
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
-            foreign_window: LeaseMs::new(options.window),
+            foreign_window: LeaseMs::new(options.window.cast_signed()),
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
@@ -233,9 +233,14 @@ impl Real {
         (heard.map(|message| (channel_of(&message.channel), text(message.text))).collect(), published)
     }
 
+    /// How many grants by message ended without a sign of their owners since the last time of asking.
+    pub(super) fn take_unconfirmed(&self) -> u32 {
+        self.sim.with(|world| std::mem::take(&mut world.unconfirmed))
+    }
+
     /// Whether the core has nothing left to remember.
-    pub(super) fn is_idle(&self) -> bool {
-        self.sim.with(|world| world.queues.is_idle())
+    pub(super) fn is_blank(&self) -> bool {
+        self.sim.with(|world| world.queues.is_blank())
     }
 }
 

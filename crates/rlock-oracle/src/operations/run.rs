@@ -159,6 +159,7 @@ impl Run {
             (least..=most).contains(&published),
             "{told}: {published} unlock messages instead of {least} to {most}"
         );
+        assert_eq!(self.real.take_unconfirmed(), seen.unconfirmed, "{told}: grants that nobody confirmed");
     }
 
     /// Nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
@@ -175,7 +176,7 @@ impl Run {
                 self.deliver(0, "at the end");
             }
         }
-        assert!(self.oracle.calls().is_empty() && self.real.is_idle(), "at the end somebody is left behind");
+        assert!(self.oracle.calls().is_empty() && self.real.is_blank(), "at the end somebody is left behind");
     }
 }
 

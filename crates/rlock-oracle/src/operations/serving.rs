@@ -14,9 +14,13 @@ impl Oracle {
         if self.queue(lock).is_empty() || !self.is_free(lock) {
             return;
         }
-        if !self.is_left_to_others(lock) && !self.serve(lock) {
-            self.place(lock).streak = None;
-            self.publish(lock);
+        if !self.is_left_to_others(lock) {
+            // Whoever else ended it, or changed its lease, was seen then.
+            self.seen.unconfirmed += u32::from(self.place(lock).unconfirmed.take().is_some());
+            if !self.serve(lock) {
+                self.place(lock).streak = None;
+                self.publish(lock);
+            }
         }
         self.looked(lock);
     }
@@ -24,6 +28,7 @@ impl Oracle {
     /// A command has freed the lock.
     pub(super) fn free(&mut self, lock: Lock) {
         self.set(lock, Value::Nothing);
+        self.place(lock).unconfirmed = None;
         if !self.serve(lock) {
             self.place(lock).streak = None;
             self.publish(lock);
@@ -47,9 +52,7 @@ impl Oracle {
     }
 
     pub(super) fn is_left_to_others(&self, lock: Lock) -> bool {
-        // One that lasts for longer than any is a clock that was set back.
-        let latest = self.now.saturating_add(self.options.window);
-        self.places[lock.0].window.is_some_and(|until| until > self.now && until <= latest)
+        self.places[lock.0].window.is_some_and(|until| until > self.clock)
     }
 
     /// Gives a free lock away, or leaves it to foreign waiters for a while: true if it is taken care of.
@@ -73,6 +76,8 @@ impl Oracle {
                     let lease = head.lease.min(self.options.grant_confirm);
                     if self.tell(channel, format!("granted {} 1 {lease} 0", named(lock, head.owner))) {
                         self.give(lock, head, lease);
+                        let others_wait = !self.queue(lock).is_empty();
+                        self.place(lock).unconfirmed = others_wait.then_some(head.owner);
                         return true;
                     }
                     self.drop_channel(lock, channel);
@@ -114,7 +119,7 @@ impl Oracle {
     /// Whether foreign waiters have been passed over for long enough, and are there: then they are told,
     /// and the lock is left to them.
     fn foreign_turn(&mut self, lock: Lock) -> bool {
-        let (options, clock, now) = (self.options, self.clock, self.now);
+        let (options, clock) = (self.options, self.clock);
         let due = self.places[lock.0]
             .streak
             .is_some_and(|(grants, since)| grants >= options.turn_grants || clock - since >= options.turn_ms);
@@ -125,7 +130,7 @@ impl Oracle {
         self.place(lock).streak = None;
         if listened {
             self.publish(lock);
-            self.place(lock).window = Some(now.saturating_add(options.window));
+            self.place(lock).window = Some(clock + options.window);
         } else {
             // A message that nobody hears is none.
             self.was_published(lock);

@@ -82,8 +82,10 @@ pub(super) struct Place {
     pub(super) queue: Vec<Waiter>,
     /// Hand-offs in a row, and since when.
     pub(super) streak: Option<(u32, u64)>,
-    /// Until when the lock is left to foreign waiters.
-    pub(super) window: Option<i64>,
+    /// Until when the lock is left to foreign waiters, by the clock that never steps.
+    pub(super) window: Option<u64>,
+    /// Who was granted the lock by a message while others waited, and has not been heard of.
+    pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
     pub(super) touched: bool,
     /// The end of the lease that was seen last while somebody waited.
@@ -110,6 +112,8 @@ pub(super) struct Seen {
     pub(super) messages: Vec<(Channel, String)>,
     /// The unlock messages of each lock.
     pub(super) published: [Published; LOCKS.len()],
+    /// How many grants by message were found to have ended without a sign of their owners.
+    pub(super) unconfirmed: u32,
 }
 
 /// A server with the module, without the module.
@@ -150,6 +154,7 @@ impl Oracle {
             queue: Vec::new(),
             streak: None,
             window: None,
+            unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,
             latest_end: Told::Nothing,
@@ -226,6 +231,7 @@ impl Oracle {
         let waiter = place.queue.remove(at);
         if place.queue.is_empty() {
             place.window = None;
+            place.unconfirmed = None;
             place.touched = false;
             place.seen_end = Told::Nothing;
         }

@@ -1,0 +1,150 @@
+//! One lock, by the client crate.
+
+use std::time::Duration;
+
+use rlock_client::{Builder, Client, Error as ClientError, Lock};
+use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
+
+use super::target::parted;
+use super::{LockInfo, PATIENCE, Place, Target};
+use crate::clock::Moment;
+use crate::error::Error;
+
+/// Locks that are looked at or changed now and then, by code that is not async.
+pub(crate) struct Locks {
+    runtime: &'static Runtime,
+    client: Client,
+    address: String,
+}
+
+impl Locks {
+    /// Connects to the server that has the lock `key`.
+    pub(crate) fn with(place: &Place, key: &[u8]) -> Result<Locks, Error> {
+        Locks::open(place, Some(key))
+    }
+
+    /// Connects to one server, whichever locks it has.
+    pub(crate) fn on(target: Target) -> Result<Locks, Error> {
+        Locks::open(&Place::only(target), None)
+    }
+
+    fn open(place: &Place, key: Option<&[u8]>) -> Result<Locks, Error> {
+        let runtime = runtime()?;
+        let client = runtime.block_on(connect(place, key, Client::builder(), PATIENCE))?;
+        Ok(Locks { runtime, client, address: place.address() })
+    }
+
+    /// Who holds a lock, for how long, who waits.
+    pub(crate) fn info(&self, key: &[u8]) -> Result<LockInfo, Error> {
+        let info = self.wait_for(self.client.lock(key).info())?;
+        Ok(LockInfo::new(key, info))
+    }
+
+    /// As [`Locks::info`], of those of the keys that are locks and are here; asked for all at once.
+    pub(crate) fn infos(&self, keys: &[Vec<u8>]) -> Result<Vec<LockInfo>, Error> {
+        let locks: Vec<Lock> = keys.iter().map(|key| self.client.lock(key)).collect();
+        let _entered = self.runtime.enter();
+        let questions: Vec<_> =
+            locks.into_iter().map(|lock| tokio::spawn(async move { lock.info().await })).collect();
+        let mut found = Vec::new();
+        for (key, question) in keys.iter().zip(questions) {
+            match self.runtime.block_on(question) {
+                Ok(Ok(info)) => found.push(LockInfo::new(key, info)),
+                // Not a lock after all, or it moved to another node of the cluster, which is asked as well.
+                Ok(Err(ClientError::NotALock { .. })) => {}
+                Ok(Err(error)) if moved(&error).is_some() => {}
+                Ok(Err(error)) => return Err(self.error(&error)),
+                Err(cause) => return Err(Error::System { what: "a question was lost", cause: cause.into() }),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether there is a connection to the lock's server, without asking.
+    pub(crate) fn connected(&self, key: &[u8]) -> Result<(), Error> {
+        self.client.lock(key).connected().map_err(|error| self.error(&error))
+    }
+
+    /// Gives back all holds of an owner; `false` where it has none.
+    pub(crate) fn release_all_of(&self, key: &[u8], owner: &[u8]) -> Result<bool, Error> {
+        self.wait_for(self.client.lock(key).release_all_of(owner))
+    }
+
+    /// Takes the lock away, from this owner only if one is named; `false` where there was nothing to take.
+    pub(crate) fn force_release(&self, key: &[u8], owner: Option<&[u8]>) -> Result<bool, Error> {
+        let lock = self.client.lock(key);
+        match owner {
+            Some(owner) => self.wait_for(lock.force_release_of(owner)),
+            None => self.wait_for(lock.force_release()),
+        }
+    }
+
+    fn wait_for<T>(&self, answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, Error> {
+        self.runtime.block_on(answer).map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &ClientError) -> Error {
+        Error::of_client(self.address.clone(), error)
+    }
+}
+
+/// Threads for a client, until the process ends: to drop a runtime is to wait for whatever it looks up by name.
+pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
+    let runtime = RuntimeBuilder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("lock")
+        .enable_all()
+        .build()
+        .map_err(|cause| Error::System { what: "no thread for the lock", cause })?;
+    Ok(Box::leak(Box::new(runtime)))
+}
+
+/// Connects a client to the server that has the lock `key`, if one is named. It must have the module, and let us
+/// look at the lock.
+///
+/// An attempt may take as long as `attempt`; where one takes longer, it is tried again while there is patience.
+/// A node of a cluster leads to the others.
+pub(crate) async fn connect(
+    place: &Place,
+    key: Option<&[u8]>,
+    builder: Builder,
+    attempt: Duration,
+) -> Result<Client, Error> {
+    let builder = builder.response_timeout(attempt);
+    let last = Moment::now().after(PATIENCE).before(attempt);
+    let mut cluster = None;
+    loop {
+        let place = cluster.as_ref().unwrap_or(place);
+        let began = Moment::now();
+        let error = match reach(place, key, builder.clone()).await {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        let now = Moment::now();
+        let was_slow = matches!(error, ClientError::Transport { .. }) && now.since(began) >= attempt;
+        match moved(&error).filter(|_| cluster.is_none()) {
+            Some((host, port)) => cluster = place.cluster_by(&host, port),
+            None if was_slow && now < last => {}
+            None if was_slow => return Err(Error::no_reply(place.address(), PATIENCE)),
+            None => return Err(Error::of_client(place.address(), &error)),
+        }
+    }
+}
+
+async fn reach(place: &Place, key: Option<&[u8]>, builder: Builder) -> Result<Client, ClientError> {
+    let client = builder.connect(&place.url).await?;
+    if let Some(key) = key {
+        client.lock(key).info().await?;
+    }
+    Ok(client)
+}
+
+/// Which other node a node of a cluster names. An empty host is the one that was asked.
+fn moved(error: &ClientError) -> Option<(String, u16)> {
+    let ClientError::Refused { message } = error else { return None };
+    let mut words = message.split(' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some("MOVED"), Some(_slot), Some(address)) => parted(address),
+        _ => None,
+    }
+}

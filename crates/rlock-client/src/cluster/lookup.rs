@@ -1,0 +1,144 @@
+//! Asking the servers of a cluster which of them has which slots.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, Value, cmd};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Inner;
+use super::map::{Map, host_of};
+use crate::command::answer;
+use crate::error::Error;
+use crate::link::{Connection, RedisConnector};
+use crate::router::Node;
+
+/// The pause after the map was read; each next is twice as long while it is still in doubt and nothing is new …
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the map is read where nobody doubts it.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+
+/// How many servers are asked at a time; the first answer counts. What it gets wrong, `MOVED` will mend.
+const ASKED: usize = 3;
+
+/// Whom to ask.
+enum Source {
+    /// A server that there is a connection to.
+    Linked(Arc<Node>),
+    /// One to connect to for this.
+    Dialled(Box<RedisConnector>),
+}
+
+impl Inner {
+    /// Keeps the map up to date, for ever.
+    pub(super) async fn keep_looking(self: Arc<Self>) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let known = match self.look().await {
+                Ok(map) => {
+                    if self.install(map) {
+                        pause = FIRST_PAUSE;
+                    }
+                    self.progress.send_modify(|progress| {
+                        let times = progress.as_ref().and_then(|outcome| outcome.as_ref().ok());
+                        *progress = Some(Ok(times.map_or(0, |times| times.wrapping_add(1))));
+                    });
+                    true
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "no server told which has which slots");
+                    self.progress.send_if_modified(|progress| match progress {
+                        Some(Ok(_)) => false,
+                        Some(Err(_)) | None => progress.replace(Err(error)).is_none(),
+                    });
+                    false
+                }
+            };
+            // Clients that lost the same server should not come back in step.
+            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            let quiet = Instant::now();
+            if known {
+                let _ = timeout(AT_LEAST_EVERY, self.doubts.notified()).await;
+            }
+            if quiet.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+        }
+    }
+
+    /// Asks some servers at a time, others after them, until one has answered or all have failed.
+    async fn look(&self) -> Result<Map, Error> {
+        let mut sources = self.sources();
+        let mut asking = JoinSet::new();
+        let mut trouble = Error::transport("no server of the cluster is known");
+        loop {
+            while asking.len() < ASKED
+                && let Some((address, source)) = sources.pop()
+            {
+                let response = self.links.pace.response;
+                asking.spawn(async move {
+                    let outcome = timeout(response, source.ask()).await;
+                    let silent = || Error::transport(format!("{address} did not answer within {response:?}"));
+                    let reply = outcome.unwrap_or_else(|_| Err(silent()))?;
+                    Map::read(&reply, host_of(&address))
+                });
+            }
+            match asking.join_next().await {
+                None => return Err(trouble),
+                Some(Ok(Ok(map))) => return Ok(map),
+                Some(Ok(Err(error))) => trouble = error,
+                Some(Err(_)) => (),
+            }
+        }
+    }
+
+    /// Everybody that can be asked; the last first, those to whom there is a connection before others.
+    fn sources(&self) -> Vec<(String, Source)> {
+        let known = self.known();
+        let (mut linked, mut dialled) = (Vec::new(), Vec::new());
+        for (address, entry) in &known.nodes {
+            if entry.node.main.live().is_some() {
+                linked.push((address.clone(), Source::Linked(entry.node.clone())));
+            }
+        }
+        let named = self.seeds.iter().chain(known.map.addresses());
+        for address in named {
+            if let Ok(connector) = (self.template)(address) {
+                dialled.push((address.clone(), Source::Dialled(Box::new(connector))));
+            }
+        }
+        fastrand::shuffle(&mut linked);
+        fastrand::shuffle(&mut dialled);
+        dialled.append(&mut linked);
+        dialled
+    }
+}
+
+impl Source {
+    async fn ask(self) -> Result<Value, Error> {
+        let mut question: Cmd = cmd("CLUSTER");
+        question.arg("SLOTS");
+        let replies = match self {
+            Self::Linked(node) => match node.main.live() {
+                Some(live) => live.request(vec![question]).await,
+                None => Err("the connection was lost".into()),
+            },
+            Self::Dialled(connector) => {
+                let (unheard, _) = unbounded_channel();
+                connector.dial(unheard).await?.send(vec![question]).await
+            }
+        };
+        let reply = replies.map_err(Error::transport)?.into_iter().next().unwrap_or(Value::Nil);
+        answer(b"", reply).map_err(|refusal| match refusal.details.contains("cluster support disabled") {
+            true => Error::invalid("this server is not one of a cluster: connect with redis:// or rediss://"),
+            false => refusal.error,
+        })
+    }
+}

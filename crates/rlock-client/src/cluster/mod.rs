@@ -1,0 +1,206 @@
+//! Which server of a cluster has a lock.
+//!
+//! Every server that has a lock of this client's has links of its own, made when they are first needed. The map of
+//! slots is what a server said last; `MOVED` mends it at once, and a server that cannot be reached is asked about at
+//! the others.
+
+mod lookup;
+mod map;
+mod slot;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use crate::command::Refusal;
+use crate::error::Error;
+use crate::link::{Live, Template};
+use crate::router::{Elsewhere, Line, Links, Node};
+use map::Map;
+pub(crate) use map::Redirection;
+pub(crate) use slot::channel_of;
+
+/// How long to wait for a connection before the others are asked where a slot is by now.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long a server without slots is kept after it was last used: one that is being given slots.
+const KEEP: Duration = Duration::from_secs(60);
+
+/// The servers of a cluster.
+pub(crate) struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    links: Links,
+    /// `host:port`, as the user named them; at least one.
+    seeds: Vec<String>,
+    template: Template,
+    known: Mutex<Known>,
+    /// How often the map was renewed; or why it was not, before the first time.
+    progress: watch::Sender<Option<Result<u64, Error>>>,
+    /// The map may be out of date.
+    doubts: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    map: Map,
+    nodes: HashMap<String, Entry>,
+}
+
+struct Entry {
+    node: Arc<Node>,
+    used: Instant,
+}
+
+impl Cluster {
+    /// Starts to look around. `template` takes every one of the `seeds`, of which there is at least one.
+    pub(crate) fn start(seeds: Vec<String>, template: Template, links: Links) -> Cluster {
+        let (known, progress, doubts) = (Mutex::default(), watch::channel(None).0, Notify::new());
+        let inner = Arc::new(Inner { links, seeds, template, known, progress, doubts });
+        let (looking, stop) = (inner.clone(), inner.links.stop.clone());
+        inner.links.runtime.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => (),
+                () = looking.keep_looking() => (),
+            }
+        });
+        Cluster { inner }
+    }
+
+    /// The server that has `key`, as far as it is known; else another, which will say where it is.
+    pub(crate) fn node(&self, key: &[u8]) -> Arc<Node> {
+        self.inner.node(key)
+    }
+
+    /// All servers that have slots, one to which there is a connection first.
+    pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
+        let mut known = self.inner.known();
+        let addresses = known.map.addresses().to_vec();
+        let node = |address: &String| self.inner.node_at(&mut known, address).ok();
+        let mut nodes: Vec<_> = addresses.iter().filter_map(node).collect();
+        nodes.sort_by_key(|node| node.main.live().is_none());
+        nodes
+    }
+
+    /// Waits until there is a connection to the server that has `key`, whichever that is by then.
+    pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
+        let mut progress = self.inner.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            let node = self.node(key);
+            let link = node.line(line);
+            tokio::select! {
+                biased;
+                live = link.up() => return live.map(|live| (node.clone(), live)),
+                _ = progress.changed() => (),
+                () = tokio::time::sleep(PATIENCE) => self.inner.doubts.notify_one(),
+            }
+        }
+    }
+
+    /// Waits until the map was read, or could not be.
+    pub(crate) async fn settled(&self) -> Result<(), Error> {
+        let mut progress = self.inner.progress.subscribe();
+        let outcome = progress.wait_for(Option::is_some).await;
+        match outcome.as_deref() {
+            Ok(Some(Ok(_))) => Ok(()),
+            Ok(Some(Err(error))) => Err(error.clone()),
+            _ => Err(Error::ShutDown),
+        }
+    }
+
+    /// Learns from a refusal where a slot is.
+    pub(crate) fn learn(&self, refusal: &Refusal) -> Elsewhere {
+        let Some(redirection) = Redirection::read(refusal) else {
+            if !["CLUSTERDOWN", "TRYAGAIN"].contains(&refusal.code.as_str()) {
+                return Elsewhere::No;
+            }
+            self.inner.doubts.notify_one();
+            return Elsewhere::Later;
+        };
+        // Other slots are likely to have moved as well.
+        self.inner.doubts.notify_one();
+        let mut known = self.inner.known();
+        let address = known.complete(redirection.slot, redirection.address);
+        let Ok(node) = self.inner.node_at(&mut known, &address) else { return Elsewhere::Later };
+        if redirection.asks {
+            return Elsewhere::Ask(node);
+        }
+        known.map.assign(redirection.slot, &address);
+        Elsewhere::Again
+    }
+}
+
+impl Known {
+    /// Closes the links to servers that have no slots any more.
+    fn forget_unused(&mut self) {
+        let Known { map, nodes } = self;
+        nodes.retain(|address, entry| map.has(address) || entry.used.elapsed() < KEEP);
+    }
+
+    /// An address that lacks the host is at the host of the server that named it, which had the slot.
+    fn complete(&self, slot: usize, address: String) -> String {
+        match (address.strip_prefix(':'), self.map.address(slot)) {
+            (Some(port), Some(before)) => format!("{}:{port}", map::host_of(before)),
+            _ => address,
+        }
+    }
+}
+
+impl Inner {
+    fn node(&self, key: &[u8]) -> Arc<Node> {
+        let mut known = self.known();
+        let slot = slot::slot_of(key);
+        let at = known.map.address(slot).or_else(|| known.map.addresses().first().map(String::as_str));
+        let addresses: Vec<String> = at.map(str::to_string).into_iter().chain(self.seeds.clone()).collect();
+        let node = addresses.iter().find_map(|address| self.node_at(&mut known, address).ok());
+        node.expect("the template takes the seeds: that was tried when the URL was read")
+    }
+
+    /// The server at an address; its links are made if there are none.
+    fn node_at(&self, known: &mut Known, address: &str) -> Result<Arc<Node>, Error> {
+        let used = Instant::now();
+        if let Some(entry) = known.nodes.get_mut(address) {
+            entry.used = used;
+            return Ok(entry.node.clone());
+        }
+        let connector = Arc::new((self.template)(address)?);
+        let node = Arc::new(Node::with_ears(connector, self.links.clone()));
+        known.nodes.insert(address.to_string(), Entry { node: node.clone(), used });
+        Ok(node)
+    }
+
+    /// Takes over what a server said; `true` where it is news.
+    fn install(&self, map: Map) -> bool {
+        let mut known = self.known();
+        let before = std::mem::replace(&mut known.map, map);
+        if known.map == before {
+            known.forget_unused();
+            return false;
+        }
+        for address in before.addresses() {
+            if !known.map.has(address) {
+                self.pass_on(&mut known, &before, address);
+            }
+        }
+        known.forget_unused();
+        true
+    }
+
+    /// A server that took over from another counts as many replicas as that one had.
+    fn pass_on(&self, known: &mut Known, before: &Map, address: &str) {
+        let Some(heir) = before.heir(address, &known.map).map(str::to_string) else { return };
+        let Some(seen) = known.nodes.get(address).map(|entry| entry.node.replicas_seen(0)) else { return };
+        if let Ok(node) = self.node_at(known, &heir) {
+            node.replicas_seen(seen);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

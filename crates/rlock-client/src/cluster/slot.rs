@@ -1,0 +1,87 @@
+//! Slots: which a key has, and channels that have a given one.
+
+use std::sync::OnceLock;
+
+use crc::{CRC_16_XMODEM, Crc};
+
+/// How many slots a cluster has.
+pub(crate) const SLOTS: usize = 16_384;
+
+const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+
+/// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
+pub(crate) fn slot_of(key: &[u8]) -> usize {
+    usize::from(CRC.checksum(hash_tag(key).unwrap_or(key))) % SLOTS
+}
+
+fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = split_at_byte(key, b'{')?;
+    let (tag, _) = split_at_byte(rest, b'}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+fn split_at_byte(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|other| *other == byte)?;
+    Some((bytes.get(..at)?, bytes.get(at.saturating_add(1)..)?))
+}
+
+/// The channel of a client's grants for the locks that share the slot of `key`.
+///
+/// A channel for each slot, not for each lock: there are never more than there are slots, so none has to be given
+/// up, however many locks a client waits for.
+pub(crate) fn channel_of(uuid: &str, key: &[u8]) -> Vec<u8> {
+    let tag = tags().get(slot_of(key)).copied().unwrap_or_default();
+    format!("rlock:grants:{uuid}:{{{tag}}}").into_bytes()
+}
+
+/// For each slot the smallest number that has it as a hash tag.
+fn tags() -> &'static [u32] {
+    static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
+    TAGS.get_or_init(|| {
+        let mut tags = vec![None; SLOTS];
+        let mut missing = SLOTS;
+        for number in 0_u32.. {
+            let slot = slot_of(number.to_string().as_bytes());
+            if let Some(tag @ None) = tags.get_mut(slot) {
+                *tag = Some(number);
+                missing = missing.saturating_sub(1);
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        tags.into_iter().map(Option::unwrap_or_default).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_slots_that_servers_say() {
+        // CLUSTER KEYSLOT of Redis 7.0.15.
+        let known: [(&[u8], usize); 8] = [
+            (b"123456789", 12_739),
+            (b"lock", 8_718),
+            (b"{lock}2", 8_718),
+            (b"a{b}c{d}", 3_300),
+            (b"{}lock", 6_348),
+            (b"{lock", 4_983),
+            (b"", 0),
+            (b"\0\xff", 7_920),
+        ];
+        for (key, slot) in known {
+            assert_eq!(slot_of(key), slot, "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_channel() {
+        for (slot, tag) in tags().iter().enumerate() {
+            let channel = channel_of("uuid", tag.to_string().as_bytes());
+            assert_eq!(slot_of(&channel), slot);
+            assert_eq!(channel, format!("rlock:grants:uuid:{{{tag}}}").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What can be done about holds of others, by who knows that their owners are gone.
+
+use super::Lock;
+use crate::command;
+use crate::error::Error;
+
+impl Lock {
+    /// Gives back all holds of an owner, which may be another client's; `false` where it held nothing.
+    ///
+    /// For the locks of this client there are guards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let command = command::release(self.name(), owner.as_ref(), 0);
+        Ok(self.change("RLOCK.RELEASE", command).await?.is_some())
+    }
+
+    /// Takes the lock away from this owner, as [`Lock::force_release`] does from anybody; `false` where it has
+    /// nothing to lose.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    pub async fn force_release_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let command = command::about("RLOCK.FORCERELEASE", self.name(), Some(owner.as_ref()));
+        Ok(self.change("RLOCK.FORCERELEASE", command).await? == Some(1))
+    }
+
+    async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
+        let value = self.ask(command).await?.map_err(|why| Error::unknown(self.name(), why))?;
+        command::integer(word, &value)
+    }
+}
