@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::port::Ground;
 use rlock_core::{MonoMs, UnixMs};
 
@@ -100,7 +101,7 @@ impl<'a> Ctx<'a> {
         };
         let primary = flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0;
         let loading = flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0;
-        primary && !loading && !paused
+        primary && !loading && (!paused || planted(Bug::EdgeWriteInPause))
     }
 
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
@@ -233,12 +234,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects:
-    /// the server then throws away what this would send.
-    pub(crate) fn count_change(self) -> bool {
-        // SAFETY: the context is that of a command.
-        let status = unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
-        status == raw::REDISMODULE_OK as c_int
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
+    ///
+    /// There is no other way to count one than to send the command itself, which the server then throws
+    /// away; or keeps where nobody reads it, see [`crate::effects`].
+    pub(crate) fn count_change(self) {
+        // SAFETY: the context is that of a command. The answer is always the same.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
     /// Sends `DEL key` to replicas and AOF.
