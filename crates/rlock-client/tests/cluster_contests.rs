@@ -159,6 +159,8 @@ async fn slots_that_move_at_one_moment() {
     }
 }
 
+/// A CANCEL that was refused here once shifted the replies to all that was sent with it: a release that had been
+/// redirected was taken for done, and the lock stayed held until the end of its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancellations_while_slots_move_leave_nothing_behind() {
     let cluster = Cluster::start(3);
