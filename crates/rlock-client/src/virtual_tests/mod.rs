@@ -20,7 +20,7 @@ const COUNTED: Duration = Duration::from_millis(29_698);
 
 fn client(server: &VirtualServer) -> Client {
     let connector = Arc::new(server.clone());
-    Client::start(Config::default(), Clock::Tokio(Instant::now()), |links| Router::One {
+    Client::start(Config::default(), Clock::Tokio(Instant::now()), "virtual".into(), |links| Router::One {
         node: Arc::new(Node::new(connector, links)),
         follows: false,
     })
