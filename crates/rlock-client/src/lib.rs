@@ -122,6 +122,10 @@
 //! | `blocking_lock()` | for code that is not async | the module [`blocking`] |
 //! | the end of the program | nothing to do | [`Client::shutdown`], so that the locks are free now and not at the end of their leases |
 //!
+//! # Several locks, several servers
+//!
+#![doc = include_str!("kinds.md")]
+//!
 //! # Servers
 //!
 //! [`Client::connect`] lists the forms of URLs. The module must be loaded on every server that may become the primary;

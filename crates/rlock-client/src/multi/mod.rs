@@ -37,6 +37,21 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Each lock keeps the settings it was made with, its lease and its durability; of two with one name on one server
 /// the first is taken. A lease of a lock's own counts from when that one was acquired, so let it be long against
 /// the wait for the others.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rlock_client::Error> {
+/// # let server = rlock_testkit::TestServer::start();
+/// # let client = rlock_client::Client::connect(&format!("redis://127.0.0.1:{}", server.port())).await?;
+/// use rlock_client::MultiLock;
+///
+/// let accounts = MultiLock::new([client.lock("account:7"), client.lock("account:3")])?;
+/// let guard = accounts.lock().await?;
+/// // … the transfer …
+/// guard.check()?; // are both still ours?
+/// guard.unlock().await
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct MultiLock {
     /// In the order in which they are waited for.

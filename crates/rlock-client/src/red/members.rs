@@ -10,11 +10,11 @@ use crate::guard::Guard;
 use crate::hold::State;
 
 /// The guards of one red lock, each from another server.
-pub(super) struct Members {
+pub(crate) struct Members {
     name: Vec<u8>,
     quorum: usize,
     /// Cancelled when the lock is lost.
-    pub(super) lost: CancellationToken,
+    pub(crate) lost: CancellationToken,
     book: Mutex<Book>,
 }
 
@@ -37,7 +37,7 @@ enum Phase {
 
 impl Members {
     /// None yet, of so many.
-    pub(super) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
+    pub(crate) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
         let guards = std::iter::repeat_with(|| None).take(servers).collect();
         let book = Book { phase: Phase::Gathering, guards, last: Lost::Unreachable };
         Arc::new(Members {
@@ -52,7 +52,7 @@ impl Members {
     ///
     /// Without it there must be a quorum still. Else there was a moment without one, in which somebody else may
     /// have held the lock, and a server that joins now must not cover that up.
-    pub(super) fn join(&self, server: usize, guard: Guard) -> bool {
+    pub(crate) fn join(&self, server: usize, guard: Guard) -> bool {
         let mut book = self.book();
         self.judge(&mut book);
         if !matches!(book.phase, Phase::Gathering | Phase::Held) {
@@ -68,7 +68,7 @@ impl Members {
     }
 
     /// One server has it no longer.
-    pub(super) fn leave(&self, server: usize, why: Lost) {
+    pub(crate) fn leave(&self, server: usize, why: Lost) {
         let mut book = self.book();
         book.last = why;
         self.judge(&mut book);
@@ -78,12 +78,12 @@ impl Members {
     }
 
     /// Whether there is a quorum.
-    pub(super) fn are_enough(&self) -> bool {
+    pub(crate) fn are_enough(&self) -> bool {
         self.check().is_ok()
     }
 
     /// For how much longer there is a quorum without another renewal.
-    pub(super) fn check(&self) -> Result<Duration, Error> {
+    pub(crate) fn check(&self) -> Result<Duration, Error> {
         let mut book = self.book();
         self.judge(&mut book);
         let lock = name(&self.name);
@@ -96,7 +96,7 @@ impl Members {
     }
 
     /// Takes all guards out, for good; they are to be released.
-    pub(super) fn close(&self) -> Vec<Guard> {
+    pub(crate) fn close(&self) -> Vec<Guard> {
         let mut book = self.book();
         self.judge(&mut book);
         if !matches!(book.phase, Phase::Lost(_)) {
@@ -106,18 +106,18 @@ impl Members {
     }
 
     /// Why it was lost, if it was.
-    pub(super) fn why(&self) -> Option<Lost> {
+    pub(crate) fn why(&self) -> Option<Lost> {
         match self.book().phase {
             Phase::Lost(why) => Some(why),
             Phase::Gathering | Phase::Held | Phase::Released => None,
         }
     }
 
-    pub(super) fn quorum(&self) -> usize {
+    pub(crate) fn quorum(&self) -> usize {
         self.quorum
     }
 
-    pub(super) fn name(&self) -> &[u8] {
+    pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
 
@@ -127,11 +127,11 @@ impl Members {
         if book.phase != Phase::Held || book.left(self.quorum).is_some() {
             return;
         }
-        let reasons = book.guards.iter().flatten().filter_map(|guard| match guard.state() {
+        let lost = book.guards.iter().flatten().find_map(|guard| match guard.state() {
             State::Lost(why) => Some(why),
             State::Held | State::Renewing | State::Released => None,
         });
-        let why = reasons.last().unwrap_or(book.last);
+        let why = lost.unwrap_or(book.last);
         book.phase = Phase::Lost(why);
         book.guards.fill_with(|| None);
         self.lost.cancel();

@@ -2,7 +2,7 @@
 
 mod attempt;
 mod guard;
-mod members;
+pub(crate) mod members;
 
 use std::fmt;
 use std::time::Duration;
@@ -46,6 +46,24 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// * where a server restarts without its memory: with `appendonly` off, or with any `appendfsync` but `always`. Keep
 ///   such a server down for the longest lease after a crash, and let it come back only then;
 /// * where clients do not agree on the servers. All must name the same ones.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rlock_client::Error> {
+/// # let servers = [(); 3].map(|()| rlock_testkit::TestServer::start());
+/// # let urls = servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
+/// use rlock_client::{Client, Error, RedLock};
+///
+/// let clients = urls.map(|url| Client::builder().connect_lazy(&url)).collect::<Result<Vec<_>, _>>()?;
+/// let lock = RedLock::new(&clients, "report")?;
+/// lock.run(|held| async move {
+///     // … the work, which is dropped when the lock is lost …
+///     held.check()?;
+///     Ok::<_, Error>(())
+/// })
+/// .await?
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RedLock {
     /// One to a server.
