@@ -1,15 +1,15 @@
 //! The one executor of decisions: writes, signals, replicates, notifies and publishes, in this order.
 //!
-//! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time), so that neither a
+//! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time, SET), so that neither a
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
 //! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
 use rlock_core::decide::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Token, UnixMs, names};
 
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
 use crate::stats::STATS;
-use crate::{effects, events};
+use crate::{effects, events, keyspace};
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
@@ -25,10 +25,13 @@ pub(crate) fn perform(
     let name = key.name();
     write(&mut key, owner, change)?;
     drop(key);
-    ctx.signal_modified(name);
+    let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
+    if change.hash != HashChange::Keep || change.expire_at.is_some() {
+        ctx.signal_modified(name);
+    }
     let read = !in_command || effects::are_read(ctx);
-    note_failure(if read { replicate(ctx, name, owner, change) } else { pass_over(ctx) });
-    events::quietly(name, || notify(ctx, name, change));
+    note_failure(if read { replicate(ctx, name, owner, change, token.as_ref()) } else { pass_over(ctx) });
+    events::quietly(name, || notify(ctx, name, change, token.as_ref()));
     if let Some(message) = change.unlock_message {
         send(ctx, name, message, read);
     }
@@ -67,14 +70,33 @@ fn write(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Re
     if deleted && set && expires { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
 }
 
-fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, owner: Option<StringRef<'_>>, change: &Change) -> bool {
+/// A token that was stored, with the name of its key.
+type StoredToken = (OwnedString, Token);
+
+/// Stores a lock's last fencing token. The lock's own key is closed: the server may tell others of this.
+/// It fails only on a key that is not open for writing, as [`write`] does.
+fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<StoredToken, Error> {
+    let key = keyspace::token_key(name);
+    let stored = Key::open_write(ctx, key.borrow()).set_integer(token.get());
+    ctx.signal_modified(key.borrow());
+    if stored { Ok((key, token)) } else { Err(Error::Internal("the server refused a write")) }
+}
+
+fn replicate(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    owner: Option<StringRef<'_>>,
+    change: &Change,
+    token: Option<&StoredToken>,
+) -> bool {
     let deleted = !deletes(change.hash) || ctx.replicate_del(name);
     let set = match (to_set(change.hash), owner) {
         (Some(holds), Some(owner)) => ctx.replicate_hset(name, owner, holds),
         _ => true,
     };
     let expires = change.expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
-    deleted && set && expires
+    let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
+    deleted && set && expires && stored
 }
 
 /// Counts a change whose effects nobody reads.
@@ -83,7 +105,7 @@ fn pass_over(ctx: Ctx<'_>) -> bool {
     ctx.count_change()
 }
 
-fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
+fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, c"del", name);
     }
@@ -92,6 +114,9 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
     }
     if change.expire_at.is_some() {
         ctx.notify(EventClass::Generic, c"expire", name);
+    }
+    if let Some((key, _)) = token {
+        ctx.notify(EventClass::String, c"set", key.borrow());
     }
     if let Some(event) = change.event {
         let event = match event {

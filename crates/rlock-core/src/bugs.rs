@@ -37,11 +37,23 @@ pub enum Bug {
     EndlessWait,
     /// A demoted server keeps its queue.
     KeepWhenDemoted,
+    /// A re-entry is given the last token again.
+    TokenStaysOnReEntry,
+    /// A token is told, and neither stored nor replicated.
+    TokenNotStored,
+    /// A hand-off gives no token to who asked for one.
+    HandOffWithoutToken,
+    /// A token is one more than the last, whatever the clock says.
+    TokenByCounterOnly,
+    /// A token is what the clock says, whatever the last one was.
+    TokenByClockOnly,
+    /// A waiter that can have no token stays in the queue.
+    WaitWithoutToken,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -58,6 +70,12 @@ impl Bug {
         (Self::CancelInSilence, "cancel-in-silence"),
         (Self::EndlessWait, "endless-wait"),
         (Self::KeepWhenDemoted, "keep-when-demoted"),
+        (Self::TokenStaysOnReEntry, "token-stays-on-re-entry"),
+        (Self::TokenNotStored, "token-not-stored"),
+        (Self::HandOffWithoutToken, "hand-off-without-token"),
+        (Self::TokenByCounterOnly, "token-by-counter-only"),
+        (Self::TokenByClockOnly, "token-by-clock-only"),
+        (Self::WaitWithoutToken, "wait-without-token"),
     ];
 }
 
