@@ -6,9 +6,7 @@ use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, MonoMs, UnixMs, request, timer};
 
 use super::{after_key, key_name};
-use crate::ffi::{
-    Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
-};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef};
 use crate::{keyspace, site, waiters};
 
 /// Tells who holds a lock and until when.

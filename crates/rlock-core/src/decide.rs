@@ -179,7 +179,11 @@ fn re_enter(
     let more = target > holds;
     let stays = planted(Bug::TokenStaysOnReEntry);
     Ok(Decision {
-        reply: Reply::Acquired { holds: target, lease_ms: in_force.left(now), token: told(token) - i64::from(stays) },
+        reply: Reply::Acquired {
+            holds: target,
+            lease_ms: in_force.left(now),
+            token: told(token) - i64::from(stays),
+        },
         change: Change {
             hash: if more { HashChange::Set(target) } else { HashChange::Keep },
             expire_at: longer.then_some(asked),
