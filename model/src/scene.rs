@@ -105,7 +105,7 @@ pub(crate) const SCENES: [Scene; 6] = [
         enqueue: true,
         foreign: true,
         clock: true,
-        depth: 7,
+        depth: 6,
         ..NOTHING
     },
     Scene {
