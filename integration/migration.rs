@@ -234,7 +234,8 @@ fn enqueue_needs_a_channel_in_the_keys_slot() {
         story(client, &[(&line, REFUSED), ("RLOCK.RELEASE lock alice", "1")]);
     }
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let names = [("lock", CHANNEL), ("{lock}x", "{lock}2"), ("lock", "lock")];
+    // The last has another hash tag, and the same slot.
+    let names = [("lock", CHANNEL), ("{lock}x", "{lock}2"), ("lock", "lock"), ("lock", "grants:{42440}")];
     story(client, &[("RLOCK.ACQUIRE {lock}x alice 100000", "[1, 100000, 0]")]);
     for (n, (key, channel)) in names.into_iter().enumerate() {
         let line = format!("RLOCK.ACQUIRE {key} n{n} 4000 ENQUEUE 0 {channel}");

@@ -9,6 +9,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rlock_core::bugs::{Bug, planted};
+
 use crate::ffi::Ctx;
 
 /// Whether there may be replicas or a backlog. The server's main thread alone uses it.
@@ -21,6 +23,9 @@ pub(crate) fn are_read(ctx: Ctx<'_>) -> bool {
 
 /// Somebody may read effects from now on.
 pub(crate) fn begin() {
+    if planted(Bug::EdgeEffectsBeginLate) {
+        return;
+    }
     MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
 }
 

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::message::DropReason;
 use rlock_core::queue::Cause;
 use rlock_core::{MonoMs, leave, timer};
@@ -50,7 +51,11 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_blank()) {
         return;
     }
-    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause(event()));
+    let cause = cause(event());
+    if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
+        return;
+    }
+    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.

@@ -4,10 +4,11 @@
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
 //! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, Token, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, warn};
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, warn};
 use crate::stats::STATS;
 use crate::{effects, events, keyspace};
 
@@ -23,16 +24,20 @@ pub(crate) fn perform(
     in_command: bool,
 ) -> Result<(), Error> {
     let name = key.name();
+    if let Some(message) = change.unlock_message.filter(|_| planted(Bug::EdgePublishBeforeWrite)) {
+        publish(ctx, name, message);
+    }
     write(&mut key, owner, change)?;
     drop(key);
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
-    if change.hash != HashChange::Keep || change.expire_at.is_some() {
+    let touched = change.hash != HashChange::Keep || change.expire_at.is_some();
+    if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
     let read = !in_command || effects::are_read(ctx);
     note_failure(if read { replicate(ctx, name, owner, change, token.as_ref()) } else { pass_over(ctx) });
     events::quietly(name, || notify(ctx, name, change, token.as_ref()));
-    if let Some(message) = change.unlock_message {
+    if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);
     }
     Ok(())
@@ -89,12 +94,17 @@ fn replicate(
     change: &Change,
     token: Option<&StoredToken>,
 ) -> bool {
+    if planted(Bug::EdgeHandOffNotReplicated) && change.event == Some(LockEvent::HandOff) {
+        return true;
+    }
     let deleted = !deletes(change.hash) || ctx.replicate_del(name);
     let set = match (to_set(change.hash), owner) {
         (Some(holds), Some(owner)) => ctx.replicate_hset(name, owner, holds),
         _ => true,
     };
-    let expires = change.expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
+    let expire_at = change.expire_at.filter(|_| !planted(Bug::EdgeExpiryNotReplicated));
+    let expires = expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
+    let token = token.filter(|_| !planted(Bug::EdgeTokenNotReplicated));
     let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
     deleted && set && expires && stored
 }
@@ -137,9 +147,12 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
 }
 
 fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: bool) -> u64 {
+    if planted(Bug::EdgeUnlockMessageLost) {
+        return 0;
+    }
     let channel = names::unlock_channel(name.bytes());
     let message = match message {
-        UnlockMessage::Free => OwnedString::new(b"0"),
+        UnlockMessage::Free => ZERO.get(),
     };
     let fair_queue = OwnedString::new(&names::fair_queue(name.bytes()));
     let head = Key::open_write(ctx, fair_queue.borrow()).list_head();
@@ -147,8 +160,8 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
         let channel = OwnedString::new(&channel);
         STATS.unlock_messages.add(1);
-        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message.borrow()));
-        ctx.publish_here(channel.borrow(), message.borrow())
+        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+        ctx.publish_here(channel.borrow(), message)
     });
     heard.sum()
 }

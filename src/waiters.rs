@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::leave;
 use rlock_core::message::DropReason;
 use rlock_core::queue::{LockId, Queues, Ticket};
@@ -120,7 +121,9 @@ pub(crate) fn client_is_gone(ctx: Ctx<'_>, handle: Handle) {
         Some((ticket, state.clients.get(&ticket)?.lock.clone()))
     });
     if let Some((ticket, lock)) = known {
-        leave::client_is_gone(&ctx, &lock, ticket);
+        if !planted(Bug::EdgeDepartureUnseen) {
+            leave::client_is_gone(&ctx, &lock, ticket);
+        }
         forget(ticket);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::{say, story};
 use redis::{Connection, Value};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::Waiting;
 
 const HOUR: i64 = 3_600;
@@ -95,4 +95,29 @@ fn a_lease_that_ends_after_a_step_back_wakes_the_next() {
     assert!(bob.still_waits());
     step(&server, &mut client, HOUR);
     assert_eq!(bob.outcome(SOON).unwrap(), granted(30_000));
+}
+
+/// The end of a turn was kept by the wall clock. Set back by little, the turn lasted so much longer; set back by
+/// much or forward, it ended at once, and those who were called came too late.
+#[test]
+fn a_turn_of_foreign_waiters_lasts_as_long_whichever_way_the_clock_steps() {
+    for ahead in [HOUR, -HOUR] {
+        let server = TestServer::builder().with_a_clock_that_steps();
+        let server =
+            server.conf("rlock.foreign-turn-grants", 1).conf("rlock.foreign-window-ms", 2_000).start();
+        let mut client = server.connect();
+        let _foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
+        story(&mut client, &[("RLOCK.ACQUIRE lock alice 9000000", "[1, 9000000, 0]")]);
+        let wait =
+            |owner| Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "9000000", "BLOCK", "0"]);
+        let (bob, carol) = (wait("bob"), wait("carol"));
+        story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
+        assert_eq!(bob.outcome(SOON).unwrap(), granted(9_000_000));
+        let start = Instant::now();
+        story(&mut client, &[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock", "0")]);
+        step(&server, &mut client, ahead);
+        assert_eq!(carol.outcome(SOON).unwrap(), granted(9_000_000));
+        let waited = start.elapsed();
+        assert!(waited >= Duration::from_millis(1_900), "{ahead}: the turn was cut short: {waited:?}");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::agrees;
 use redis::{Connection, Pipeline, Value};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, Waiting, ask, counter, number, queue, say, story, text, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
@@ -349,6 +349,18 @@ fn an_enqueued_waiter_takes_less_than_512_bytes() {
     pipelined(client, (0..OWNERS).map(|n| format!("RLOCK.CANCEL lock o{n}")));
     let kept = (used() - before) / OWNERS;
     assert!(counter(&server, "waiters") == 0 && kept < 128, "{kept} bytes for each are kept");
+}
+
+/// A client that asks again now and then was shown as one that had just come.
+#[test]
+fn a_repeat_has_waited_since_it_came() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[ALICE]);
+    enqueue(client, "bob", "grants");
+    eventually("some time in the queue", SOON, || (queue(client, "lock")[0].age_ms >= 100).then_some(()));
+    enqueue(client, "bob", "grants");
+    assert!(queue(client, "lock")[0].age_ms >= 100);
 }
 
 #[test]

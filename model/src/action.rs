@@ -162,13 +162,16 @@ fn commands(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec
             actions.push(Action::Release { owner, lock, down_to: 1 });
         }
     }
-    if believes.is_some() || holds {
+    // Also by one whose first call did work, and whose reply was lost: whoever holds by now loses nothing.
+    let repeats = !waits && (state.is_held(lock) || state.ghost.somebody_waits(lock));
+    if believes.is_some() || holds || repeats {
         actions.push(Action::Release { owner, lock, down_to: 0 });
     }
     if believes.is_some() || holds || state.ghost.somebody_waits(lock) {
         actions.push(Action::Renew { owner, lock });
     }
-    if waits {
+    // Also by one whose grant is under way.
+    if waits || state.ghost.is_being_told(owner, lock) {
         actions.push(Action::Cancel { owner, lock });
     }
 }

@@ -68,6 +68,11 @@ impl Ghost {
         self.line(lock).iter().any(|waiting| waiting.owner == owner)
     }
 
+    /// Whether the answer to an owner that it was granted a lock is under way.
+    pub(crate) fn is_being_told(&self, owner: u8, lock: u8) -> bool {
+        self.grants.values().any(|grant| (grant.owner, grant.lock) == (owner, lock))
+    }
+
     /// Whether anybody waits for a lock.
     pub(crate) fn somebody_waits(&self, lock: u8) -> bool {
         !self.line(lock).is_empty()

@@ -11,12 +11,14 @@ mod state;
 mod steps;
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use clap::Parser;
 
 use check::PROPERTIES;
 use scene::{SCENES, Scene};
-use search::Counterexample;
+use search::{Counterexample, Explored};
 use state::State;
 
 /// Explores every interleaving of rlock-core to a bounded depth.
@@ -47,14 +49,20 @@ fn main() -> ExitCode {
     for property in PROPERTIES {
         println!("  - {property}");
     }
+    let depth_of =
+        |scene: &Scene| options.depth.unwrap_or_else(|| scene.depth.saturating_add_signed(options.deeper));
+    println!();
+    // Scenes have nothing to do with each other.
+    let found = AtomicBool::new(false);
+    let explored: Vec<_> = thread::scope(|scope| {
+        let (found, depth_of) = (&found, &depth_of);
+        let explore =
+            |scene| scope.spawn(move || (scene, tell_while_exploring(scene, depth_of(scene), found)));
+        let under_way: Vec<_> = scenes.into_iter().map(explore).collect();
+        under_way.into_iter().map(|scene| scene.join().expect("a panic is told by itself")).collect()
+    });
     let mut states = 0;
-    for scene in scenes {
-        let depth = options.depth.unwrap_or_else(|| scene.depth.saturating_add_signed(options.deeper));
-        println!("\n{}: {}", scene.name, scene.about);
-        let explored = search::explore(scene, depth, |so_far, seconds| {
-            let (depth, states, steps) = (so_far.depth, so_far.states, so_far.steps);
-            println!("  depth {depth:2}: {states:>9} states, {steps:>10} steps, {seconds:6.1} s");
-        });
+    for (scene, explored) in explored {
         match explored {
             Ok(explored) => states += explored.states,
             Err(counterexample) => {
@@ -65,6 +73,16 @@ fn main() -> ExitCode {
     }
     println!("\n{states} states, every property holds in each");
     ExitCode::SUCCESS
+}
+
+/// Explores a scene, and tells of each depth that is done.
+fn tell_while_exploring(scene: &Scene, depth: u32, found: &AtomicBool) -> Result<Explored, Counterexample> {
+    let name = scene.name;
+    println!("{name}: {}", scene.about);
+    search::explore(scene, depth, found, |so_far, seconds| {
+        let (depth, states, steps) = (so_far.depth, so_far.states, so_far.steps);
+        println!("{name:>8}, depth {depth:2}: {states:>9} states, {steps:>10} steps, {seconds:6.1} s");
+    })
 }
 
 /// Tells the story of a violation, with what the server knows after each step.

@@ -59,7 +59,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 6] = [
+pub(crate) const SCENES: [Scene; 7] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -106,6 +106,16 @@ pub(crate) const SCENES: [Scene; 6] = [
         foreign: true,
         clock: true,
         depth: 6,
+        ..NOTHING
+    },
+    Scene {
+        name: "steps",
+        about: "3 owners of one lock, foreign waiters who get turns, and a wall clock that steps",
+        block: true,
+        foreign: true,
+        turns: true,
+        clock: true,
+        depth: 8,
         ..NOTHING
     },
     Scene {
@@ -156,4 +166,21 @@ pub(crate) fn owner(number: u8) -> [u8; 2] {
 /// The number at the end of a name that [`lock`], [`owner`] or [`channel`] made.
 pub(crate) fn number(name: &[u8]) -> u8 {
     name.get(1).map_or(u8::MAX, |digit| digit.wrapping_sub(b'0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_tells_of_every_scene_and_its_depth() {
+        let doc = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOF.md");
+        let doc = std::fs::read_to_string(doc).expect("docs/PROOF.md");
+        for scene in SCENES {
+            let row = doc.lines().find(|line| line.starts_with(&format!("| {} |", scene.name)));
+            let row = row.unwrap_or_else(|| panic!("no scene {} in docs/PROOF.md", scene.name));
+            let depth = row.split('|').nth(3).map(str::trim);
+            assert_eq!(depth, Some(scene.depth.to_string().as_str()), "{row}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Breadth first through every state that can be reached, so that the first counterexample is a shortest one.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::action::{Action, possible};
@@ -33,10 +34,11 @@ pub(crate) struct Counterexample {
     pub(crate) violation: Violation,
 }
 
-/// Explores a scene to a depth; `progress` hears of each level.
+/// Explores a scene to a depth, or until another scene has found something; `progress` hears of each level.
 pub(crate) fn explore(
     scene: &Scene,
     depth: u32,
+    found: &AtomicBool,
     mut progress: impl FnMut(&Explored, f64),
 ) -> Result<Explored, Counterexample> {
     let started = Instant::now();
@@ -48,6 +50,9 @@ pub(crate) fn explore(
     for at in 1..=depth {
         let mut next = Vec::new();
         for (from, state) in &level {
+            if found.load(Ordering::Relaxed) {
+                return Ok(explored);
+            }
             for action in possible(scene, state) {
                 explored.steps += 1;
                 let after = state.after(scene, action);
@@ -55,6 +60,7 @@ pub(crate) fn explore(
                 let after = after.map_err(|violation| {
                     let mut actions = way_to(&trail, *from);
                     actions.push(action);
+                    found.store(true, Ordering::Relaxed);
                     Counterexample { actions, violation }
                 })?;
                 if seen.insert(fingerprint(scene, &renamings, &after)) {

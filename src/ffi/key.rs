@@ -9,7 +9,7 @@ use rlock_core::{Expiry, UnixMs};
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::string::{OwnedString, StringRef};
+use super::string::{ONE, OwnedString, StringRef};
 
 /// What kind of value a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,11 +162,12 @@ impl<'a> Key<'a> {
     /// Sets a field of the hash to an integer, and makes the hash where there is none.
     #[must_use]
     pub(crate) fn set_field(&mut self, field: StringRef<'_>, value: i64) -> bool {
-        let value = OwnedString::from_integer(value);
+        let made = (value != 1).then(|| OwnedString::from_integer(value));
+        let value = made.as_ref().map_or_else(|| ONE.get(), OwnedString::borrow);
         let flags = raw::REDISMODULE_HASH_COUNT_ALL as c_int;
         let set = api!(RedisModule_HashSet);
         // SAFETY: the key is open; the list is field, value, null. The server copies the value.
-        let changed = unsafe { set(self.raw, flags, field.as_ptr(), value.borrow().as_ptr(), END) };
+        let changed = unsafe { set(self.raw, flags, field.as_ptr(), value.as_ptr(), END) };
         changed == 1
     }
 

@@ -12,7 +12,7 @@ use super::config;
 use super::ctx::{Ctx, warn};
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
-use super::string::OwnedString;
+use super::string::{OwnedString, free_constants};
 
 const MODULE_NAME: &CStr = c"rlock";
 /// 1 * 10,000 per major, 100 per minor version: 0.1.0.
@@ -112,6 +112,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         if crate::waiters::idle() {
             crate::waiters::tear_down();
+            free_constants();
             return raw::REDISMODULE_OK as c_int;
         }
         warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");

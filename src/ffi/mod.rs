@@ -39,5 +39,5 @@ pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
 pub(crate) use load_error::LoadError;
-pub(crate) use string::{OwnedString, StringId, StringRef};
+pub(crate) use string::{OwnedString, StringId, StringRef, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

@@ -1,9 +1,11 @@
 //! The server's strings: borrowed from an argument vector, or owned by us.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -92,6 +94,47 @@ impl OwnedString {
     pub(crate) fn borrow(&self) -> StringRef<'_> {
         self.0
     }
+}
+
+/// A string that is made when it is first asked for, and kept until the module goes. The server's main
+/// thread alone uses it.
+pub(crate) struct Constant {
+    bytes: &'static [u8],
+    made: AtomicPtr<raw::RedisModuleString>,
+}
+
+/// One hold, as the server writes it.
+pub(crate) static ONE: Constant = Constant::new(b"1");
+/// Redisson's message that a lock is free.
+pub(crate) static ZERO: Constant = Constant::new(b"0");
+
+impl Constant {
+    const fn new(bytes: &'static [u8]) -> Self {
+        Self { bytes, made: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The string; it is not to be kept for longer than a callback.
+    pub(crate) fn get(&'static self) -> StringRef<'static> {
+        // SAFETY: what was made lives until the module goes, after which nobody calls this.
+        if let Some(made) = unsafe { StringRef::from_raw(self.made.load(Ordering::Relaxed)) } {
+            return made;
+        }
+        let made = ManuallyDrop::new(OwnedString::new(self.bytes));
+        self.made.store(made.0.as_ptr(), Ordering::Relaxed);
+        made.0
+    }
+
+    /// Frees the string, when the module goes.
+    fn free(&self) {
+        // SAFETY: made by us, and nobody has it any more.
+        drop(unsafe { OwnedString::from_raw(self.made.swap(ptr::null_mut(), Ordering::Relaxed)) });
+    }
+}
+
+/// Frees all of these.
+pub(super) fn free_constants() {
+    ONE.free();
+    ZERO.free();
 }
 
 impl Deref for OwnedString {

@@ -58,7 +58,7 @@ fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script = files.script("for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
+    let script = files.script("n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
     let run = start(&server, &["run", "job", "--lease", "40s", "--", "sh", "-c", &script]);
     let owner = await_owner(client, "job");
     assert!(owner.ends_with(":1") && owner.len() == 38, "{owner}");
@@ -165,13 +165,32 @@ fn a_signal_during_the_wait_leaves_the_queue() {
     }
 }
 
+/// Whether the signal or the lock comes first, no lock is left behind: here its lease would outlast the test.
+#[test]
+fn a_signal_at_the_moment_of_the_grant_leaves_no_lock() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for pause in 0..20 {
+        ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+        let run = start(&server, &["run", "job", "--lease", "1h", "--", "echo", "ran"]);
+        await_waiters(client, "job", 1);
+        assert_eq!(ask::<i64>(client, "RLOCK.RELEASE job other"), 1);
+        std::thread::sleep(Duration::from_micros(200 * pause));
+        run.signal(libc::SIGTERM);
+        let ended = run.ended();
+        assert!(matches!(ended.code, Some(0 | 143)), "after {pause}: {ended:?}");
+        assert_eq!(ask::<i64>(client, "EXISTS job"), 0, "after {pause}: {ended:?}");
+    }
+}
+
 #[test]
 fn the_lock_stays_held_until_the_whole_group_has_ended() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script = files
-        .script("(for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done; echo end > ended) & exit 5");
+    let script = files.script(
+        "(n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; echo end > ended) & exit 5",
+    );
     let mut run = start(&server, &["run", "job", "--lease", "1s", "--", "sh", "-c", &script]);
     let owner = await_owner(client, "job");
     let start = Instant::now();

@@ -14,7 +14,7 @@ const LEASE: u64 = 8_000;
 /// A command and a process in its background, neither of which heeds TERM. As long as they live they note the
 /// time: a test that is late itself can still tell when they died.
 const STUBBORN: &str = "trap '' TERM; \
-    beat() { while :; do date +%s%3N >> $1; sleep 0.05; done; }; \
+    beat() { n=0; while [ $((n+=1)) -le 1200 ]; do date +%s%3N >> $1; sleep 0.05; done; }; \
     beat child.beat & echo $! > child.pid; echo $$ > leader.pid; beat leader.beat";
 
 fn now_ms() -> u64 {
@@ -65,7 +65,7 @@ fn a_server_that_is_gone_ends_the_group_before_the_lease_ends() {
     let files = Files::new();
     // This one ends when it is told to, and takes some time for it.
     let script = "trap 'date +%s%3N > term; sleep 0.5; date +%s%3N > done; exit 0' TERM; echo $$ > leader.pid; \
-                  for n in $(seq 1200); do sleep 0.05; done";
+                  n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done";
     let script = files.script(script);
     let run = start(&server, &["run", "job", "--lease", "8s", "--", "sh", "-c", &script]);
     files.pid("leader.pid");
@@ -81,8 +81,8 @@ fn an_outage_that_is_shorter_than_the_lease_harms_nobody() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script =
-        files.script("echo $$ > leader.pid; for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
+    let script = files
+        .script("echo $$ > leader.pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
     // Renewed when 10 s are left, and ended when 6 s are: there is time for an outage between them. With
     // a lease of 3 s there was not always, when a busy machine was slow to start the outage.
     let run = start(&server, &["run", "job", "--lease", "15s", "--", "sh", "-c", &script]);
@@ -104,7 +104,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let told = |key: &'static str, signal: &[&str], trap: &'static str| {
         let files = Files::new();
         let script = files.script(&format!(
-            "trap 'echo {trap} > told; exit 0' {trap}; echo $$ > pid; for n in $(seq 1200); do sleep 0.05; done"
+            "trap 'echo {trap} > told; exit 0' {trap}; echo $$ > pid; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done"
         ));
         let arguments = [&["run", key, "--lease", "3s"], signal, &["--", "sh", "-c", &script]].concat();
         (key, trap, start(&server, &arguments), files)
@@ -144,7 +144,7 @@ fn the_grace_is_the_time_between_the_signal_and_kill() {
         let files = Files::new();
         let script = files.script(
             "trap 'date +%s%3N > term' TERM; echo $$ > pid; \
-             for n in $(seq 1200); do date +%s%3N >> beat; sleep 0.05; done",
+             n=0; while [ $((n+=1)) -le 1200 ]; do date +%s%3N >> beat; sleep 0.05; done",
         );
         let arguments = ["run", grace, "--lease", "9s", "--grace", grace, "--", "sh", "-c", &script];
         (grace, start(&server, &arguments), files)
@@ -171,7 +171,8 @@ fn a_loss_that_only_the_release_shows_is_a_loss() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let script = files.script("echo $$ > pid; for n in $(seq 1200); do [ -e go ] && break; sleep 0.05; done");
+    let script =
+        files.script("echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
     let run = start(&server, &["run", "job", "--lease", "10m", "--", "sh", "-c", &script]);
     files.pid("pid");
     await_owner(client, "job");

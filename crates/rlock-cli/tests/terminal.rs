@@ -188,7 +188,7 @@ fn a_command_under_a_lock_reads_what_is_typed() {
 #[test]
 fn control_c_reaches_the_command() {
     let server = TestServer::start();
-    let script = "trap 'echo interrupted; exit 7' INT; echo ready; for n in $(seq 1200); do sleep 0.05; done";
+    let script = "trap 'echo interrupted; exit 7' INT; echo ready; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done";
     let mut terminal = Terminal::start(&server, &["run", "job", "--", "sh", "-c", script], &[]);
     terminal.shows("ready");
     terminal.type_text("\x03");

@@ -97,6 +97,13 @@ impl Attempt {
         if self.mailbox.is_none() {
             self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
         }
+        if !self.known && !shared.router.hears(&channel, &self.order.party.key) {
+            // Most locks are free: do not subscribe to a channel for each of them.
+            match self.ask(None, false, by).await {
+                Step::Denied(_) => (),
+                step => return step,
+            }
+        }
         match self.ask(Some(&channel), look, by).await {
             Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
             // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.

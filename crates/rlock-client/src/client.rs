@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::command::{Refusal, answer};
 use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Lost};
-use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::link::{Deliver, Pace};
 use crate::lock::Lock;
 use crate::message::Inbox;
@@ -24,7 +24,8 @@ use crate::watchdog;
 
 /// A client of a server, or of several that belong together. Cheap to clone; all clones share its connections.
 ///
-/// It needs one connection to each server, and a second one where a lock asks for [`Durability`]. It ends when all
+/// It needs one connection to each server, a second one to a server of a cluster on which it waits, and one more where
+/// a lock asks for [`Durability`]. It ends when all
 /// its clones and guards are gone and what they left to do is done, or with [`Client::shutdown`].
 #[derive(Clone)]
 pub struct Client {
@@ -54,14 +55,41 @@ pub struct Builder {
 }
 
 impl Client {
-    /// Connects to the server that a URL names, with the default settings.
+    /// Connects to the server that a URL names, or to the servers, with the default settings.
     ///
-    /// `redis://[user:password@]host[:port][/database]`; `rediss://` with the feature `tls`;
-    /// `redis+sentinel://[user:password@]host:port,host:port/service[/database]`.
+    /// | URL | whom the client uses |
+    /// |---|---|
+    /// | `redis://[user:password@]host[:port][/database]` | this server |
+    /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the sentinels name |
+    /// | `redis+cluster://[user:password@]host[:port],…` | of a cluster, the primary that has a lock's slot |
+    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
+    ///
+    /// User and password are those of the servers' access control, percent-encoded where they have other characters
+    /// than letters and digits; sentinels are asked without them. Ports are 6379, of sentinels 26379. Of a cluster
+    /// one server that is there is enough, several are better. Over TLS, servers must prove to be who they say by
+    /// the platform's authorities or `Builder::root_certificates`; the names that sentinels and clusters give must
+    /// be in the certificates (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
+    ///
+    /// # What a fail-over does
+    ///
+    /// A server that is alone has nobody to take over: while it is away waits go on, locks are renewed as soon as
+    /// it is back, and those whose lease has ended by then are lost, and told so.
+    ///
+    /// With sentinels and in a cluster a replica takes over. The client finds it by itself and uses none that says
+    /// that it is no primary. Locks that the replica has go on being renewed there; waits, whose queue was in the
+    /// memory of the old primary, are entered there anew, in the order in which they arrive. The same goes for
+    /// slots that are moved to another server, except that nothing can be lost then.
+    ///
+    /// **A fail-over can lose a lock**, since servers replicate after they have answered: one that was acquired
+    /// just before may not be known to the replica, and somebody else gets it, though its holder has it until the
+    /// next renewal. Until a primary that is cut off from the others learns that it was replaced, it may hand out
+    /// locks as well. [`Durability`] closes the first gap as far as replicas that confirm can: a lock is handed out
+    /// when so many have it. `min-replicas-to-write` in the configuration of the servers narrows the second, as
+    /// does a short lease. What may never happen twice needs a check where it happens.
     ///
     /// # Errors
     ///
-    /// [`Error::Transport`] and [`Error::Permission`] when the first attempt to connect fails,
+    /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] when the first attempt to connect fails,
     /// [`Error::ModuleNotLoaded`] where the server does not know the commands, [`Error::Invalid`] for a bad URL.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
@@ -120,17 +148,27 @@ impl Client {
         Client { handle: Arc::new(Handle { shared, runtime, jobs }) }
     }
 
-    /// Asks whether the server has the module, by a command that says so without doing anything.
+    /// Asks whether the server has the module, by a command that says so without doing anything; in a cluster,
+    /// whether the first server has it that answers.
     async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.shared;
-        let by = shared.clock.now().after(shared.config.response());
-        // Without its arguments: the answer is an error of one kind or another.
-        match exchange_one(shared, b"", cmd("RLOCK.RENEW"), Manner::by(Some(by))).await {
-            Ok(Err(refusal)) if matches!(refusal.error, Error::ModuleNotLoaded { .. }) => Err(refusal.error),
-            Ok(_) => Ok(()),
-            Err(Trouble::Unsent(error)) => Err(error),
-            Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
+        let mut trouble = Error::transport("no server is known");
+        for node in shared.router.servers() {
+            let by = shared.clock.now().after(shared.config.response());
+            let up = shared.clock.until(Some(by), node.main.up()).await;
+            // Without its arguments: the answer is an error of one kind or another.
+            let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
+                Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await.map_err(Error::transport),
+                Err(error) => Err(error),
+            };
+            let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));
+            match refusal {
+                Ok(Some(Refusal { error: error @ Error::ModuleNotLoaded { .. }, .. })) => return Err(error),
+                Ok(_) => return Ok(()),
+                Err(error) => trouble = error,
+            }
         }
+        Err(trouble)
     }
 }
 
@@ -199,6 +237,24 @@ impl Builder {
         self
     }
 
+    /// Sets the authorities to trust, as certificates in PEM, in place of those of the platform.
+    ///
+    /// The platform's are those that the variables `SSL_CERT_FILE` or `SSL_CERT_DIR` name, else the system's.
+    #[cfg(feature = "tls")]
+    pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
+        self.config.tls.roots = Some(pem.as_ref().to_vec());
+        self
+    }
+
+    /// Sets what the client shows of itself to servers that ask for it (`tls-auth-clients`, which is their
+    /// default): a certificate, with those that lead to its authority, and its key, in PEM.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
+        let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
+        self.config.tls.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+        self
+    }
+
     /// Sets whom to tell what happens to locks.
     pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Builder {
         self.config.metrics = Some(metrics);
@@ -213,7 +269,7 @@ impl Builder {
     /// As [`Client::connect`], and [`Error::Invalid`] for bad settings.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
-        let endpoint = Endpoint::parse(url)?;
+        let endpoint = Endpoint::parse(url, &self.config.tls)?;
         let client = Client::start(self.config, Clock::System, |links| endpoint.route(links));
         client.handle.shared.router.settled().await?;
         client.probe().await?;

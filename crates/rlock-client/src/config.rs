@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::command::check_lease;
 use crate::error::Error;
+use crate::link::Tls;
 use crate::metrics::Metrics;
 
 /// How many replicas must have a lock before it is handed out.
@@ -46,6 +47,7 @@ pub(crate) struct Config {
     /// A connection that leaves a request unanswered for so long is given up.
     pub(crate) response: Option<Duration>,
     pub(crate) metrics: Option<Arc<dyn Metrics>>,
+    pub(crate) tls: Tls,
 }
 
 impl Default for Config {
@@ -59,6 +61,7 @@ impl Default for Config {
             durability_wait: Duration::from_secs(1),
             response: None,
             metrics: None,
+            tls: Tls::default(),
         }
     }
 }

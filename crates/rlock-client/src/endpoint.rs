@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::link::{RedisConnector, SentinelConnector, Template};
+use crate::link::{RedisConnector, SentinelConnector, Template, Tls};
 use crate::router::{Links, Node, Router};
 
 /// The forms of a URL.
@@ -30,13 +30,13 @@ pub(crate) enum Endpoint {
 
 impl Endpoint {
     /// Reads a URL.
-    pub(crate) fn parse(url: &str) -> Result<Endpoint, Error> {
+    pub(crate) fn parse(url: &str, tls: &Tls) -> Result<Endpoint, Error> {
         if let Some(parts) = Several::split(url, "sentinel")? {
-            return parts.sentinel().map(Endpoint::Sentinel);
+            return parts.sentinel(tls).map(Endpoint::Sentinel);
         }
         match Several::split(url, "cluster")? {
-            Some(parts) => parts.cluster(),
-            None => RedisConnector::open(url).map(Endpoint::Server),
+            Some(parts) => parts.cluster(tls),
+            None => RedisConnector::open(url, tls).map(Endpoint::Server),
         }
     }
 
@@ -86,34 +86,35 @@ impl Several {
         }))
     }
 
-    fn sentinel(self) -> Result<SentinelConnector, Error> {
+    fn sentinel(self, tls: &Tls) -> Result<SentinelConnector, Error> {
         let mut path = self.path.into_iter();
         let service =
             path.next().ok_or_else(|| Error::invalid(format!("the service is missing: {FORMS}")))?;
         let database = path.next().map(|database| format!("/{database}")).unwrap_or_default();
         let open = |host: &String| {
-            RedisConnector::open(&format!("{}://{}", self.scheme, with_port(host, SENTINEL_PORT)))
+            RedisConnector::open(&format!("{}://{}", self.scheme, with_port(host, SENTINEL_PORT)), tls)
         };
         let sentinels = self.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let primary = template(self.scheme, self.user, database);
+        let primary = template(self.scheme, self.user, database, tls);
         // A bad user or database shows now, not at the first connection.
         primary("localhost:6379")?;
         Ok(SentinelConnector::new(sentinels, service, primary))
     }
 
-    fn cluster(self) -> Result<Endpoint, Error> {
+    fn cluster(self, tls: &Tls) -> Result<Endpoint, Error> {
         let mut path = self.path.into_iter();
         let database = path.next().map(|database| format!("/{database}")).unwrap_or_default();
         let seeds: Vec<_> = self.hosts.iter().map(|host| with_port(host, PORT)).collect();
-        let template = template(self.scheme, self.user, database);
+        let template = template(self.scheme, self.user, database, tls);
         seeds.iter().try_for_each(|seed| template(seed).map(|_| ()))?;
         Ok(Endpoint::Cluster(seeds, template))
     }
 }
 
 /// Connectors for servers that differ in their addresses only.
-fn template(scheme: String, user: String, path: String) -> Template {
-    Box::new(move |address| RedisConnector::open(&format!("{scheme}://{user}{address}{path}")))
+fn template(scheme: String, user: String, path: String, tls: &Tls) -> Template {
+    let tls = tls.clone();
+    Box::new(move |address| RedisConnector::open(&format!("{scheme}://{user}{address}{path}"), &tls))
 }
 
 /// `host:port`, with this port where none is given.
@@ -130,11 +131,15 @@ fn has_port(host: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn parse(url: &str) -> Result<Endpoint, Error> {
+        Endpoint::parse(url, &Tls::default())
+    }
+
     #[test]
     fn urls_name_servers_or_sentinels() {
-        assert!(matches!(Endpoint::parse("redis://localhost"), Ok(Endpoint::Server(_))));
+        assert!(matches!(parse("redis://localhost"), Ok(Endpoint::Server(_))));
         let url = "redis+sentinel://app:se%40cret@one,two:5000,[::1]/mymaster/3";
-        let Ok(Endpoint::Sentinel(connector)) = Endpoint::parse(url) else { panic!("not read: {url}") };
+        let Ok(Endpoint::Sentinel(connector)) = parse(url) else { panic!("not read: {url}") };
         let addresses: Vec<_> = connector.sentinels.iter().map(|one| one.info().addr().to_string()).collect();
         assert_eq!(addresses, ["one:26379", "two:5000", "::1:26379"]);
         assert_eq!(connector.service, "mymaster");
@@ -146,9 +151,7 @@ mod tests {
 
     #[test]
     fn urls_name_clusters() {
-        let Ok(Endpoint::Cluster(seeds, template)) =
-            Endpoint::parse("redis+cluster://app:pw@one,two:7,[::1]")
-        else {
+        let Ok(Endpoint::Cluster(seeds, template)) = parse("redis+cluster://app:pw@one,two:7,[::1]") else {
             panic!("not read")
         };
         assert_eq!(seeds, ["one:6379", "two:7", "[::1]:6379"]);
@@ -161,7 +164,7 @@ mod tests {
         let sentinels = ["redis+sentinel://one", "redis+sentinel://one/name/x"];
         let clusters = ["redis+cluster://", "redis+cluster://one,", "redis+cluster://one:x"];
         for url in ["localhost", "http://localhost"].into_iter().chain(sentinels).chain(clusters) {
-            assert!(matches!(Endpoint::parse(url), Err(Error::Invalid { .. })), "{url}");
+            assert!(matches!(parse(url), Err(Error::Invalid { .. })), "{url}");
         }
     }
 }

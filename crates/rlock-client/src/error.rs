@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// The user may not do this.
     #[error(
-        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; or wait by polling (Waiting::Polling)"
+        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; in a cluster +cluster|slots, +asking and, for waiting, +ssubscribe; or wait by polling (Waiting::Polling)"
     )]
     Permission {
         /// What the server said.
@@ -96,6 +96,14 @@ pub enum Error {
     /// The server could not be reached or did not answer in time.
     #[error("no answer from the server: {message}; check its address, that it runs, and the network")]
     Transport {
+        /// What went wrong.
+        message: String,
+    },
+    /// The server was reached, and no TLS connection to it came about.
+    #[error(
+        "no TLS connection to the server: {message}; check that this is its TLS port, that its certificate names this host, and that the authority is trusted (SSL_CERT_FILE, or Builder::root_certificates); a server that asks for a certificate of the client's gets Builder::client_certificate"
+    )]
+    Tls {
         /// What went wrong.
         message: String,
     },

@@ -76,8 +76,7 @@ pub(crate) async fn exchange(
     manner: Manner,
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
-    let patience = shared.clock.now().after(shared.config.response());
-    let patience = manner.by.map_or(patience, |by| by.min(patience));
+    let patience = soon(shared, manner.by);
     let mut pause = FIRST_PAUSE;
     let mut asked = None;
     let mut times: usize = 0;
@@ -145,18 +144,20 @@ async fn connect(
     asked: Option<Arc<Node>>,
     by: Option<Moment>,
 ) -> Result<(Arc<Node>, Arc<Live>), Error> {
-    let node = asked.clone().unwrap_or_else(|| shared.router.node(key));
-    if let Some(live) = node.line(line).live() {
+    let named = asked.is_some();
+    let node = asked.unwrap_or_else(|| shared.router.node(key));
+    let link = node.line(line);
+    if let Some(live) = link.live() {
         return Ok((node, live));
     }
-    let connected = async {
-        match asked {
-            Some(node) => node.line(line).up().await.map(|live| (node.clone(), live)),
-            None => shared.router.up(key, line).await,
-        }
+    let connected = if named {
+        // Not longer than a request: the slot may have gone to another server by the time this one is back.
+        let up = shared.clock.until(Some(soon(shared, by)), link.up()).await;
+        up.map(|live| live.map(|live| (node.clone(), live)))
+    } else {
+        shared.clock.until(by, shared.router.up(key, line)).await
     };
-    let trouble = || Err(node.line(line).trouble());
-    shared.clock.until(by, connected).await.unwrap_or_else(trouble)
+    connected.unwrap_or_else(|| Err(link.trouble()))
 }
 
 /// Subscribes to the channel for `key` at this server. The inner error is its refusal.
@@ -168,15 +169,20 @@ async fn listen(
 ) -> Result<Result<Place, Refusal>, Error> {
     let (word, channel) = shared.router.channel(&shared.uuid, key);
     // Not longer than a request: the slot may be elsewhere by the time this server is back.
-    let patience = shared.clock.now().after(shared.config.response());
-    let by = by.map_or(patience, |by| by.min(patience));
     let none = || Err(Error::transport("no connection for messages in time"));
-    let live = shared.clock.until(Some(by), node.listening()).await.unwrap_or_else(none)?;
+    let up = shared.clock.until(Some(soon(shared, by)), node.listening()).await;
+    let live = up.unwrap_or_else(none)?;
     match live.subscribe(word, &channel).await {
         Ok(gone) => Ok(Ok(Place::new(node, live.epoch, gone))),
         Err(Unheard::Refused(refusal)) => Ok(Err(refusal)),
         Err(Unheard::Unanswered(why)) => Err(Error::transport(why)),
     }
+}
+
+/// In the time of one reply, or by then if that is sooner.
+fn soon(shared: &Shared, by: Option<Moment>) -> Moment {
+    let soon = shared.clock.now().after(shared.config.response());
+    by.map_or(soon, |by| by.min(soon))
 }
 
 /// Each command by leave of the server that has the slot.

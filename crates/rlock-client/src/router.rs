@@ -84,6 +84,12 @@ impl Node {
         }
     }
 
+    /// Whether messages on this channel are heard already.
+    fn hears(&self, channel: &[u8]) -> bool {
+        let ears = self.ears.as_ref().map_or(Some(&self.main), OnceLock::get);
+        ears.and_then(Link::live).is_some_and(|live| live.hears(channel))
+    }
+
     /// Waits until there is a connection on which messages come.
     pub(crate) async fn listening(&self) -> Result<Arc<Live>, Error> {
         self.ears().up().await
@@ -153,6 +159,14 @@ impl Router {
         }
     }
 
+    /// All servers that may have a lock.
+    pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
+        match self {
+            Self::One { node, .. } => vec![node.clone()],
+            Self::Cluster(cluster) => cluster.servers(),
+        }
+    }
+
     /// Waits until the first attempt to connect has succeeded or failed.
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         match self {
@@ -191,6 +205,15 @@ impl Router {
         match self {
             Self::One { .. } => ("SUBSCRIBE", format!("rlock:grants:{uuid}").into_bytes()),
             Self::Cluster(_) => ("SSUBSCRIBE", channel_of(uuid, key)),
+        }
+    }
+
+    /// Whether hearing of grants for `key` costs nothing more: there is one channel for all locks, or it is
+    /// subscribed to already.
+    pub(crate) fn hears(&self, channel: &[u8], key: &[u8]) -> bool {
+        match self {
+            Self::One { .. } => true,
+            Self::Cluster(cluster) => cluster.node(key).hears(channel),
         }
     }
 

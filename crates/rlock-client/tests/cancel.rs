@@ -81,6 +81,30 @@ async fn a_wait_is_dropped_after_every_number_of_polls() {
     }
 }
 
+#[tokio::test]
+async fn every_other_operation_is_dropped_after_every_number_of_polls() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    let mut raw = server.connect();
+    for polls in 0..12 {
+        let lock = client.lock("lock");
+        drop(poll_and_drop(lock.try_lock(), polls).await);
+        drop(poll_and_drop(lock.run(|_| tokio::task::yield_now()), polls).await);
+        drop(poll_and_drop(lock.is_locked(), polls).await);
+        // A named owner whose turn was given up gives it to the next.
+        let named = client.lock("lock").owner("job");
+        drop(poll_and_drop(named.lock(), polls).await);
+        let guard = within("the lock", named.lock()).await.unwrap();
+        let inner = poll_and_drop(guard.reenter(), polls).await;
+        guard.check().unwrap();
+        drop(inner);
+        drop(poll_and_drop(guard.unlock(), polls).await);
+        eventually("a free lock", || holder(&mut raw, "lock").is_none().then_some(())).await;
+        eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
+    }
+    client.shutdown(SOON).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
     let server = TestServer::start();

@@ -30,6 +30,9 @@ async fn a_lock_is_taken_denied_and_released() {
     assert!(sure > Duration::from_secs(20) && sure < left, "{sure:?} {left:?}");
     assert_eq!(guard.state(), State::Held);
     let held = guard.held();
+    // A token is for the work: whoever cancels it does nothing to the lock.
+    guard.token().cancel();
+    assert_eq!((guard.state(), guard.token().is_cancelled()), (State::Held, false));
     guard.unlock().await.unwrap();
     assert_eq!((holder(&mut raw, "lock"), held.state()), (None, State::Released));
     assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
@@ -57,6 +60,22 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
     // The confirmed grant has its full lease.
     let left: u64 = run(&mut server.connect(), "PTTL lock");
     assert!(left > 20_000, "{left}");
+    guard.unlock().await.unwrap();
+}
+
+/// Drivers give up a reply after half a second, and some after a few seconds more; a wait is no reply.
+#[tokio::test]
+async fn a_wait_outlasts_all_time_limits_of_the_driver() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let waiting = tokio::spawn(client.lock("lock").lock());
+    // More than twice the time that the client itself allows for an answer.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(waiters(&server), 1);
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    let guard = within("the lock", waiting).await.unwrap().unwrap();
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
     guard.unlock().await.unwrap();
 }
 
@@ -115,8 +134,10 @@ async fn a_forced_release_is_a_loss_and_says_so() {
     assert!(!lock.force_release().await.unwrap());
     let guard = lock.lock().await.unwrap();
     assert!(lock.force_release().await.unwrap());
+    let token = guard.token();
+    assert!(!token.is_cancelled());
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
-    assert!(guard.token().is_cancelled());
+    within("the token", token.cancelled()).await;
     // Somebody else has it by now: the guard's end must not take it away.
     let other = lock.lock().await.unwrap();
     drop(guard);

@@ -100,17 +100,45 @@ async fn replicas_have_the_lock_or_it_is_given_back() {
     assert!(clients.lines().count() + pubsub.lines().count() <= 3 + 1, "{clients}{pubsub}");
 }
 
+#[tokio::test]
+async fn a_clients_settings_are_those_of_its_locks() {
+    let server = TestServer::start();
+    let builder = Client::builder().lease(Duration::from_secs(2)).wait(Duration::from_millis(100));
+    let client = connect_with(&server, builder).await;
+    let guard = client.lock("lock").lock().await.unwrap();
+    assert!(guard.check().unwrap() < Duration::from_secs(2));
+    let error = client.lock("lock").lock().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(100)),
+        "{error}"
+    );
+    // Unless a lock says otherwise: it waits for the end of the lease, which is not renewed.
+    let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).lock()).await.unwrap();
+    assert_eq!(guard.unlock().await, Err(Error::Lost { lock: "lock".into(), why: Lost::Expired }));
+    assert!(next.check().unwrap() > Duration::from_secs(2));
+    next.unlock().await.unwrap();
+    for builder in [
+        Client::builder().lease(Duration::ZERO),
+        Client::builder().watchdog_timeout(Duration::from_micros(10)),
+        Client::builder().response_timeout(Duration::ZERO),
+    ] {
+        let error = builder.connect(&url(&server)).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    }
+}
+
 #[derive(Default)]
 struct Diary(Mutex<Vec<String>>);
 
 impl Metrics for Diary {
     fn acquired(&self, lock: &[u8], waited: Duration) {
         assert!(waited < SOON);
-        self.0.lock().unwrap().push(format!("acquired {}", lock.escape_ascii()));
+        let long = if waited >= Duration::from_millis(300) { " after a wait" } else { "" };
+        self.0.lock().unwrap().push(format!("acquired {}{long}", lock.escape_ascii()));
     }
 
     fn released(&self, lock: &[u8], held: Duration) {
-        assert!(held < SOON);
+        assert!(held < SOON && (lock != b"d" || held >= Duration::from_millis(300)));
         self.0.lock().unwrap().push(format!("released {}", lock.escape_ascii()));
     }
 
@@ -131,5 +159,13 @@ async fn metrics_are_told() {
     drop(guard);
     drop(client.lock("c").try_lock().await.unwrap());
     let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
+    assert_eq!(std::mem::take(&mut *diary.0.lock().unwrap()), expected);
+    let guard = client.lock("d").lock().await.unwrap();
+    let waiting = tokio::spawn(client.lock("d").lock());
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    guard.unlock().await.unwrap();
+    std::mem::forget(within("the lock", waiting).await.unwrap().unwrap());
+    let expected = ["acquired d", "released d", "acquired d after a wait"];
     assert_eq!(*diary.0.lock().unwrap(), expected);
 }

@@ -1,9 +1,14 @@
 //! The names that Redisson gives to what belongs to a lock, and the cluster slot they fall in.
 
+use smallvec::SmallVec;
+
+/// A name that is made for a moment.
+pub type Name = SmallVec<[u8; 128]>;
+
 /// Redisson's `prefix`: `p:name` where the name has a `{`, else `p:{name}`, so that both hash alike.
-fn prefixed(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+fn prefixed(prefix: &[u8], name: &[u8]) -> Name {
     let tagged = name.contains(&b'{');
-    let mut full = Vec::with_capacity(prefix.len().saturating_add(name.len()).saturating_add(3));
+    let mut full = Name::new();
     full.extend_from_slice(prefix);
     full.extend_from_slice(if tagged { b":" } else { b":{" });
     full.extend_from_slice(name);
@@ -14,23 +19,23 @@ fn prefixed(prefix: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// The channel on which a lock's release is published.
-pub fn unlock_channel(name: &[u8]) -> Vec<u8> {
+pub fn unlock_channel(name: &[u8]) -> Name {
     prefixed(b"redisson_lock__channel", name)
 }
 
 /// The key of a lock's last fencing token.
-pub fn token_key(name: &[u8]) -> Vec<u8> {
+pub fn token_key(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_token", name)
 }
 
 /// The list of those who wait for Redisson's fair lock, the head first.
-pub fn fair_queue(name: &[u8]) -> Vec<u8> {
+pub fn fair_queue(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_queue", name)
 }
 
 /// The channel on which one of them listens, besides the lock's own.
-pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Vec<u8> {
-    [unlock_channel, b":", waiter].concat()
+pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Name {
+    [unlock_channel, b":", waiter].into_iter().flatten().copied().collect()
 }
 
 /// The part of a key that decides its cluster slot: between the first `{` and the next `}` where that
@@ -52,9 +57,17 @@ pub fn one_slot(name: &[u8]) -> bool {
     hash_tag(&unlock_channel(name)) == hash_tag(name)
 }
 
-/// Whether a channel falls in the slot of a key because they have the same hash tag.
+/// Whether a channel falls in the slot of a key.
 pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
-    hash_tag(channel) == hash_tag(key)
+    let (key, channel) = (hash_tag(key), hash_tag(channel));
+    channel == key || slot(channel) == slot(key)
+}
+
+/// The cluster slot of what has this hash tag: 14 bits of CRC-16/XMODEM.
+fn slot(tag: &[u8]) -> u16 {
+    let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    let add = |crc: u16, byte: &u8| (0..8).fold(crc ^ u16::from(*byte) << 8, step);
+    tag.iter().fold(0, add) & 0x3fff
 }
 
 #[cfg(test)]
@@ -71,18 +84,21 @@ mod tests {
             (b"\0\xff", b"redisson_lock__channel:{\0\xff}", b"redisson_lock_token:{\0\xff}"),
         ];
         for (name, channel, token) in cases {
-            assert_eq!(unlock_channel(name), *channel);
-            assert_eq!(token_key(name), *token);
+            assert_eq!(unlock_channel(name)[..], **channel);
+            assert_eq!(token_key(name)[..], **token);
         }
-        assert_eq!(fair_queue(b"orders"), b"redisson_lock_queue:{orders}");
+        assert_eq!(fair_queue(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
         assert_eq!(
-            fair_channel(b"redisson_lock__channel:{orders}", b"w:1"),
-            b"redisson_lock__channel:{orders}:w:1"
+            fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],
+            b"redisson_lock__channel:{orders}:w:1"[..]
         );
     }
 
     #[test]
-    fn a_channel_shares_a_keys_slot_by_its_tag() {
+    fn a_channel_shares_a_keys_slot_by_its_tag_or_by_another_of_that_slot() {
+        assert_eq!((slot(b"123456789"), slot(b"lock"), slot(b"")), (12_739, 8_718, 0));
+        assert!(channel_in_slot_of(b"lock", b"grants:{42440}"));
+        assert!(channel_in_slot_of(b"{t}k", b"44932"));
         assert!(channel_in_slot_of(b"k", b"grants:{k}"));
         assert!(channel_in_slot_of(b"{t}k", b"grants:{t}"));
         assert!(!channel_in_slot_of(b"k", b"grants:{l}"));

@@ -9,7 +9,7 @@ use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
 use crate::shape::LockState;
-use crate::timer::look_again;
+use crate::timer::{look_again, look_soon};
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
 
@@ -69,7 +69,12 @@ pub(crate) fn perform_and_serve<S: Site>(
         // Closed before the lock is served.
         drop(key);
     }
-    let (lock, served) = (site.lock(), serve(site, now, Freed::Now));
+    let lock = site.lock();
+    if planted(Bug::HandOffApart) {
+        look_soon(site.server(), lock);
+        return Ok(());
+    }
+    let served = serve(site, now, Freed::Now);
     if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
         site.server().queues(|queues| queues.end_streak(lock));
         call_foreign_waiters(site, message);

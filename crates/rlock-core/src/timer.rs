@@ -132,7 +132,7 @@ pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
     if server.queues(|queues| queues.head(lock).is_some()) {
         server.queues(|queues| queues.note_cause(lock, cause));
         look_soon(server, lock);
-    } else if cause != Cause::Other {
+    } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
         server.queues(|queues| queues.end_streak(lock));
     }
 }

@@ -35,6 +35,7 @@ pub struct ServerBuilder {
     dir: Option<DataDir>,
     binary: Option<PathBuf>,
     steps_clock: bool,
+    sentinel: bool,
 }
 
 #[derive(Debug, Default)]
@@ -99,6 +100,13 @@ impl ServerBuilder {
     pub fn without_module(mut self) -> Self {
         self.module = Module::None;
         self
+    }
+
+    /// Starts a sentinel instead of a server; give it `sentinel` directives, `monitor` first.
+    #[must_use]
+    pub fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self.without_module()
     }
 
     /// Loads the module at `path` instead of [`module_path()`].
@@ -217,7 +225,11 @@ impl ServerBuilder {
             .expect("opening the log file");
         let log_start = log.metadata().expect("the log file's size").len();
         let mut command = Command::new(binary);
-        command.arg(&file).current_dir(dir.path()).stdin(std::process::Stdio::null());
+        command
+            .arg(&file)
+            .args(self.sentinel.then_some("--sentinel"))
+            .current_dir(dir.path())
+            .stdin(std::process::Stdio::null());
         command.stdout(log.try_clone().expect("a second handle of the log file")).stderr(log);
         if self.steps_clock {
             let clock = dir.path().join(CLOCK_FILE);

@@ -70,7 +70,7 @@ type Slot = Arc<Mutex<Option<Client>>>;
 
 /// Keeps one lock.
 pub(super) struct Keeper {
-    runtime: Runtime,
+    runtime: &'static Runtime,
     work: JoinHandle<()>,
     client: Slot,
     request: Request,
@@ -192,7 +192,6 @@ impl Work {
         let place = self.request.place.clone();
         let Some(cluster) = place.as_cluster() else { return false };
         let (answer, asked) = oneshot::channel();
-        // A thread of its own, since a runtime would insist on waiting for it when we have to end.
         thread::spawn(move || answer.send(servers::is_node(&place)));
         let node = asked.await.unwrap_or_default();
         if node {

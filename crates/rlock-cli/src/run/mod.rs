@@ -71,6 +71,8 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
             Ok(NOT_ACQUIRED)
         }
         Awaited::Signal(signal) => {
+            // A lock that was granted at this very moment is given back by who cannot tell us of it any more.
+            drop(inbox);
             keeper.abandon();
             Ok(group::ended_by(signal.as_raw()).0)
         }

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// Locks that are looked at or changed now and then, by code that is not async.
 pub(crate) struct Locks {
-    runtime: Runtime,
+    runtime: &'static Runtime,
     client: Client,
     address: String,
 }
@@ -88,14 +88,15 @@ impl Locks {
     }
 }
 
-/// Threads for a client.
-pub(crate) fn runtime() -> Result<Runtime, Error> {
-    RuntimeBuilder::new_multi_thread()
+/// Threads for a client, until the process ends: to drop a runtime is to wait for whatever it looks up by name.
+pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
+    let runtime = RuntimeBuilder::new_multi_thread()
         .worker_threads(1)
         .thread_name("lock")
         .enable_all()
         .build()
-        .map_err(|cause| Error::System { what: "no thread for the lock", cause })
+        .map_err(|cause| Error::System { what: "no thread for the lock", cause })?;
+    Ok(Box::leak(Box::new(runtime)))
 }
 
 /// Connects a client to the server that has the lock `key`, if one is named. It must have the module, and let us

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -76,7 +76,22 @@ pub(crate) fn bare() -> Command {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
+    with_usual_signals(&mut command);
     command
+}
+
+/// Without what the tests themselves inherited: in the background of a script INT and QUIT are ignored, and HUP
+/// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
+fn with_usual_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the default action installs no handler that could run.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec there are three system calls and no allocation.
+    unsafe { command.pre_exec(reset) };
 }
 
 pub(crate) fn url(server: &TestServer) -> String {
@@ -100,6 +115,7 @@ pub(crate) fn start<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Ru
 impl Running {
     #[track_caller]
     pub(crate) fn start(mut command: Command) -> Running {
+        with_usual_signals(&mut command);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = Stream::of(child.stdout.take().expect("piped"));

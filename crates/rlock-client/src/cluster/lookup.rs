@@ -32,7 +32,7 @@ enum Source {
     /// A server that there is a connection to.
     Linked(Arc<Node>),
     /// One to connect to for this.
-    Dialled(RedisConnector),
+    Dialled(Box<RedisConnector>),
 }
 
 impl Inner {
@@ -111,7 +111,7 @@ impl Inner {
         let named = self.seeds.iter().chain(known.map.addresses());
         for address in named {
             if let Ok(connector) = (self.template)(address) {
-                dialled.push((address.clone(), Source::Dialled(connector)));
+                dialled.push((address.clone(), Source::Dialled(Box::new(connector))));
             }
         }
         fastrand::shuffle(&mut linked);

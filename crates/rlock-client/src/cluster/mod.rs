@@ -76,6 +76,16 @@ impl Cluster {
         self.inner.node(key)
     }
 
+    /// All servers that have slots, one to which there is a connection first.
+    pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
+        let mut known = self.inner.known();
+        let addresses = known.map.addresses().to_vec();
+        let node = |address: &String| self.inner.node_at(&mut known, address).ok();
+        let mut nodes: Vec<_> = addresses.iter().filter_map(node).collect();
+        nodes.sort_by_key(|node| node.main.live().is_none());
+        nodes
+    }
+
     /// Waits until there is a connection to the server that has `key`, whichever that is by then.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
         let mut progress = self.inner.progress.subscribe();

@@ -1,19 +1,16 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, PushKind, Value, cmd};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::live::Live;
 use super::transport::{Connection, Connector, Event};
-use crate::command::{Refusal, answer};
 use crate::error::Error;
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
@@ -41,30 +38,6 @@ pub(crate) enum State {
     Down(Error),
     /// There is.
     Up(Arc<Live>),
-}
-
-/// A connection that is up.
-pub(crate) struct Live {
-    /// Differs between any two connections of this process.
-    pub(crate) epoch: u64,
-    connection: Box<dyn Connection>,
-    channels: Mutex<HashMap<Vec<u8>, Arc<Subscription>>>,
-    suspicions: UnboundedSender<u64>,
-    pace: Pace,
-}
-
-/// A channel that is being listened to.
-#[derive(Default)]
-struct Subscription {
-    confirmed: OnceCell<()>,
-    gone: CancellationToken,
-}
-
-/// Why a channel is not listened to.
-#[derive(Debug)]
-pub(crate) enum Unheard {
-    Refused(Refusal),
-    Unanswered(String),
 }
 
 /// A link to one server. Dropping it closes its connection.
@@ -152,75 +125,6 @@ impl Link {
     }
 }
 
-impl Live {
-    /// Sends commands in one piece. `Err`: they may or may not have been carried out.
-    ///
-    /// A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, String> {
-        self.request_within(commands, self.pace.response).await
-    }
-
-    /// As [`Live::request`], with a time of its own.
-    pub(crate) async fn request_within(
-        &self,
-        commands: Vec<Cmd>,
-        time: Duration,
-    ) -> Result<Vec<Value>, String> {
-        let expected = commands.len();
-        match timeout(time, self.connection.send(commands)).await {
-            Ok(Ok(values)) if values.iter().any(is_unasked) => {
-                let _ = self.suspicions.send(self.epoch);
-                Err("replies and requests are out of step".into())
-            }
-            Ok(Ok(values)) if values.len() == expected => Ok(values),
-            Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
-            Ok(Err(error)) => Err(error),
-            Err(_) => {
-                if time >= self.pace.response {
-                    let _ = self.suspicions.send(self.epoch);
-                }
-                Err(format!("no reply within {time:?}"))
-            }
-        }
-    }
-
-    /// Subscribes to a channel, unless that was done on this connection.
-    ///
-    /// The token that is returned is cancelled when the server ends the subscription by itself.
-    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<CancellationToken, Unheard> {
-        let subscription = self.channels().entry(channel.to_vec()).or_default().clone();
-        let subscribe = || async {
-            let values =
-                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Unheard::Unanswered)?;
-            for value in values {
-                answer(channel, value).map_err(Unheard::Refused)?;
-            }
-            Ok(())
-        };
-        subscription.confirmed.get_or_try_init(subscribe).await?;
-        Ok(subscription.gone.clone())
-    }
-
-    /// The server has ended the subscription to a channel.
-    fn unsubscribed(&self, channel: &[u8]) {
-        if let Some(subscription) = self.channels().remove(channel) {
-            subscription.gone.cancel();
-        }
-    }
-
-    fn channels(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Subscription>>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether a reply is none.
-///
-/// The driver takes the end of a subscription for the reply to whatever was asked first, since it is the reply to
-/// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.
-fn is_unasked(value: &Value) -> bool {
-    matches!(value, Value::Push { kind: PushKind::SUnsubscribe, .. })
-}
-
 struct Keeper {
     connector: Arc<dyn Connector>,
     pace: Pace,
@@ -263,15 +167,8 @@ impl Keeper {
         connection: Box<dyn Connection>,
         mut events: UnboundedReceiver<Event>,
     ) -> String {
-        static EPOCHS: AtomicU64 = AtomicU64::new(1);
-        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        let live = Arc::new(Live {
-            epoch,
-            connection,
-            channels: Mutex::default(),
-            suspicions: self.suspicions.clone(),
-            pace: self.pace,
-        });
+        let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
+        let epoch = live.epoch;
         self.publish.send_replace(State::Up(live.clone()));
         let alive = keep_asking(&live, self.connector.as_ref(), self.pace.response);
         tokio::pin!(alive);

@@ -1,15 +1,17 @@
 //! A link: the one connection to a server, kept up.
 //!
 //! Commands and messages share one connection (RESP3). In a cluster, where servers end subscriptions unasked,
-//! messages have a link of their own: see [`Live::request`].
+//! messages have a link of their own: see `live::is_unasked`.
 
 mod keeper;
+mod live;
 mod redis;
 mod sentinel;
 mod transport;
 
-pub(crate) use keeper::{Deliver, Link, Live, Pace, Unheard};
-pub(crate) use redis::RedisConnector;
+pub(crate) use keeper::{Deliver, Link, Pace};
+pub(crate) use live::{Live, Unheard};
+pub(crate) use redis::{RedisConnector, Tls};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};
 #[cfg(test)]
 pub(crate) use transport::{BoxFuture, Event};

@@ -5,12 +5,40 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, Value,
+    PushInfo, PushKind, RedisError, RedisResult, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::transport::{BoxFuture, Connection, Connector, Event};
 use crate::error::Error;
+
+/// What TLS needs beside the URL.
+#[derive(Clone, Default)]
+pub(crate) struct Tls {
+    /// The authorities to trust in place of the platform's, PEM.
+    #[cfg(feature = "tls")]
+    pub(crate) roots: Option<Vec<u8>>,
+    /// What the client shows of itself.
+    #[cfg(feature = "tls")]
+    pub(crate) client: Option<redis::ClientTlsConfig>,
+}
+
+impl Tls {
+    #[cfg(feature = "tls")]
+    fn open(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        if self.roots.is_none() && self.client.is_none() {
+            return Client::open(info);
+        }
+        let certificates =
+            redis::TlsCertificates { client_tls: self.client.clone(), root_cert: self.roots.clone() };
+        Client::build_with_tls(info, certificates)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn open(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        Client::open(info)
+    }
+}
 
 /// Connects to the server that a URL names.
 #[derive(Clone, Debug)]
@@ -20,15 +48,11 @@ pub(crate) struct RedisConnector {
 
 impl RedisConnector {
     /// Takes a URL, without connecting yet.
-    pub(crate) fn open(url: &str) -> Result<RedisConnector, Error> {
-        RedisConnector::to(url.into_connection_info().map_err(|error| bad_url(&error))?)
-    }
-
-    /// Takes what the driver made of a URL.
-    pub(crate) fn to(info: ConnectionInfo) -> Result<RedisConnector, Error> {
+    pub(crate) fn open(url: &str, tls: &Tls) -> Result<RedisConnector, Error> {
         install_crypto();
+        let info = url.into_connection_info().map_err(|error| bad_url(&error))?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
+        let client = tls.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
         Ok(RedisConnector { client })
     }
 
@@ -115,7 +139,18 @@ fn connect_error(error: &RedisError) -> Error {
     if error.kind() == ErrorKind::RESP3NotSupported {
         return Error::Refused { message: format!("{message}; rlock needs a server from Redis 7 on") };
     }
+    if is_of_tls(&message) {
+        return Error::Tls { message };
+    }
     Error::Transport { message }
+}
+
+/// Whether a connection failed because of TLS: the driver says it in words only, those of rustls.
+fn is_of_tls(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["certificate", "corrupt message", "fatal alert", "tls handshake"]
+        .iter()
+        .any(|word| message.contains(word))
 }
 
 /// Chooses a cryptography for rustls, unless the program has.

@@ -117,10 +117,16 @@ impl Lock {
     /// # Errors
     ///
     /// As [`Lock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
-    pub async fn run<T, F>(&self, work: impl FnOnce(Held) -> F) -> Result<T, Error>
+    pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,
+        W: FnOnce(Held) -> F,
     {
+        let lock = self.clone();
+        async move { lock.run_under(work).await }
+    }
+
+    async fn run_under<T, F: Future<Output = T>>(self, work: impl FnOnce(Held) -> F) -> Result<T, Error> {
         let guard = self.lock().await?;
         let value = tokio::select! {
             biased;

@@ -159,6 +159,49 @@ async fn a_long_wait_outlives_every_time_limit_of_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_does_not_depend_on_one_message() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 20 * SECOND);
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(lock.lock());
+    sleep(5 * SECOND).await;
+    // The lock is granted, and nobody hears of it.
+    server.grant_in_silence("lock");
+    let begin = Instant::now();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(server.holder("lock").unwrap(), guard.owner());
+    // It asked at the end of the lease that the holder had left.
+    assert!(begin.elapsed() <= 20 * SECOND, "{:?}", begin.elapsed());
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_has_ended_before_the_release_is_sent() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    for drops in [false, true] {
+        let (renewals, releases) = (server.times("RLOCK.RENEW").len(), server.times("RLOCK.RELEASE").len());
+        let guard = client.lock("lock").lock().await.unwrap();
+        sleep(9 * SECOND).await;
+        server.set(Mood::Answers(3 * SECOND));
+        sleep(2 * SECOND).await;
+        let renewed = *server.times("RLOCK.RENEW").last().expect("a renewal under way");
+        server.set(Mood::Answers(Duration::ZERO));
+        if drops {
+            drop(guard)
+        } else {
+            guard.unlock().await.unwrap()
+        }
+        sleep(100 * SECOND).await;
+        assert_eq!(server.times("RLOCK.RENEW").len(), renewals + 1, "renewed after its end");
+        let released = server.times("RLOCK.RELEASE")[releases..].to_vec();
+        assert!(released.len() == 1 && released[0] >= renewed + 3 * SECOND, "{renewed:?} {released:?}");
+        assert_eq!(server.holder("lock"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_reaches_nobody_is_given_back() {
     let server = VirtualServer::start();
     let client = client(&server);

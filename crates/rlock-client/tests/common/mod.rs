@@ -1,6 +1,7 @@
 //! What the tests of the client share.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod cluster;
 pub mod process;
 pub mod proxy;
 

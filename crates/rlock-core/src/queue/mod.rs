@@ -169,6 +169,10 @@ impl Queues {
             self.next_place
         });
         let replaced = self.remove(&lock, place);
+        if let Some(before) = &replaced {
+            // Whoever keeps the place has waited since it was taken, however often it asks.
+            waiter.since = before.since;
+        }
         let place = if replaced.is_some() && planted(Bug::RepeatLosesPlace) {
             self.next_place = self.next_place.wrapping_add(1);
             self.next_place

@@ -55,6 +55,24 @@ fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
     assert!(queues.leave(Ticket(3)).is_some());
 }
 
+/// Clients ask again now and then: who had waited for an hour was shown as somebody who had just come.
+#[test]
+fn a_repeat_has_waited_since_its_place_was_taken() {
+    let mut queues = Queues::default();
+    for (ticket, since) in [(1, 100), (2, 250)] {
+        let waiter = Waiter { since: MonoMs(since), ..waiter("a", ticket) };
+        queues.join(&lock("k"), waiter, NO_LIMIT).unwrap();
+    }
+    assert_eq!(queues.head(&lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
+    queues.leave(Ticket(2));
+    queues.join(&lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) }, NO_LIMIT).unwrap();
+    assert_eq!(
+        queues.head(&lock("k")).map(|head| head.since),
+        Some(MonoMs(300)),
+        "another place, another time"
+    );
+}
+
 #[test]
 fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
     let mut queues = Queues::default();

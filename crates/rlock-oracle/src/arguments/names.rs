@@ -28,10 +28,10 @@ fn check_names(key: &[u8]) {
         [prefix.as_bytes(), b":", open.as_bytes(), key, close.as_bytes()].concat()
     };
     let channel = expected("redisson_lock__channel");
-    assert_eq!(names::unlock_channel(key), channel);
-    assert_eq!(names::token_key(key), expected("redisson_lock_token"));
-    assert_eq!(names::fair_queue(key), expected("redisson_lock_queue"));
-    assert_eq!(names::fair_channel(&channel, key), [&channel[..], b":", key].concat());
+    assert_eq!(names::unlock_channel(key).to_vec(), channel);
+    assert_eq!(names::token_key(key).to_vec(), expected("redisson_lock_token"));
+    assert_eq!(names::fair_queue(key).to_vec(), expected("redisson_lock_queue"));
+    assert_eq!(names::fair_channel(&channel, key).to_vec(), [&channel[..], b":", key].concat());
 }
 
 /// What the server hashes of a key: the bytes between the first `{` and the first `}` after it, where

@@ -1,0 +1,218 @@
+//! The same for code that is not async.
+//!
+//! A client has a thread of its own, on which its locks are renewed and released; it ends when the last handle and
+//! guard are gone and the releases are done. Its methods block; call none of them from async code, which has
+//! [`crate::Client`]. Guards may be dropped anywhere.
+//!
+//! ```
+//! # fn main() -> Result<(), rlock_client::Error> {
+//! # let server = rlock_testkit::TestServer::start();
+//! # let url = &format!("redis://127.0.0.1:{}", server.port());
+//! use std::time::Duration;
+//! use rlock_client::blocking::Client;
+//!
+//! let client = Client::connect(url)?;
+//! let guard = client.lock("invoice:7").lock()?;
+//! guard.check()?;
+//! guard.unlock()?;
+//! client.shutdown(Duration::from_secs(5))
+//! # }
+//! ```
+
+mod thread;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Lost};
+use crate::{Builder, Held};
+use thread::Thread;
+
+/// A client; see [`crate::Client`].
+#[derive(Clone, Debug)]
+pub struct Client {
+    // In each of these types before the thread: the thread ends after the last of what runs on it.
+    client: crate::Client,
+    thread: Arc<Thread>,
+}
+
+/// A lock by its name; see [`crate::Lock`].
+#[derive(Clone, Debug)]
+pub struct Lock {
+    lock: crate::Lock,
+    thread: Arc<Thread>,
+}
+
+/// A lock that is held; see [`crate::Guard`].
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct Guard {
+    guard: crate::Guard,
+    thread: Arc<Thread>,
+}
+
+impl Client {
+    /// Connects to the server that a URL names, with the default settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Client::connect`].
+    pub fn connect(url: &str) -> Result<Client, Error> {
+        Client::connect_with(crate::Client::builder(), url)
+    }
+
+    /// Connects with settings of one's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`]; [`Error::Invalid`] where no thread can be started.
+    pub fn connect_with(builder: Builder, url: &str) -> Result<Client, Error> {
+        let thread = Thread::start()
+            .map_err(|error| Error::invalid(format!("cannot start the client's thread: {error}")))?;
+        let client = thread.run(builder.connect(url))?;
+        Ok(Client { client, thread: Arc::new(thread) })
+    }
+
+    /// The lock with this name, with settings as [`crate::Client::lock`] has them.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.with(self.client.lock(name))
+    }
+
+    /// A lock that was set up on [`Client::inner`].
+    pub fn with(&self, lock: crate::Lock) -> Lock {
+        Lock { lock, thread: self.thread.clone() }
+    }
+
+    /// The async client behind this one, to set up locks: `client.with(client.inner().lock("a").lease(…))`.
+    pub fn inner(&self) -> &crate::Client {
+        &self.client
+    }
+
+    /// Ends the client; releases are sent for as long as `within` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Client::shutdown`].
+    pub fn shutdown(self, within: Duration) -> Result<(), Error> {
+        self.thread.run(self.client.shutdown(within))
+    }
+}
+
+impl Lock {
+    /// Acquires the lock if it is free now.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::try_lock`].
+    pub fn try_lock(&self) -> Result<Option<Guard>, Error> {
+        let guard = self.thread.run(self.lock.try_lock())?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// Acquires the lock, waiting as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::lock`].
+    pub fn lock(&self) -> Result<Guard, Error> {
+        self.thread.run(self.lock.lock()).map(|guard| self.guard(guard))
+    }
+
+    /// Acquires the lock, waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::lock_timeout`].
+    pub fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
+        self.thread.run(self.lock.lock_timeout(wait)).map(|guard| self.guard(guard))
+    }
+
+    /// Whether anybody holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::is_locked`], like those of the questions that follow.
+    pub fn is_locked(&self) -> Result<bool, Error> {
+        self.thread.run(self.lock.is_locked())
+    }
+
+    /// Whether this owner holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::is_locked`].
+    pub fn is_held_by(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
+        self.thread.run(self.lock.is_held_by(owner))
+    }
+
+    /// How many holds this owner has.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::is_locked`].
+    pub fn hold_count(&self, owner: impl AsRef<[u8]>) -> Result<u64, Error> {
+        self.thread.run(self.lock.hold_count(owner))
+    }
+
+    /// What is left of the lease; see [`crate::Lock::remaining`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::is_locked`].
+    pub fn remaining(&self) -> Result<Option<Duration>, Error> {
+        self.thread.run(self.lock.remaining())
+    }
+
+    /// Takes the lock away from whoever holds it; `false` where nobody did.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::force_release`].
+    pub fn force_release(&self) -> Result<bool, Error> {
+        self.thread.run(self.lock.force_release())
+    }
+
+    fn guard(&self, guard: crate::Guard) -> Guard {
+        Guard { guard, thread: self.thread.clone() }
+    }
+}
+
+impl Guard {
+    /// A view of this hold, to be moved into the work.
+    pub fn held(&self) -> Held {
+        self.guard.held()
+    }
+
+    /// Enters the lock once more; see [`crate::Guard::reenter`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Guard::reenter`].
+    pub fn reenter(&self) -> Result<Guard, Error> {
+        let guard = self.thread.run(self.guard.reenter())?;
+        Ok(Guard { guard, thread: self.thread.clone() })
+    }
+
+    /// Waits until the lock is lost, and says why; for ever if it never is.
+    pub fn lost(&self) -> Lost {
+        self.thread.run(self.guard.lost())
+    }
+
+    /// Gives the lock back, and tells whether it was held until then.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Guard::unlock`].
+    pub fn unlock(self) -> Result<(), Error> {
+        self.thread.run(self.guard.unlock())
+    }
+}
+
+impl Deref for Guard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.guard
+    }
+}

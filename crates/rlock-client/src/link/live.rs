@@ -1,0 +1,121 @@
+//! A connection that is up: its requests, and the channels it listens to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, PushKind, Value, cmd};
+use tokio::sync::OnceCell;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::keeper::Pace;
+use super::transport::Connection;
+use crate::command::{Refusal, answer};
+
+/// A connection that is up.
+pub(crate) struct Live {
+    /// Differs between any two connections of this process.
+    pub(crate) epoch: u64,
+    connection: Box<dyn Connection>,
+    channels: Mutex<HashMap<Vec<u8>, Arc<Subscription>>>,
+    suspicions: UnboundedSender<u64>,
+    pace: Pace,
+}
+
+/// A channel that is being listened to.
+#[derive(Default)]
+struct Subscription {
+    confirmed: OnceCell<()>,
+    gone: CancellationToken,
+}
+
+/// Why a channel is not listened to.
+#[derive(Debug)]
+pub(crate) enum Unheard {
+    Refused(Refusal),
+    Unanswered(String),
+}
+
+impl Live {
+    /// Puts a connection to use. Where it turns out to be of none, `suspicions` is told its epoch.
+    pub(super) fn new(connection: Box<dyn Connection>, suspicions: UnboundedSender<u64>, pace: Pace) -> Live {
+        static EPOCHS: AtomicU64 = AtomicU64::new(1);
+        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        Live { epoch, connection, channels: Mutex::default(), suspicions, pace }
+    }
+
+    /// Sends commands in one piece. `Err`: they may or may not have been carried out.
+    ///
+    /// A connection that does not answer within the link's response time is given up.
+    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, String> {
+        self.request_within(commands, self.pace.response).await
+    }
+
+    /// As [`Live::request`], with a time of its own.
+    pub(crate) async fn request_within(
+        &self,
+        commands: Vec<Cmd>,
+        time: Duration,
+    ) -> Result<Vec<Value>, String> {
+        let expected = commands.len();
+        match timeout(time, self.connection.send(commands)).await {
+            Ok(Ok(values)) if values.iter().any(is_unasked) => {
+                let _ = self.suspicions.send(self.epoch);
+                Err("replies and requests are out of step".into())
+            }
+            Ok(Ok(values)) if values.len() == expected => Ok(values),
+            Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                if time >= self.pace.response {
+                    let _ = self.suspicions.send(self.epoch);
+                }
+                Err(format!("no reply within {time:?}"))
+            }
+        }
+    }
+
+    /// Subscribes to a channel, unless that was done on this connection.
+    ///
+    /// The token that is returned is cancelled when the server ends the subscription by itself.
+    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<CancellationToken, Unheard> {
+        let subscription = self.channels().entry(channel.to_vec()).or_default().clone();
+        let subscribe = || async {
+            let values =
+                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Unheard::Unanswered)?;
+            for value in values {
+                answer(channel, value).map_err(Unheard::Refused)?;
+            }
+            Ok(())
+        };
+        subscription.confirmed.get_or_try_init(subscribe).await?;
+        Ok(subscription.gone.clone())
+    }
+
+    /// Whether a channel is subscribed to.
+    pub(crate) fn hears(&self, channel: &[u8]) -> bool {
+        self.channels().get(channel).is_some_and(|subscription| subscription.confirmed.initialized())
+    }
+
+    /// The server has ended the subscription to a channel.
+    pub(super) fn unsubscribed(&self, channel: &[u8]) {
+        if let Some(subscription) = self.channels().remove(channel) {
+            subscription.gone.cancel();
+        }
+    }
+
+    fn channels(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Subscription>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a reply is none.
+///
+/// The driver takes the end of a subscription for the reply to whatever was asked first, since it is the reply to
+/// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.
+fn is_unasked(value: &Value) -> bool {
+    matches!(value, Value::Push { kind: PushKind::SUnsubscribe, .. })
+}

@@ -1,0 +1,148 @@
+//! Clusters: locks on every shard, waits handed over on every shard, slots that move, primaries that fail.
+
+mod common;
+
+use std::time::Duration;
+
+use common::cluster::Cluster;
+use common::{connect_with, counter, eventually, holder, run, waiters, within};
+use rlock_client::{Client, Durability, Error};
+use rlock_testkit::TestServer;
+
+async fn connect(cluster: &Cluster) -> Client {
+    within("a client to connect", Client::connect(&cluster.url())).await.expect("a client")
+}
+
+/// Connections to a server that are not the test's own.
+fn clients(server: &TestServer) -> usize {
+    let list: String = run(&mut server.connect(), "CLIENT LIST");
+    list.lines().filter(|line| line.contains("resp=3")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_every_shard_work() {
+    let cluster = Cluster::start(3);
+    // One of them is enough to find the others.
+    let one = format!("redis+cluster://127.0.0.1:1,127.0.0.1:{}", cluster.primaries[1].port());
+    let client = within("a client", Client::connect(&one)).await.unwrap();
+    for (number, primary) in cluster.primaries.iter().enumerate() {
+        let name = cluster.lock_on(number, 'a');
+        let lock = client.lock(&name);
+        let guard = within("a lock", lock.lock()).await.unwrap();
+        assert_eq!(holder(&mut primary.connect(), &name).unwrap().0.as_bytes(), guard.owner());
+        assert!(lock.is_held_by(guard.owner()).await.unwrap());
+        assert!(lock.try_lock().await.unwrap().is_none());
+        let again = guard.reenter().await.unwrap();
+        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 2);
+        guard.unlock().await.unwrap();
+        drop(again);
+        eventually("the release", || holder(&mut primary.connect(), &name).is_none().then_some(())).await;
+        // Nobody waited: no connection for messages.
+        assert_eq!(clients(primary), 1);
+    }
+    client.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_are_handed_over_on_every_shard() {
+    let cluster = Cluster::start(3);
+    let (here, there) = (connect(&cluster).await, connect(&cluster).await);
+    let (order, mut got) = tokio::sync::mpsc::unbounded_channel();
+    let mut held = Vec::new();
+    let names: Vec<_> = (0..3).map(|number| cluster.lock_on(number, 'a')).collect();
+    for (number, name) in names.iter().enumerate() {
+        held.push(here.lock(name).lock().await.unwrap());
+        for turn in 0..10 {
+            let lock = if turn % 2 == 0 { &here } else { &there }.lock(name);
+            let order = order.clone();
+            tokio::spawn(async move {
+                let guard = lock.lock().await.unwrap();
+                order.send((number, turn)).unwrap();
+                guard.unlock().await.unwrap();
+            });
+            let primary = &cluster.primaries[number];
+            eventually("a waiter", || (waiters(primary) == turn + 1).then_some(())).await;
+        }
+    }
+    for (number, guard) in held.into_iter().enumerate() {
+        guard.unlock().await.unwrap();
+        for turn in 0..10 {
+            assert_eq!(within("a turn", got.recv()).await, Some((number, turn)));
+        }
+    }
+    for primary in &cluster.primaries {
+        // Two clients, each with one connection for commands and one for messages.
+        assert_eq!((counter(primary, "hand_offs"), clients(primary)), (10, 4));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_dropped_leaves_the_queue_of_its_shard() {
+    let cluster = Cluster::start(3);
+    let client = connect(&cluster).await;
+    for (number, primary) in cluster.primaries.iter().enumerate() {
+        let lock = client.lock(cluster.lock_on(number, 'a'));
+        let guard = lock.lock().await.unwrap();
+        let error = lock.lock_timeout(Duration::from_millis(50)).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
+        let dropped = tokio::time::timeout(Duration::from_millis(50), lock.lock()).await;
+        assert!(dropped.is_err());
+        eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
+        drop(guard);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_is_not() {
+    let single = TestServer::start();
+    let url = common::url(&single).replace("redis://", "redis+cluster://");
+    let error = within("an error", Client::connect(&url)).await.unwrap_err();
+    assert!(matches!(error, Error::Invalid { .. }) && error.to_string().contains("redis://"), "{error}");
+    let cluster = Cluster::start(2);
+    let elsewhere = cluster.lock_on(1, 'a');
+    let client = connect_with(&cluster.primaries[0], Client::builder()).await;
+    let error = client.lock(elsewhere).lock().await.unwrap_err();
+    assert!(error.to_string().contains("connect with redis+cluster://"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_need_leave_for_what_clusters_add() {
+    let cluster = Cluster::start(2);
+    let may = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info +pttl";
+    for primary in &cluster.primaries {
+        let raw = &mut primary.connect();
+        run::<()>(raw, &format!("ACL SETUSER app on >secret ~* resetchannels &rlock:grants:* {may}"));
+    }
+    let url = cluster.url().replace("://", "://app:secret@");
+    let error = within("an error", Client::connect(&url)).await.unwrap_err();
+    assert!(
+        matches!(error, Error::Permission { .. }) && error.to_string().contains("+cluster|slots"),
+        "{error}"
+    );
+    for primary in &cluster.primaries {
+        run::<()>(&mut primary.connect(), "ACL SETUSER app +cluster|slots +asking +ssubscribe");
+    }
+    let client = within("a client", Client::connect(&url)).await.unwrap();
+    let lock = client.lock(cluster.lock_on(1, 'a'));
+    let guard = lock.lock().await.unwrap();
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&cluster.primaries[1]) == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_shard_counts_its_own_replicas() {
+    let cluster = Cluster::start_with_replicas(3);
+    let client = connect(&cluster).await;
+    let name = cluster.lock_on(2, 'a');
+    let lock = client.lock(&name).durability(Durability::Majority);
+    let guard = within("a lock", lock.lock()).await.unwrap();
+    let mut replica = cluster.replicas[2].connect();
+    run::<()>(&mut replica, "READONLY");
+    assert_eq!(holder(&mut replica, &name).unwrap().0.as_bytes(), guard.owner());
+    guard.unlock().await.unwrap();
+    let error = client.lock(&name).durability(Durability::Replicas(2)).lock().await.unwrap_err();
+    assert!(matches!(error, Error::Durability { wanted: 2, reached: 1, .. }), "{error}");
+}

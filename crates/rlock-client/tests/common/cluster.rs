@@ -1,0 +1,148 @@
+//! A cluster of real servers.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
+
+use super::run;
+
+/// How long nodes may take to agree on a busy machine.
+const AGREED: Duration = Duration::from_secs(60);
+
+const SLOTS: usize = 16_384;
+
+/// Primaries that share the slots equally, each with one replica or none.
+pub struct Cluster {
+    pub primaries: Vec<TestServer>,
+    pub replicas: Vec<TestServer>,
+}
+
+impl Cluster {
+    /// Primaries that take each other for dead after 15 seconds: in no test.
+    pub fn start(primaries: usize) -> Cluster {
+        Cluster::start_as(|| node(15_000), primaries, 0)
+    }
+
+    /// Each with a replica that takes over soon.
+    pub fn start_with_replicas(primaries: usize) -> Cluster {
+        Cluster::start_as(failing_soon, primaries, primaries)
+    }
+
+    fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
+        let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
+        let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
+        for (number, server) in primaries.iter().chain(&replicas).enumerate() {
+            run::<()>(&mut server.connect(), &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
+        }
+        for (number, server) in primaries.iter().enumerate() {
+            let (first, last) =
+                (number * SLOTS / primaries.len(), (number + 1) * SLOTS / primaries.len() - 1);
+            run::<()>(&mut server.connect(), &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+        }
+        let cluster = Cluster { primaries, replicas };
+        cluster.meet();
+        for (primary, replica) in cluster.primaries.iter().zip(&cluster.replicas) {
+            run::<()>(&mut replica.connect(), &format!("CLUSTER REPLICATE {}", id(primary)));
+            wait_for_replicas_in_sync(primary, replica);
+        }
+        cluster.await_agreement();
+        cluster
+    }
+
+    fn meet(&self) {
+        let first = &mut self.primaries[0].connect();
+        for other in self.servers().skip(1) {
+            run::<()>(first, &format!("CLUSTER MEET 127.0.0.1 {}", other.port()));
+        }
+        self.await_agreement();
+    }
+
+    /// Waits until all servers know all, and say the same of all slots.
+    pub fn await_agreement(&self) {
+        let count = self.servers().count();
+        eventually("all nodes to agree", AGREED, || {
+            let views: HashSet<String> = self.servers().map(view).collect();
+            let known = |server: &TestServer| {
+                let info: String = run(&mut server.connect(), "CLUSTER INFO");
+                info.contains("cluster_state:ok") && info.contains(&format!("cluster_known_nodes:{count}\r"))
+            };
+            (views.len() == 1 && self.servers().all(known)).then_some(())
+        });
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &TestServer> {
+        self.primaries.iter().chain(&self.replicas)
+    }
+
+    /// A URL of all primaries there were at first.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.primaries.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// A lock on the primary of this number, another one for each `letter`.
+    pub fn lock_on(&self, primary: usize, letter: char) -> String {
+        let mut connection = self.primaries[primary].connect();
+        let share = |slot: usize| slot * self.primaries.len() / SLOTS;
+        let names = (0..).map(|number| format!("{letter}:{number}"));
+        names.into_iter().find(|name| share(slot(&mut connection, name)) == primary).expect("one of many")
+    }
+
+    /// Kills a primary.
+    pub fn kill(&mut self, primary: usize) -> Stopped {
+        self.primaries.remove(primary).kill9()
+    }
+
+    /// Moves the slot of `lock` from one primary to another, as it is done by hand; `half_way` is called when its
+    /// keys are there and the slot is not.
+    pub async fn move_slot_of(&self, lock: &str, from: usize, to: usize, half_way: impl AsyncFnOnce()) {
+        let (from, to) = (&self.primaries[from], &self.primaries[to]);
+        let (source, target) = (&mut from.connect(), &mut to.connect());
+        let slot = slot(source, lock);
+        run::<()>(target, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
+        run::<()>(source, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
+        let keys: Vec<String> = run(source, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
+        for key in keys {
+            run::<String>(source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", to.port()));
+        }
+        half_way().await;
+        for server in [to, from].into_iter().chain(self.servers()) {
+            let mut connection = server.connect();
+            let role: String = run::<Vec<redis::Value>>(&mut connection, "ROLE")
+                .first()
+                .and_then(|role| redis::from_redis_value_ref(role).ok())
+                .expect("a role");
+            if role == "master" {
+                run::<()>(&mut connection, &format!("CLUSTER SETSLOT {slot} NODE {}", id(to)));
+            }
+        }
+    }
+}
+
+/// A server of a cluster, which takes others for dead after so many milliseconds.
+fn node(timeout: u32) -> ServerBuilder {
+    TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
+}
+
+/// One that is replaced 3 seconds after its end.
+pub fn failing_soon() -> ServerBuilder {
+    node(3_000).conf("cluster-replica-validity-factor", "0")
+}
+
+pub fn id(server: &TestServer) -> String {
+    run(&mut server.connect(), "CLUSTER MYID")
+}
+
+pub fn slot(connection: &mut Connection, name: &str) -> usize {
+    run(connection, &format!("CLUSTER KEYSLOT {name}"))
+}
+
+/// What a server says of the slots: sorted, since each has an order of its own.
+fn view(server: &TestServer) -> String {
+    let slots: Vec<redis::Value> = run(&mut server.connect(), "CLUSTER SLOTS");
+    let mut slots: Vec<_> = slots.iter().map(|range| format!("{range:?}")).collect();
+    slots.sort();
+    slots.join("\n")
+}

@@ -1,0 +1,206 @@
+//! Sentinels: the client finds the primary, and the next one.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{counter, eventually, holder, run, waiters, within};
+use redis::Connection;
+use rlock_client::{Builder, Client, Durability, Error, State};
+use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
+use tokio::task::JoinHandle;
+
+/// A lease that outlasts a fail-over on a busy machine.
+const LEASE: Duration = Duration::from_secs(24);
+
+/// A sentinel that knows the primary as `main`.
+fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
+    TestServer::builder()
+        .sentinel()
+        .conf("sentinel", format!("monitor main 127.0.0.1 {} 2", primary.port()))
+        .conf("sentinel", format!("down-after-milliseconds main {down_after_ms}"))
+        .conf("sentinel", "failover-timeout main 6000")
+        .start()
+}
+
+/// A primary, its replica, and three sentinels that know of both and of each other.
+struct Watched {
+    primary: TestServer,
+    replica: TestServer,
+    sentinels: Vec<TestServer>,
+}
+
+async fn watched() -> Watched {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    let sentinels: Vec<_> = (0..3).map(|_| sentinel(&primary, 2_000)).collect();
+    for sentinel in &sentinels {
+        let mut connection = sentinel.connect();
+        eventually("the sentinels to know each other", || {
+            let facts: Vec<(String, String)> = run(&mut connection, "SENTINEL MASTER main");
+            let is = |name: &str, value: &str| facts.contains(&(name.to_string(), value.to_string()));
+            (is("num-slaves", "1") && is("num-other-sentinels", "2") && is("flags", "master")).then_some(())
+        })
+        .await;
+        // A replica that was never heard of is not promoted.
+        eventually("the replica to be known", || {
+            let replicas: Vec<Vec<String>> = run(&mut connection, "SENTINEL REPLICAS main");
+            let up = |facts: &Vec<String>| {
+                facts.windows(2).any(|pair| pair[0] == "master-link-status" && pair[1] == "ok")
+            };
+            replicas.iter().any(up).then_some(())
+        })
+        .await;
+    }
+    Watched { primary, replica, sentinels }
+}
+
+fn url(sentinels: &[TestServer]) -> String {
+    let hosts: Vec<_> = sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
+    format!("redis+sentinel://{}/main", hosts.join(","))
+}
+
+async fn connect(sentinels: &[TestServer], builder: Builder) -> Client {
+    within("a client to connect", builder.connect(&url(sentinels))).await.expect("a client")
+}
+
+/// Waits for a lock in a task; gives it back at once and says that it was there.
+fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
+    let lock = client.lock(name);
+    tokio::spawn(async move { lock.lock().await?.unlock().await })
+}
+
+/// A field of INFO. Where roles change, sentinels cut every connection, this one too.
+fn fact(server: &TestServer, section: &str, name: &str) -> Option<String> {
+    let client = redis::Client::open(common::url(server)).unwrap();
+    let info: String = redis::cmd("INFO").arg(section).query(&mut client.get_connection().ok()?).ok()?;
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(str::to_string)
+}
+
+async fn await_fact(server: &TestServer, section: &str, name: &str, value: &str) {
+    eventually(&format!("{name}:{value}"), || {
+        (fact(server, section, name).as_deref() == Some(value)).then_some(())
+    })
+    .await;
+}
+
+async fn await_role(server: &TestServer, role: &str) {
+    await_fact(server, "replication", "role", role).await;
+}
+
+async fn await_waiters(server: &TestServer, count: u64) {
+    await_fact(server, "rlock", "rlock_waiters", &count.to_string()).await;
+}
+
+fn owner(connection: &mut Connection, lock: &str) -> Option<Vec<u8>> {
+    holder(connection, lock).map(|(owner, _)| owner.into_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_and_waits_outlive_the_primary() {
+    let Watched { primary, replica, sentinels } = watched().await;
+    let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
+    let held = client.lock("held").durability(Durability::Replicas(1)).lock().await.unwrap();
+    let fixed = client.lock("fixed").lease(Duration::from_secs(300)).lock().await.unwrap();
+    let waiting: Vec<_> = ["held", "held", "fixed"].iter().map(|name| wait_for(&client, name)).collect();
+    await_waiters(&primary, 3).await;
+    wait_for_replicas_in_sync(&primary, &replica);
+    assert_eq!((waiters(&replica), counter(&replica, "renewed")), (0, 0));
+    let port = primary.port();
+    let stopped = primary.kill9();
+    await_role(&replica, "master").await;
+    // The queue was in the old primary's memory: they come again by themselves.
+    await_waiters(&replica, 3).await;
+    eventually("a renewal there", || (counter(&replica, "renewed") > 0).then_some(())).await;
+    eventually("the renewal's reply", || (held.state() == State::Held).then_some(())).await;
+    fixed.check().unwrap();
+    let mut raw = replica.connect();
+    assert_eq!(owner(&mut raw, "held").unwrap(), held.owner());
+    assert_eq!(owner(&mut raw, "fixed").unwrap(), fixed.owner());
+    // The old one comes back, is made a replica, and nobody turns to it.
+    let old = TestServer::builder().port(port).dir(stopped).start();
+    await_role(&old, "slave").await;
+    within("the release", held.unlock()).await.unwrap();
+    within("the release", fixed.unlock()).await.unwrap();
+    for waiting in waiting {
+        within("a lock", waiting).await.unwrap().unwrap();
+    }
+    await_fact(&old, "rlock", "rlock_acquired", "0").await;
+    await_fact(&old, "rlock", "rlock_errors", "0").await;
+    assert_eq!((owner(&mut raw, "held"), owner(&mut raw, "fixed")), (None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_replaced_on_purpose() {
+    let Watched { primary, replica, sentinels } = watched().await;
+    let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
+    let held = client.lock("held").lock().await.unwrap();
+    let waiting = wait_for(&client, "held");
+    await_waiters(&primary, 1).await;
+    wait_for_replicas_in_sync(&primary, &replica);
+    run::<()>(&mut sentinels[0].connect(), "SENTINEL FAILOVER main");
+    await_role(&replica, "master").await;
+    await_waiters(&replica, 1).await;
+    await_role(&primary, "slave").await;
+    assert_eq!(owner(&mut replica.connect(), "held").unwrap(), held.owner());
+    within("the release", held.unlock()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap();
+    // What is new goes there as well.
+    let guard = within("a lock", client.lock("new").try_lock()).await.unwrap().expect("a free lock");
+    assert_eq!(owner(&mut replica.connect(), "new").unwrap(), guard.owner());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_demoted_unnoticed_is_left() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    // Which goes on naming it: it would take minutes to notice.
+    let sentinels = [sentinel(&server, 300_000)];
+    let quick = Client::builder().response_timeout(Duration::from_millis(300)).watchdog_timeout(LEASE);
+    let client = connect(&sentinels, quick).await;
+    let held = client.lock("held").lock().await.unwrap();
+    let waiting = wait_for(&client, "held");
+    await_waiters(&server, 1).await;
+    run::<()>(&mut raw, "REPLICAOF 127.0.0.1 1");
+    // It still answers what only reads, and the client's connections stay open: it must leave by itself.
+    let error =
+        eventually_async("the client to leave", async || client.lock("held").is_locked().await.err()).await;
+    assert!(error.to_string().contains("is no primary, though a sentinel says so"), "{error}");
+    let error = client.lock("other").lock_timeout(Duration::from_millis(100)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    held.check().unwrap();
+    run::<()>(&mut raw, "REPLICAOF NO ONE");
+    await_waiters(&server, 1).await;
+    within("the release", held.unlock()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_that_are_gone_or_silent_are_passed_over() {
+    let server = TestServer::start();
+    let sentinels: Vec<_> = (0..3).map(|_| sentinel(&server, 300_000)).collect();
+    sentinels[0].signal(libc::SIGSTOP);
+    // Where nobody listens, somebody stopped, and two more.
+    let url = url(&sentinels).replace("redis+sentinel://", "redis+sentinel://127.0.0.1:1,");
+    let builder = Client::builder().response_timeout(Duration::from_secs(2));
+    let client = within("a client", builder.connect(&url)).await;
+    sentinels[0].signal(libc::SIGCONT);
+    client.unwrap().lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    let other = url.replace("/main", "/other");
+    let error = within("an error", Client::connect(&other)).await.unwrap_err();
+    assert!(error.to_string().contains("no primary called other"), "{error}");
+}
+
+/// Asks again and again until there is an answer.
+async fn eventually_async<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    within(what, async {
+        loop {
+            if let Some(value) = attempt().await {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
