@@ -54,6 +54,28 @@ fn the_command_gets_its_arguments_input_and_output() {
 }
 
 #[test]
+fn the_command_finds_a_fencing_token_in_its_environment() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut last = 0;
+    for _ in 0..2 {
+        let words = ["run", "job", "--fence-env", "TOKEN", "--", "sh", "-c", r#"printf %s "$TOKEN""#];
+        let ended = rlock(&server, &words);
+        let token: i64 = ask(client, "GET redisson_lock_token:{job}");
+        ended.is(0, &token.to_string());
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+    // Without it there is none, and a variable that is there already stays.
+    let mut command = bare();
+    command.env("TOKEN", "mine").args(["--url", &url(&server), "run", "job", "--", "sh", "-c"]);
+    command.arg(r#"printf %s "$TOKEN""#);
+    Running::start(command).ended().is(0, "mine");
+    assert_eq!(ask::<i64>(client, "GET redisson_lock_token:{job}"), last);
+    rlock(&server, &["run", "job", "--fence-env", "A=B", "--", "true"]).fails(125, &["--fence-env"]);
+}
+
+#[test]
 fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
     let server = TestServer::start();
     let client = &mut server.connect();

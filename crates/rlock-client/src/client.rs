@@ -107,6 +107,16 @@ impl Client {
         Lock::new(self.handle.clone(), name.as_ref().to_vec())
     }
 
+    /// The lock with this name, each of whose guards has a fencing token ([`Held::token`](crate::Held::token)):
+    /// larger than those of all holders before. Send it along with whatever is done under the lock, and let the
+    /// resource refuse what comes with a smaller one than it has seen: docs/FENCING.md shows how, and tells what
+    /// that guarantees.
+    ///
+    /// Otherwise it is the lock that [`Client::lock`] makes; holders without a token and with one exclude each other.
+    pub fn fenced_lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.lock(name).fenced()
+    }
+
     /// What the owners of this client's locks begin with, followed by a colon and a number.
     pub fn uuid(&self) -> &str {
         &self.handle.shared.uuid

@@ -1,6 +1,6 @@
 //! The command's process group.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, stdin};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -30,14 +30,21 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a command. It gets the terminal, if we have it, so that it can read what is typed.
-    pub(super) fn start(words: &[OsString], notes: Notes) -> Result<Group, Error> {
+    /// Starts a command, with a variable of its environment set where one is given. It gets the terminal, if we have it, so that it can read what is typed.
+    pub(super) fn start(
+        words: &[OsString],
+        variable: Option<(&OsStr, u64)>,
+        notes: Notes,
+    ) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Error::Usage("there is no command".to_string(), "write it after --"));
         };
         system::adopt_orphans();
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
+        if let Some((name, value)) = variable {
+            command.env(name, value.to_string());
+        }
         system::die_with_us(&mut command);
         // Collected below, together with the orphans, not by its own wait.
         let child = command.spawn().map_err(|error| start_failure(program, &error))?;

@@ -60,7 +60,8 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     let key = names::bytes(&arguments.key);
     let (events, inbox) = channel();
     signals::listen(events.clone())?;
-    let keeper = Keeper::start(Request { place, key, timing, wait }, events)?;
+    let keeper =
+        Keeper::start(Request { place, key, timing, wait, fenced: arguments.fence_env.is_some() }, events)?;
     let awaited = await_lock(&keeper, &inbox, notes).inspect_err(|_| keeper.abandon())?;
     match awaited {
         Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),
@@ -136,7 +137,9 @@ impl Running {
             self.keeper.release(guard);
             return Ok(LOST);
         }
-        let start = || Ok((signals::refuse_suspension()?, Group::start(&arguments.command, self.notes)?));
+        let variable = arguments.fence_env.as_deref().zip(guard.token());
+        let start =
+            || Ok((signals::refuse_suspension()?, Group::start(&arguments.command, variable, self.notes)?));
         let (suspension, group) = match start() {
             Ok(started) => started,
             Err(error) => {

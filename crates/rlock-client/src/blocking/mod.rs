@@ -94,6 +94,11 @@ impl Client {
         self.with(self.client.lock(name))
     }
 
+    /// The lock with this name, whose guards have fencing tokens; see [`crate::Client::fenced_lock`].
+    pub fn fenced_lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.with(self.client.fenced_lock(name))
+    }
+
     /// A lock that was set up on [`Client::inner`].
     pub fn with(&self, lock: crate::Lock) -> Lock {
         Lock { lock, thread: self.thread.clone() }

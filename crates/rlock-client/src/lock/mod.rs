@@ -27,13 +27,19 @@ pub struct Lock {
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     durability: Durability,
+    fenced: bool,
 }
 
 impl Lock {
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Lock {
         let config = &handle.shared.config;
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
-        Lock { handle, key, owner: None, lease, wait, durability }
+        Lock { handle, key, owner: None, lease, wait, durability, fenced: false }
+    }
+
+    /// The same lock, whose guards have fencing tokens.
+    pub(crate) fn fenced(self) -> Lock {
+        Lock { fenced: true, ..self }
     }
 
     /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.
