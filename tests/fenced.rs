@@ -50,7 +50,7 @@ fn each_acquisition_has_a_larger_token() {
         let token = token(client, line);
         assert!(token > last && token >= before, "{line}: {token} after {last}, at {before}");
         assert_eq!(
-            say(client, &format!("RLOCK.INFO lock")).split("\"token\", ").nth(1).unwrap().split(',').next(),
+            say(client, "RLOCK.INFO lock").split("\"token\", ").nth(1).unwrap().split(',').next(),
             Some(token.to_string().as_str())
         );
         last = token;

@@ -46,8 +46,9 @@ fn signals_are_forwarded_to_the_whole_group() {
 fn a_command_may_go_on_after_a_signal() {
     let server = TestServer::start();
     let files = Files::new();
+    // The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
     let script =
-        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
+        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; exit 0");
     let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     files.pid("pid");
     run.signal(libc::SIGHUP);
