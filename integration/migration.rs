@@ -266,3 +266,60 @@ fn nothing_is_granted_while_the_cluster_is_down() {
     }
     assert!(bob.still_waits() && grants.drain().is_empty());
 }
+
+const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
+const FENCED: &str = "RLOCK.ACQUIRE lock alice 100000 HOLDS 1 FENCED";
+
+/// The token's key moves.
+#[track_caller]
+fn move_token(cluster: &Cluster) {
+    let line = format!("MIGRATE 127.0.0.1 {} {TOKEN_KEY} 0 5000", cluster.nodes[1].port());
+    story(&mut cluster.nodes[0].connect(), &[(&line, "OK")]);
+}
+
+/// The keys of a slot move one by one. The lock's last token may be on the other node then: whoever asks for
+/// one there is to try again, as with any command on several keys, and gets no token that was given before.
+#[test]
+fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
+    let last = token(say(first, FENCED)).unwrap();
+    let bob = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"];
+    let bob = Waiting::start(&cluster.nodes[0], &bob);
+    cluster.begin_to_move();
+    // As long as both keys are here nothing is different.
+    let last = {
+        let next = token(say(first, FENCED)).unwrap();
+        assert!(next > last, "{next} after {last}");
+        next
+    };
+    move_token(&cluster);
+    let said = say(first, FENCED);
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000 HOLDS 1", "[1, 100000, 0]")]);
+    // And nobody is granted the lock here who is to have a token.
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    was_sent_away(&bob);
+    // It is on the second node, where the lock is taken now.
+    assert!(token(asking(second, FENCED)).unwrap() > last);
+    cluster.end_move();
+}
+
+/// The other way round: the lock is taken on the second node, and its token is on the first still.
+#[test]
+fn a_token_that_has_not_arrived_is_waited_for() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
+    let last = token(say(first, FENCED)).unwrap();
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    cluster.begin_to_move();
+    let said = asking(second, FENCED);
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    assert_eq!(cluster.keys(), [1, 0]);
+    move_token(&cluster);
+    assert!(token(asking(second, FENCED)).unwrap() > last);
+    cluster.end_move();
+    assert!(token(say(second, FENCED)).unwrap() > last);
+}

@@ -1,6 +1,7 @@
 //! What a key holds, read as the state of a lock.
 
 use rlock_core::shape::{self, SingleField};
+use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, names};
 
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, StringRef};
@@ -16,7 +17,31 @@ pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: 
     if ctx.in_cluster() && !names::channel_in_slot_of(name, channel) {
         return Err(Error::ChannelCrossSlot);
     }
-    if ctx.may_publish_to(OwnedString::new(channel).borrow()) { Ok(()) } else { Err(Error::NoPermission) }
+    let allowed = ctx.may_publish_to(OwnedString::new(channel).borrow());
+    if allowed { Ok(()) } else { Err(Error::NoPermission("the channel of ENQUEUE")) }
+}
+
+/// Refuses a lock whose last fencing token the user may not read and write.
+pub(crate) fn check_token_key(ctx: Ctx<'_>, name: Option<StringRef<'_>>) -> Result<(), Error> {
+    let allowed = ctx.may_change(token_key(name.ok_or(Error::Arity)?).borrow());
+    if allowed { Ok(()) } else { Err(Error::NoPermission("the key of the lock's fencing token")) }
+}
+
+/// The name of the key that has a lock's last fencing token: Redisson's.
+pub(crate) fn token_key(name: StringRef<'_>) -> OwnedString {
+    OwnedString::new(&names::token_key(name.bytes()))
+}
+
+/// A lock's last fencing token, for a call that is about to give the next.
+pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64>, Error> {
+    let token_name = token_key(name);
+    let key = Key::open_write(ctx, token_name.borrow());
+    match key.kind() {
+        KeyKind::Empty if ctx.is_missing(token_name.borrow(), name) => Ok(None),
+        KeyKind::Empty => Err(Error::TokenElsewhere),
+        KeyKind::String => key.string().and_then(canonical_integer).ok_or(Error::NotAToken).map(Some),
+        KeyKind::Hash | KeyKind::List | KeyKind::Other => Err(Error::TokenWrongType),
+    }
 }
 
 /// The state of the lock as this owner sees it; as a stranger does, where none is given.

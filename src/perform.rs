@@ -1,16 +1,16 @@
 //! The one executor of decisions: writes, signals, replicates, notifies and publishes, in this order.
 //!
-//! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time), so that neither a
+//! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time, SET), so that neither a
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
 //! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decide::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Token, UnixMs, names};
 
-use crate::effects;
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
+use crate::{effects, keyspace};
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
@@ -29,17 +29,19 @@ pub(crate) fn perform(
     }
     write(&mut key, owner, change)?;
     drop(key);
-    if !planted(Bug::EdgeChangeNotSignalled) {
+    let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
+    let touched = change.hash != HashChange::Keep || change.expire_at.is_some();
+    if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
     let read = !in_command || effects::are_read(ctx);
     if read {
-        note_failure(replicate(ctx, name, owner, change));
+        note_failure(replicate(ctx, name, owner, change, token.as_ref()));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
     }
-    notify(ctx, name, change);
+    notify(ctx, name, change, token.as_ref());
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);
     }
@@ -78,7 +80,25 @@ fn write(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Re
     if deleted && set && expires { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
 }
 
-fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, owner: Option<StringRef<'_>>, change: &Change) -> bool {
+/// A token that was stored, with the name of its key.
+type StoredToken = (OwnedString, Token);
+
+/// Stores a lock's last fencing token. The lock's own key is closed: the server may tell others of this.
+/// It fails only on a key that is not open for writing, as [`write`] does.
+fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<StoredToken, Error> {
+    let key = keyspace::token_key(name);
+    let stored = Key::open_write(ctx, key.borrow()).set_integer(token.get());
+    ctx.signal_modified(key.borrow());
+    if stored { Ok((key, token)) } else { Err(Error::Internal("the server refused a write")) }
+}
+
+fn replicate(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    owner: Option<StringRef<'_>>,
+    change: &Change,
+    token: Option<&StoredToken>,
+) -> bool {
     if planted(Bug::EdgeHandOffNotReplicated) && change.event == Some(LockEvent::HandOff) {
         return true;
     }
@@ -89,10 +109,12 @@ fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, owner: Option<StringRef<'_>>, ch
     };
     let expire_at = change.expire_at.filter(|_| !planted(Bug::EdgeExpiryNotReplicated));
     let expires = expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
-    deleted && set && expires
+    let token = token.filter(|_| !planted(Bug::EdgeTokenNotReplicated));
+    let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
+    deleted && set && expires && stored
 }
 
-fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
+fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, own_event::DEL, name);
     }
@@ -101,6 +123,9 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change) {
     }
     if change.expire_at.is_some() {
         ctx.notify(EventClass::Generic, own_event::EXPIRE, name);
+    }
+    if let Some((key, _)) = token {
+        ctx.notify(EventClass::String, c"set", key.borrow());
     }
     if let Some(event) = change.event {
         let event = match event {

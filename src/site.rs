@@ -133,6 +133,10 @@ impl<'s> Site for LockSite<'s> {
         self.with_owner(owner, |owner| keyspace::state(key, owner))
     }
 
+    fn last_token(&self) -> Result<Option<i64>, Error> {
+        keyspace::last_token(self.ctx, self.name)
+    }
+
     fn expiry(&self, key: &Key<'s>) -> Expiry {
         key.expiry()
     }

@@ -154,7 +154,7 @@ fn locks_can_be_changed_while_the_module_is_away() {
 
 #[test]
 fn a_server_without_the_effects_commands_is_refused() {
-    for name in ["DEL", "GET", "HDEL", "HSET", "PEXPIREAT", "PUBLISH"] {
+    for name in ["DEL", "EXISTS", "GET", "HDEL", "HSET", "PEXPIREAT", "PUBLISH", "SET"] {
         for new_name in ["", "other-name"] {
             let builder = TestServer::builder().conf_words("rename-command", &[name, new_name]);
             let failure = builder.try_start().expect_err(name);

@@ -31,6 +31,8 @@ pub(crate) enum Action {
     ForeignAcquire { lock: u8 },
     /// FORCERELEASE.
     ForceRelease { lock: u8 },
+    /// Somebody writes the key of the last fencing token: something that is none, or what was there.
+    SpoilToken { lock: u8 },
     /// A channel falls silent, or is listened to again.
     Listen { channel: u8 },
     /// Time passes up to the next moment at which something ends.
@@ -90,6 +92,7 @@ impl fmt::Display for Action {
             Self::ForeignDelete { lock } => write!(f, "a foreign client deletes k{lock}"),
             Self::ForeignAcquire { lock } => write!(f, "a foreign client takes k{lock}"),
             Self::ForceRelease { lock } => write!(f, "an operator: FORCERELEASE k{lock}"),
+            Self::SpoilToken { lock } => write!(f, "the token key of k{lock} is spoiled, or mended"),
             Self::Listen { channel } => write!(f, "channel c{channel} falls silent, or is heard again"),
             Self::Pass => f.write_str("time passes"),
             Self::Fire => f.write_str("the timer fires"),
@@ -112,6 +115,9 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
         }
         if scene.foreign {
             others(state, lock, &mut actions);
+        }
+        if scene.fenced {
+            actions.push(Action::SpoilToken { lock });
         }
     }
     for (client, waiting) in (0..).zip(world.clients.values()) {

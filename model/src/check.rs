@@ -8,13 +8,14 @@ use crate::scene::{self, Scene};
 use crate::state::{State, Violation};
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 6] = [
+pub(crate) const PROPERTIES: [&str; 7] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
     "nothing is taken back from a live holder: an owner that was told keeps its hold",
     "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
     "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
+    "tokens grow: who asks for one is told a larger one than anybody before, nobody else is told any",
 ];
 
 /// How late the timer may be for a free lock, in ms: until it looks again, or a window of foreign waiters ends.

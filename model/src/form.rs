@@ -109,6 +109,12 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         }
     });
     append_sorted(keys, form);
+    // What matters of a token is how far it is ahead of the clock: behind it, the clock gives the next one.
+    let ahead = |token: i64| (token - world.now.0).max(-1);
+    let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock), last.map_or(-2, ahead)]);
+    append_sorted(tokens.filter(|[_, ahead]| *ahead != -1), form);
+    let told = state.ghost.tokens.iter().map(|(lock, token)| [renaming.lock(*lock), ahead(*token)]);
+    append_sorted(told.filter(|[_, ahead]| *ahead != -1), form);
     for (ticket, client) in &world.clients {
         let owner = renaming.owner(u8::try_from(client.id).unwrap_or(u8::MAX));
         form.extend([rank(*ticket), owner, (lens.lock)(&client.lock), answer(client.answer.as_ref())]);

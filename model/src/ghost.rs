@@ -49,6 +49,10 @@ pub(crate) struct Ghost {
     pub(crate) lines: BTreeMap<u8, Vec<InLine>>,
     /// Grants whose answers are under way.
     pub(crate) grants: BTreeMap<Ticket, Granted>,
+    /// The largest fencing token that anybody was told of each lock.
+    pub(crate) tokens: BTreeMap<u8, i64>,
+    /// The tokens that were told in this step.
+    pub(crate) told: Vec<(u8, i64)>,
     /// How often the clock was stepped.
     pub(crate) steps: u8,
 }
@@ -110,6 +114,24 @@ impl Ghost {
             Some(_) | None => {}
         }
         self.leave(lock, |waiting| waiting.owner == owner);
+        Ok(())
+    }
+
+    /// A step is over: every token that was told in it is larger than those before, and no two are alike.
+    pub(crate) fn tokens_grow(&mut self, fenced: bool) -> Result<(), String> {
+        let mut told = std::mem::take(&mut self.told);
+        if !fenced {
+            let token = told.iter().find(|(_, token)| *token != 0);
+            return token.map_or(Ok(()), |(lock, token)| Err(format!("token {token} of k{lock} for nobody")));
+        }
+        // Not in the order in which they were given: an answer may be heard later.
+        told.sort_unstable();
+        for (lock, token) in told {
+            let last = self.tokens.insert(lock, token).unwrap_or(0);
+            if token <= last {
+                return Err(format!("token {token} of k{lock} was told, and {last} before"));
+            }
+        }
         Ok(())
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Scene {
     pub(crate) owners: u8,
     /// How many locks.
     pub(crate) locks: u8,
+    /// Whether callers ask for fencing tokens, whose key others may spoil.
+    pub(crate) fenced: bool,
     /// Whether callers wait blocked.
     pub(crate) block: bool,
     /// Whether callers wait for messages, on channels that may fall silent.
@@ -45,6 +47,7 @@ const NOTHING: Scene = Scene {
     about: "",
     owners: 3,
     locks: 1,
+    fenced: false,
     block: false,
     enqueue: false,
     shares_channel: false,
@@ -56,7 +59,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 6] = [
+pub(crate) const SCENES: [Scene; 7] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -92,6 +95,17 @@ pub(crate) const SCENES: [Scene; 6] = [
         foreign: true,
         turns: true,
         depth: 10,
+        ..NOTHING
+    },
+    Scene {
+        name: "fenced",
+        about: "3 owners of one lock who ask for fencing tokens; clocks step, tokens are spoiled",
+        fenced: true,
+        block: true,
+        enqueue: true,
+        foreign: true,
+        clock: true,
+        depth: 6,
         ..NOTHING
     },
     Scene {

@@ -45,6 +45,7 @@ impl State {
             Came::Joined { lock, waiting } => next.ghost.join(lock, waiting),
             Came::Took { .. } | Came::Neither => {}
         }
+        next.ghost.tokens_grow(scene.fenced)?;
         let now = next.world.now;
         // A lease holds in the very millisecond in which it ends, and no longer.
         next.ghost.beliefs.retain(|_, belief| belief.ends >= now);
@@ -127,10 +128,16 @@ impl State {
         let mut served = Vec::new();
         for message in granted {
             let (_, owner, lock) = said(message);
+            if message.heard {
+                self.ghost.told.push((lock, token(message)));
+            }
             self.hear_grant(message, owner, lock, action)?;
             served.extend(message.heard.then_some((owner, lock)));
         }
-        for (ticket, owner, lock, _) in answered.into_iter().filter(|(.., answer)| is_grant(answer)) {
+        for (ticket, owner, lock, answer) in answered.into_iter().filter(|(.., answer)| is_grant(answer)) {
+            if let Ok(Reply::Acquired { token, .. }) = answer {
+                self.ghost.told.push((lock, token));
+            }
             self.ghost.served(owner, lock)?;
             served.push((owner, lock));
             if let Some(ends) = self.end_of_hold(owner, lock) {
@@ -190,6 +197,13 @@ impl State {
 
 fn is_grant(answer: &Result<Reply, Error>) -> bool {
     matches!(answer, Ok(Reply::Acquired { .. }))
+}
+
+/// The token at the end of a grant.
+fn token(message: &Message) -> i64 {
+    let last = message.text.rsplit(|byte| *byte == b' ').next();
+    let last = last.and_then(|word| std::str::from_utf8(word).ok());
+    last.and_then(|word| word.parse().ok()).unwrap_or(-1)
 }
 
 /// First word, owner and lock of a message.

@@ -4,7 +4,7 @@ use rlock_core::call::Answer;
 use rlock_core::port::Ground;
 use rlock_core::queue::Ticket;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Expiry, Holds, LeaseMs, Owner, Reply, WaitMs};
+use rlock_core::{Error, Expiry, Holds, LeaseMs, Owner, Reply, WaitMs};
 use rlock_sim::Sim;
 
 use crate::action::{Action, How, Reply as Fate};
@@ -35,7 +35,7 @@ pub(crate) fn perform(
         Action::Acquire { owner, lock, how, reply } => {
             return acquire(scene, sim, ghost, before, (owner, lock, how, reply));
         }
-        Action::Again { owner, lock } => again(sim, ghost, owner, lock)?,
+        Action::Again { owner, lock } => again(scene, sim, ghost, owner, lock)?,
         Action::Release { owner, lock, down_to } => release(sim, ghost, owner, lock, down_to)?,
         Action::Renew { owner, lock } => renew(sim, ghost, owner, lock)?,
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
@@ -59,6 +59,11 @@ pub(crate) fn perform(
             let ends = sim.with(|world| world.now.after(lease()));
             sim.foreign_acquire(&scene::lock(lock), b"f9", Expiry::At(ends));
         }
+        Action::SpoilToken { lock } => sim.with(|world| {
+            let last = ghost.tokens.get(&lock).copied().unwrap_or(0);
+            let spoiled = world.tokens.get(&scene::lock(lock)) == Some(&None);
+            world.tokens.insert(scene::lock(lock), spoiled.then_some(last));
+        }),
         Action::ForceRelease { lock } => {
             ghost.excuse(lock);
             let forced = sim.force_release(&scene::lock(lock), &ForceRelease { owner: None });
@@ -119,7 +124,8 @@ fn acquire(
         How::Block { forever } => Some(Wait::Block(wait_for(forever))),
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
-    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at: Some(Holds::ONE), wait };
+    let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
+    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at, fenced, wait };
     let held_before = before.holds(owner, lock);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -132,7 +138,8 @@ fn acquire(
             let channel = Some(scene::number(&channel));
             Ok(Came::Joined { lock, waiting: InLine { owner, ticket: None, channel } })
         }
-        Ok(Answer::Now(Reply::Acquired { holds, .. })) => {
+        Ok(Answer::Now(Reply::Acquired { holds, token, .. })) => {
+            ghost.told.push((lock, token));
             if holds.get() != before.hold_count(owner, lock).max(1) {
                 return Err(format!("o{owner} asked k{lock} for HOLDS 1 and got {}", holds.get()));
             }
@@ -142,6 +149,7 @@ fn acquire(
             Ok(if held_before { Came::Neither } else { Came::Took { owner, lock } })
         }
         Ok(Answer::Now(Reply::Denied)) => Ok(Came::Neither),
+        Err(Error::NotAToken) if token_is_spoiled(before, lock) => Ok(Came::Neither),
         other => Err(format!("o{owner}: ACQUIRE k{lock} answered {other:?}")),
     }
 }
@@ -153,12 +161,22 @@ fn believe(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, holds: i64) {
     }
 }
 
-fn again(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
+/// Whether the key of a lock's last fencing token holds something that is none.
+fn token_is_spoiled(state: &State, lock: u8) -> bool {
+    state.world.tokens.get(&scene::lock(lock)) == Some(&None)
+}
+
+fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
     let (name, two) = (scene::owner(owner), Holds::new(2));
-    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at: two, wait: None };
+    let fenced = scene.fenced;
+    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at: two, fenced, wait: None };
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
-        Ok(Answer::Now(Reply::Acquired { holds, .. })) if Some(holds) == two => {
+        Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
+            ghost.told.push((lock, token));
             believe(sim, ghost, owner, lock, 2);
+            Ok(())
+        }
+        Err(Error::NotAToken) if sim.with(|world| world.tokens.get(&scene::lock(lock)) == Some(&None)) => {
             Ok(())
         }
         other => Err(format!("o{owner} holds k{lock} once, and HOLDS 2 answered {other:?}")),

@@ -1,4 +1,4 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
 use rlock_core::Error;
 use rlock_core::call::{self, Answer};
@@ -29,6 +29,7 @@ impl Command for Acquire {
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
+            Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
             Arg::new(
                 c"wait",
                 ArgKind::OneOf(&[
@@ -51,6 +52,9 @@ impl Command for Acquire {
         let request = request::Acquire::parse(after_key(args))?;
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
+        }
+        if request.fenced {
+            keyspace::check_token_key(ctx, args.get(1))?;
         }
         if request.wait.is_some() && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));

@@ -3,12 +3,10 @@
 use rlock_core::queue::{Via, Waiter};
 use rlock_core::shape::SingleField;
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, LockState, MonoMs, UnixMs, names, request, timer};
+use rlock_core::{Error, LockState, MonoMs, UnixMs, request, timer};
 
 use super::{after_key, key_name};
-use crate::ffi::{
-    Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, OwnedString, Respond, Spec, StringRef,
-};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef};
 use crate::{keyspace, site, waiters};
 
 /// Tells who holds a lock and until when.
@@ -106,9 +104,9 @@ fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: u32) -> (usize, Vec<Waiting>)
     (count, waiting.collect())
 }
 
-/// Redisson's fenced locks keep their last token in a key of its own.
+/// A lock's last fencing token is in a key of its own.
 fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> i64 {
-    let token_name = OwnedString::new(&names::token_key(name.bytes()));
+    let token_name = keyspace::token_key(name);
     if Key::open_inspect(ctx, token_name.borrow()).kind() != KeyKind::String {
         return 0;
     }

@@ -38,7 +38,7 @@ pub(super) use {api, optional_api};
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
         RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
-        RedisModule_ACLCheckChannelPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
+        RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckKeyPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
         RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
         RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
@@ -59,7 +59,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_ScanCursorDestroy RedisModule_ScanKey RedisModule_ServerInfoGetFieldC
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_SetAbsExpire RedisModule_SetCommandInfo
         RedisModule_SetModuleOptions RedisModule_SignalModifiedKey
-        RedisModule_StringPtrLen RedisModule_SubscribeToServerEvent RedisModule_ValueLength
+        RedisModule_StringDMA RedisModule_StringPtrLen RedisModule_StringSet RedisModule_SubscribeToServerEvent RedisModule_ValueLength
         RedisModule_WrongArity
     }
     None

@@ -21,6 +21,8 @@ pub(crate) enum EventClass {
     Generic,
     /// `h`: `hset`.
     Hash,
+    /// `$`: `set`.
+    String,
     /// `d`: our own.
     Module,
 }
@@ -125,6 +127,21 @@ impl<'a> Ctx<'a> {
         Ground::Firm
     }
 
+    /// Whether a key that is not here is nowhere: in a cluster it may be on the server that its slot comes
+    /// from or goes to. `other` is another name in its slot.
+    pub(crate) fn is_missing(self, key: StringRef<'_>, other: StringRef<'_>) -> bool {
+        if !self.in_cluster() {
+            return true;
+        }
+        // Asked for several keys, of which one is not here, the server refuses while the slot moves.
+        let (name, format) = (c"EXISTS".as_ptr(), c"Ess".as_ptr());
+        // SAFETY: the format says: two strings.
+        let reply = unsafe { api!(RedisModule_Call)(self.raw, name, format, key.as_ptr(), other.as_ptr()) };
+        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        free(reply);
+        !refused
+    }
+
     /// The value of a string, which must be there; `None` if the server does not tell. (The module's own
     /// way to read a string makes the server store it in another form.)
     pub(crate) fn get(self, key: StringRef<'_>) -> Option<Vec<u8>> {
@@ -145,55 +162,6 @@ impl<'a> Ctx<'a> {
         value
     }
 
-    /// Whether the user of the command under way may publish to a channel. The server itself checks only
-    /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
-    /// publishing, which it lets work on keys that are not here.
-    pub(crate) fn may_publish_to(self, channel: StringRef<'_>) -> bool {
-        let Some(name) = self.user() else { return true };
-        let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
-        // SAFETY: the name lives; the user is freed below and not used after that.
-        unsafe {
-            let user = api!(RedisModule_GetModuleUserFromUserName)(name.borrow().as_ptr());
-            if user.is_null() {
-                return false;
-            }
-            let allowed = api!(RedisModule_ACLCheckChannelPermissions)(user, channel.as_ptr(), flags);
-            let allowed = allowed == raw::REDISMODULE_OK as c_int;
-            if !allowed {
-                let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
-                api!(RedisModule_ACLAddLogEntry)(self.raw, user, channel.as_ptr(), reason);
-            }
-            api!(RedisModule_FreeModuleUser)(user);
-            allowed
-        }
-    }
-
-    /// The user of the command under way; `None` for the server itself and for other modules.
-    fn user(self) -> Option<OwnedString> {
-        // SAFETY: the context is valid.
-        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.raw) };
-        if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {
-            // SAFETY: the context is valid; null if there is no such client, or it has no user.
-            return unsafe {
-                let id = api!(RedisModule_GetClientId)(self.raw);
-                OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.raw, id))
-            };
-        }
-        // A script's client is none of those, and to ask for the name of a user that it does not have
-        // would end the server. `C` runs a command as the user, and refuses that where there is none.
-        clear_errno();
-        // SAFETY: the format takes nothing more.
-        let reply = unsafe { api!(RedisModule_Call)(self.raw, c"PING".as_ptr(), c"CE".as_ptr()) };
-        let reason = io::Error::last_os_error().raw_os_error();
-        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
-        free(reply);
-        if refused && reason == Some(libc::ENOTSUP) {
-            return None;
-        }
-        // SAFETY: the client has a user; the server made the name for us.
-        unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.raw)) }
-    }
-
     /// Tells WATCH and client-side caches that a key has changed.
     pub(crate) fn signal_modified(self, key: StringRef<'_>) {
         // SAFETY: context and name live.
@@ -205,6 +173,7 @@ impl<'a> Ctx<'a> {
         let class = match class {
             EventClass::Generic => raw::REDISMODULE_NOTIFY_GENERIC,
             EventClass::Hash => raw::REDISMODULE_NOTIFY_HASH,
+            EventClass::String => raw::REDISMODULE_NOTIFY_STRING,
             EventClass::Module => raw::REDISMODULE_NOTIFY_MODULE,
         };
         // SAFETY: context, event and name live.
@@ -268,6 +237,15 @@ impl<'a> Ctx<'a> {
         let (name, format) = (c"PEXPIREAT".as_ptr(), c"sl".as_ptr());
         // SAFETY: the format says: a string and a long long.
         let status = unsafe { api!(RedisModule_Replicate)(self.raw, name, format, key.as_ptr(), at.0) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Sends `SET key value` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_set(self, key: StringRef<'_>, value: i64) -> bool {
+        let (name, format) = (c"SET".as_ptr(), c"sl".as_ptr());
+        // SAFETY: the format says: a string and a long long.
+        let status = unsafe { api!(RedisModule_Replicate)(self.raw, name, format, key.as_ptr(), value) };
         status == raw::REDISMODULE_OK as c_int
     }
 
@@ -337,12 +315,12 @@ pub(crate) fn warn(line: &CStr) {
     unsafe { api!(RedisModule_Log)(ptr::null_mut(), level, format, line.as_ptr()) };
 }
 
-fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {
+pub(super) fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {
     // SAFETY: the reply was made by the server for us and is not freed yet.
     unsafe { api!(RedisModule_CallReplyType)(reply) as isize }
 }
 
-fn free(reply: *mut raw::RedisModuleCallReply) {
+pub(super) fn free(reply: *mut raw::RedisModuleCallReply) {
     if !reply.is_null() {
         // SAFETY: the reply is ours to free, and not used after this.
         unsafe { api!(RedisModule_FreeCallReply)(reply) };
@@ -350,7 +328,7 @@ fn free(reply: *mut raw::RedisModuleCallReply) {
 }
 
 /// Before a call that tells by the error number what went wrong, but not always sets it.
-fn clear_errno() {
+pub(super) fn clear_errno() {
     #[cfg(target_os = "macos")]
     let number = libc::__error;
     #[cfg(not(target_os = "macos"))]

@@ -132,6 +132,33 @@ impl<'a> Key<'a> {
         unsafe { OwnedString::from_raw(api!(RedisModule_ListGet)(self.raw, 0)) }
     }
 
+    /// The bytes of a string; `None` where there is none. The server may store it in another form for that, so
+    /// this is for a string that is about to be written.
+    pub(crate) fn string(&self) -> Option<&[u8]> {
+        if self.kind() != KeyKind::String {
+            return None;
+        }
+        let mut len = 0;
+        // SAFETY: the key is open, for a string.
+        let start =
+            unsafe { api!(RedisModule_StringDMA)(self.raw, &raw mut len, raw::REDISMODULE_READ as c_int) };
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the server gave start and length of the bytes, which stay as they are as long as the key is
+        // open and not written; writing borrows the key for itself.
+        Some(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+    }
+
+    /// Makes the key a string, the decimal form of an integer, without an expiry.
+    #[must_use]
+    pub(crate) fn set_integer(&mut self, value: i64) -> bool {
+        let value = OwnedString::from_integer(value);
+        // SAFETY: the key is open; the server keeps the string for itself.
+        let status = unsafe { api!(RedisModule_StringSet)(self.raw, value.borrow().as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
     /// Sets a field of the hash to an integer, and makes the hash where there is none.
     #[must_use]
     pub(crate) fn set_field(&mut self, field: StringRef<'_>, value: i64) -> bool {

@@ -10,6 +10,7 @@
 //!   attributes expand).
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 
+mod acl;
 mod api;
 mod args;
 mod block;

@@ -147,9 +147,22 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
+    /// Take a fencing token with the lock, larger than those of all holders before, and set this variable to it
+    /// for the command
+    #[arg(long, value_name = "VARIABLE", value_parser = variable)]
+    pub(crate) fence_env: Option<OsString>,
+
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A name that a variable of the environment can have.
+fn variable(name: &str) -> Result<OsString, String> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err("a variable has a name, without '='".to_string());
+    }
+    Ok(name.into())
 }
 
 /// A lease must leave time to notice that it cannot be renewed, and to end the command.

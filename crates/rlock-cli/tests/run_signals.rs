@@ -57,6 +57,26 @@ fn a_command_may_go_on_after_a_signal() {
     run.ended().is(0, "");
 }
 
+/// Where the command has not got the terminal, or not yet, Ctrl-Z is meant for us. We were suspended, the command
+/// went on, and nobody renewed its lock.
+#[test]
+fn a_run_that_holds_a_lock_is_not_suspended() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    run.signal(libc::SIGTSTP);
+    run.tells("cannot be suspended");
+    // The command itself has the usual action.
+    let ignored = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let mask = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
+    assert_eq!(mask & 1 << (libc::SIGTSTP - 1), 0, "{mask:x}");
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.ended().code, Some(143));
+}
+
 #[test]
 fn what_nohup_ignores_stays_ignored() {
     let server = TestServer::start();

@@ -29,6 +29,8 @@ pub(crate) struct Order {
     pub(crate) party: Party,
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
+    /// Whether a fencing token is asked for.
+    pub(crate) fenced: bool,
     pub(crate) durability: Durability,
 }
 
@@ -59,6 +61,8 @@ pub(crate) struct Attempt {
     known: bool,
     stray: bool,
     sent_on: Option<u64>,
+    /// The last fencing token that was heard of.
+    token: u64,
     /// When the lease ends that was asked for last.
     lease_end: Moment,
     done: bool,
@@ -77,6 +81,7 @@ impl Attempt {
             known: false,
             stray: false,
             sent_on: None,
+            token: 0,
             lease_end: began,
             done: false,
         }
@@ -127,7 +132,7 @@ impl Attempt {
         let Party { key, owner } = self.order.party.clone();
         let now = shared.clock.now();
         let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(|by| by.since(now)), channel));
-        let mut commands = vec![command::acquire(&key, &owner, self.order.lease, 1, ask)];
+        let mut commands = vec![command::acquire(&key, &owner, self.order.lease, 1, self.order.fenced, ask)];
         if look {
             commands.push(command::about("PTTL", &key, None));
         }
@@ -180,10 +185,13 @@ impl Attempt {
             Err(refusal) => return Step::Refused(refusal),
         };
         match command::acquired(&value) {
-            Ok(Acquired::Held) if self.is_over(sent) => {
+            Ok(Acquired::Held(_)) if self.is_over(sent) => {
                 Step::Unanswered("the reply came after the lease".into())
             }
-            Ok(Acquired::Held) => Step::Held(sent),
+            Ok(Acquired::Held(token)) => {
+                self.token = token;
+                Step::Held(sent)
+            }
             Ok(Acquired::Queued) => match place {
                 Some(place) => Step::Queued(place, left),
                 // Nobody asks for a place in the queue without listening.
@@ -203,18 +211,31 @@ impl Attempt {
 
     /// Confirms a grant: whether the lock is still ours, and from when its lease counts.
     ///
-    /// The message may have lain in a buffer for any time, so only the server can tell.
+    /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
+    /// it is asked for another: that of the message may be one of an earlier grant.
     pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
         let shared = self.handle.shared.clone();
         let Party { key, owner } = &self.order.party;
-        let command = command::renew(key, owner, self.order.lease);
+        let lease = self.order.lease;
+        let command = if self.order.fenced {
+            command::acquire(key, owner, lease, 1, true, Ask::Now)
+        } else {
+            command::renew(key, owner, lease)
+        };
         let sent = shared.clock.now();
         self.lease_end = sent.after(self.order.lease);
         match exchange(&shared, key, &[command], Manner::by(None), &mut self.sent_on).await {
             Ok(mut replies) => {
                 self.sent_on = None;
                 let value = replies.take(0).map_err(Step::Refused)?;
-                Ok((matches!(value, Value::Int(1)) && !self.is_over(sent)).then_some(sent))
+                let held = match command::acquired(&value) {
+                    Ok(Acquired::Held(token)) => {
+                        self.token = token;
+                        true
+                    }
+                    _ => matches!(value, Value::Int(1)),
+                };
+                Ok((held && !self.is_over(sent)).then_some(sent))
             }
             Err(Trouble::Unsent(error)) => Err(Step::Unsent(error)),
             Err(Trouble::Unanswered(why)) => {
@@ -254,6 +275,7 @@ impl Attempt {
         let origin = Origin {
             party: self.order.party.clone(),
             lease: self.order.lease,
+            token: self.token,
             renewed: self.order.renewed,
             sent,
             stray: self.stray,

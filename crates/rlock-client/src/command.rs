@@ -19,9 +19,19 @@ pub(crate) enum Ask<'a> {
 }
 
 /// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
-pub(crate) fn acquire(key: &[u8], owner: &[u8], lease: Duration, holds: u64, ask: Ask<'_>) -> Cmd {
+pub(crate) fn acquire(
+    key: &[u8],
+    owner: &[u8],
+    lease: Duration,
+    holds: u64,
+    fenced: bool,
+    ask: Ask<'_>,
+) -> Cmd {
     let mut command = cmd("RLOCK.ACQUIRE");
     command.arg(key).arg(owner).arg(milliseconds(lease)).arg("HOLDS").arg(holds);
+    if fenced {
+        command.arg("FENCED");
+    }
     if let Ask::Enqueue(wait, channel) = ask {
         // 0 is for ever, so a wait that is nearly over is one of 1 ms.
         command.arg("ENQUEUE").arg(wait.map_or(0, milliseconds)).arg(channel);
@@ -69,8 +79,8 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
 /// What the server said to an ACQUIRE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// The owner holds the lock.
-    Held,
+    /// The owner holds the lock, with this fencing token; 0 where none was asked for.
+    Held(u64),
     /// The owner waits in the queue.
     Queued,
     /// Somebody else holds the lock, or the holds that were counted on are lost.
@@ -140,7 +150,10 @@ pub(crate) fn acquired(value: &Value) -> Result<Acquired, Error> {
         Value::Nil => Ok(Acquired::Denied),
         Value::Array(items) => match items.first() {
             Some(Value::Int(0)) => Ok(Acquired::Queued),
-            Some(Value::Int(_)) => Ok(Acquired::Held),
+            Some(Value::Int(_)) => Ok(Acquired::Held(match items.get(2) {
+                Some(Value::Int(token)) => u64::try_from(*token).unwrap_or(0),
+                _ => 0,
+            })),
             _ => Err(unexpected("RLOCK.ACQUIRE", value)),
         },
         _ => Err(unexpected("RLOCK.ACQUIRE", value)),
@@ -174,17 +187,18 @@ mod tests {
     fn commands_carry_holds() {
         let second = Duration::from_secs(1);
         let text = |command: &Cmd| String::from_utf8(words(command)).unwrap().replace("\r\n", " ");
-        let command = acquire(b"k", b"o", second, 1, Ask::Enqueue(Some(Duration::ZERO), b"c"));
+        let command = acquire(b"k", b"o", second, 1, false, Ask::Enqueue(Some(Duration::ZERO), b"c"));
         assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 1 $1 c "), "{}", text(&command));
-        let command = acquire(b"k", b"o", second, 2, Ask::Enqueue(None, b"c"));
-        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $7 ENQUEUE $1 0 $1 c "));
+        let command = acquire(b"k", b"o", second, 2, true, Ask::Enqueue(None, b"c"));
+        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $6 FENCED $7 ENQUEUE $1 0 $1 c "));
         assert!(text(&release(b"k", b"o", 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
     }
 
     #[test]
     fn replies_may_grow() {
         let array = |numbers: &[i64]| Value::Array(numbers.iter().copied().map(Value::Int).collect());
-        assert_eq!(acquired(&array(&[1, 30_000, 0, 7])), Ok(Acquired::Held));
+        assert_eq!(acquired(&array(&[1, 30_000, 0, 7])), Ok(Acquired::Held(0)));
+        assert_eq!(acquired(&array(&[1, 30_000, 7])), Ok(Acquired::Held(7)));
         assert_eq!(acquired(&array(&[0, 0, 0])), Ok(Acquired::Queued));
         assert_eq!(acquired(&Value::Nil), Ok(Acquired::Denied));
         assert!(acquired(&array(&[])).is_err());

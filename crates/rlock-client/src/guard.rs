@@ -65,8 +65,16 @@ impl Held {
     /// A token that is cancelled when the lock is lost.
     ///
     /// It is a child of the guard's own: cancelling it does nothing to the lock.
-    pub fn token(&self) -> CancellationToken {
+    pub fn cancellation_token(&self) -> CancellationToken {
         self.hold.lost.child_token()
+    }
+
+    /// The fencing token, larger than that of every holder before; `None` unless the lock is one of
+    /// [`Client::fenced_lock`](crate::Client::fenced_lock).
+    ///
+    /// Each [`Guard::reenter`] gets a new one, and it is the newest that this answers, for all guards of the hold.
+    pub fn token(&self) -> Option<u64> {
+        self.hold.token()
     }
 
     /// The lock's name.
@@ -115,14 +123,18 @@ impl Guard {
         let holds = hold.guards().min(level.saturating_add(1));
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
-        let command = command::acquire(&hold.party.key, &hold.party.owner, hold.lease, holds, Ask::Now);
+        let (key, owner) = (&hold.party.key, &hold.party.owner);
+        let command = command::acquire(key, owner, hold.lease, holds, hold.token().is_some(), Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => return Err(error),
             Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),
         };
         match reply.and_then(|reply| command::acquired(&reply)) {
-            Ok(Acquired::Held) => *level = holds.max(*level),
+            Ok(Acquired::Held(token)) => {
+                hold.raise_token(token);
+                *level = holds.max(*level);
+            }
             Ok(Acquired::Queued | Acquired::Denied) | Err(Error::NotALock { .. }) => hold.lose(Lost::Taken),
             Err(error) => return Err(error),
         }

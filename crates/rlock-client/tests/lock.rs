@@ -31,8 +31,8 @@ async fn a_lock_is_taken_denied_and_released() {
     assert_eq!(guard.state(), State::Held);
     let held = guard.held();
     // A token is for the work: whoever cancels it does nothing to the lock.
-    guard.token().cancel();
-    assert_eq!((guard.state(), guard.token().is_cancelled()), (State::Held, false));
+    guard.cancellation_token().cancel();
+    assert_eq!((guard.state(), guard.cancellation_token().is_cancelled()), (State::Held, false));
     guard.unlock().await.unwrap();
     assert_eq!((holder(&mut raw, "lock"), held.state()), (None, State::Released));
     assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
@@ -134,7 +134,7 @@ async fn a_forced_release_is_a_loss_and_says_so() {
     assert!(!lock.force_release().await.unwrap());
     let guard = lock.lock().await.unwrap();
     assert!(lock.force_release().await.unwrap());
-    let token = guard.token();
+    let token = guard.cancellation_token();
     assert!(!token.is_cancelled());
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
     within("the token", token.cancelled()).await;

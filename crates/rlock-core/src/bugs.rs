@@ -38,6 +38,18 @@ pub enum Bug {
     EndlessWait,
     /// A demoted server keeps its queue.
     KeepWhenDemoted,
+    /// A re-entry is given the last token again.
+    TokenStaysOnReEntry,
+    /// A token is told, and neither stored nor replicated.
+    TokenNotStored,
+    /// A hand-off gives no token to who asked for one.
+    HandOffWithoutToken,
+    /// A token is one more than the last, whatever the clock says.
+    TokenByCounterOnly,
+    /// A token is what the clock says, whatever the last one was.
+    TokenByClockOnly,
+    /// A waiter that can have no token stays in the queue.
+    WaitWithoutToken,
     /// Hand-offs in a row are counted on after a lock has ended with nobody waiting.
     KeepStreak,
     /// A release leaves the hand-off to the timer: they are not one transaction.
@@ -62,11 +74,13 @@ pub enum Bug {
     EdgeWriteInPause,
     /// The module builds effects only a while after somebody has begun to read them.
     EdgeEffectsBeginLate,
+    /// The module replicates no fencing token.
+    EdgeTokenNotReplicated,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 28] = [
+    pub const ALL: [(Self, &'static str); 35] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -83,6 +97,12 @@ impl Bug {
         (Self::CancelInSilence, "cancel-in-silence"),
         (Self::EndlessWait, "endless-wait"),
         (Self::KeepWhenDemoted, "keep-when-demoted"),
+        (Self::TokenStaysOnReEntry, "token-stays-on-re-entry"),
+        (Self::TokenNotStored, "token-not-stored"),
+        (Self::HandOffWithoutToken, "hand-off-without-token"),
+        (Self::TokenByCounterOnly, "token-by-counter-only"),
+        (Self::TokenByClockOnly, "token-by-clock-only"),
+        (Self::WaitWithoutToken, "wait-without-token"),
         (Self::KeepStreak, "keep-streak"),
         (Self::HandOffApart, "hand-off-apart"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
@@ -95,6 +115,7 @@ impl Bug {
         (Self::EdgeDepartureUnseen, "edge-departure-unseen"),
         (Self::EdgeWriteInPause, "edge-write-in-pause"),
         (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
+        (Self::EdgeTokenNotReplicated, "edge-token-not-replicated"),
     ];
 }
 

@@ -7,7 +7,7 @@ use crate::message::DropReason;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Via, Waiter};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
-use crate::serve::{perform_and_serve, serve_unseen};
+use crate::serve::{next_token, perform_and_serve, serve_unseen};
 use crate::shape::LockState;
 use crate::timer::{arm_timer, look_again};
 use crate::types::{Holds, UnixMs};
@@ -23,9 +23,10 @@ pub enum Answer {
 
 /// RLOCK.ACQUIRE.
 pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error> {
-    let call = Call::open(site, Some(request.owner.bytes()));
-    let admission = site.server().settings().admission;
-    let decision = decide::acquire(call.state_to_acquire()?, request, call.now, admission)?;
+    let arrival = Arrival::of(site, Some(request.owner.bytes()));
+    let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
+    let (call, admission) = (arrival.open(), site.server().settings().admission);
+    let decision = decide::acquire(call.state_to_acquire()?, request, token, call.now, admission)?;
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
@@ -82,6 +83,14 @@ fn may_wait<V: Server>(server: &V, wait: Wait<'_>) -> bool {
     }
 }
 
+/// A caller whose turn it is: the lock's queue was served before.
+struct Arrival<'a, S: Site> {
+    site: &'a S,
+    owner: Option<&'a [u8]>,
+    watched: bool,
+    now: UnixMs,
+}
+
 /// A call that may change a lock.
 struct Call<'a, S: Site> {
     site: &'a S,
@@ -93,9 +102,9 @@ struct Call<'a, S: Site> {
     now: UnixMs,
 }
 
-impl<'a, S: Site> Call<'a, S> {
-    /// Serves the key's queue first, and opens it: nobody barges in where a lock has become free unseen.
-    fn open(site: &'a S, owner: Option<&'a [u8]>) -> Self {
+impl<'a, S: Site> Arrival<'a, S> {
+    /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
+    fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
         let server = site.server();
         let now = server.now();
         let watched = !server.queues(|queues| queues.is_blank());
@@ -107,7 +116,19 @@ impl<'a, S: Site> Call<'a, S> {
                 server.queues(|queues| queues.settle(lock, owner));
             }
         }
-        Self { site, key: site.open(), owner, watched, now }
+        Self { site, owner, watched, now }
+    }
+
+    /// Opens the key.
+    fn open(self) -> Call<'a, S> {
+        let Self { site, owner, watched, now } = self;
+        Call { site, key: site.open(), owner, watched, now }
+    }
+}
+
+impl<'a, S: Site> Call<'a, S> {
+    fn open(site: &'a S, owner: Option<&'a [u8]>) -> Self {
+        Arrival::of(site, owner).open()
     }
 
     /// The state of the lock as the owner sees it.
@@ -157,7 +178,8 @@ impl<'a, S: Site> Call<'a, S> {
             let ticket = queues.new_ticket();
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
-            let waiter = Waiter { owner, lease: request.lease, since, until, ticket, via, client_id };
+            let (lease, fenced) = (request.lease, request.fenced);
+            let waiter = Waiter { owner, lease, fenced, since, until, ticket, via, client_id };
             Ok((ticket, queues.join(lock, waiter, limits)?, queues.len()))
         })?;
         server.note(Note::Waiting(count));

@@ -4,6 +4,7 @@ use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, ForceRelease, Release, Renew};
 use crate::shape::LockState;
+use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
 
 /// What shall happen: answer this, after performing that.
@@ -51,13 +52,15 @@ pub enum Reply {
     NothingToForce,
 }
 
-/// What happens to the lock, in this order: the hash, its expiry, the unlock message, the event.
+/// What happens to the lock, in this order: the hash, its expiry, the token, the event, the unlock message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// What happens to the hash.
     pub hash: HashChange,
     /// The expiry that the key gets.
     pub expire_at: Option<UnixMs>,
+    /// The lock's last fencing token from now on.
+    pub token: Option<Token>,
     /// Whether the release is published to those who wait by Redisson's protocol.
     pub unlock_message: Option<UnlockMessage>,
     /// The keyspace event of our own.
@@ -107,15 +110,16 @@ pub enum Admission {
     HoldersOnly,
 }
 
-/// RLOCK.ACQUIRE.
+/// RLOCK.ACQUIRE; `token` is the one that the acquisition gets, where it asks for one.
 pub fn acquire(
     state: LockState,
     request: &Acquire<'_>,
+    token: Option<Token>,
     now: UnixMs,
     admission: Admission,
 ) -> Result<Decision, Error> {
     if let LockState::Mine { holds, expiry } = state {
-        return re_enter(holds, expiry, request, now);
+        return re_enter(holds, expiry, request, token, now);
     }
     if admission == Admission::HoldersOnly {
         return Err(Error::NotAccepting);
@@ -123,26 +127,43 @@ pub fn acquire(
     // More holds than the first were to be there: they are lost, and their owner must learn it.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     Ok(match state {
-        LockState::Free if first => take(HashChange::Set(Holds::ONE), request, now),
-        LockState::Abandoned if first => take(HashChange::Replace(Holds::ONE), request, now),
+        LockState::Free if first => take(HashChange::Set(Holds::ONE), request, token, now),
+        LockState::Abandoned if first => take(HashChange::Replace(Holds::ONE), request, token, now),
         _ => nothing(Reply::Denied),
     })
 }
 
-fn take(hash: HashChange, request: &Acquire<'_>, now: UnixMs) -> Decision {
+fn take(hash: HashChange, request: &Acquire<'_>, token: Option<Token>, now: UnixMs) -> Decision {
     Decision {
-        reply: Reply::Acquired { holds: Holds::ONE, lease_ms: request.lease.get(), token: 0 },
+        reply: Reply::Acquired { holds: Holds::ONE, lease_ms: request.lease.get(), token: told(token) },
         change: Change {
             hash,
             expire_at: Some(now.after(request.lease)),
+            token: stored(token),
             unlock_message: None,
             event: Some(LockEvent::Acquire),
         },
     }
 }
 
-/// One hold more, or with HOLDS the count to arrive at; never a shorter lease.
-fn re_enter(holds: Holds, expiry: Expiry, request: &Acquire<'_>, now: UnixMs) -> Result<Decision, Error> {
+/// The token as replies tell it: 0 where none was asked for.
+pub(crate) fn told(token: Option<Token>) -> i64 {
+    token.map_or(0, Token::get)
+}
+
+fn stored(token: Option<Token>) -> Option<Token> {
+    token.filter(|_| !planted(Bug::TokenNotStored))
+}
+
+/// One hold more, or with HOLDS the count to arrive at; never a shorter lease. Who asks for a token gets a
+/// new one also where nothing else changes: the last one may have been another owner's.
+fn re_enter(
+    holds: Holds,
+    expiry: Expiry,
+    request: &Acquire<'_>,
+    token: Option<Token>,
+    now: UnixMs,
+) -> Result<Decision, Error> {
     let target = match request.arrive_at {
         None => holds.one_more().ok_or(Error::TooManyHolds)?,
         Some(wanted) if wanted <= holds && planted(Bug::HoldsAdds) => {
@@ -156,11 +177,17 @@ fn re_enter(holds: Holds, expiry: Expiry, request: &Acquire<'_>, now: UnixMs) ->
     let longer = matches!(expiry, Expiry::At(at) if asked > at || planted(Bug::ShortenOnReEntry));
     let in_force = if longer { Expiry::At(asked) } else { expiry };
     let more = target > holds;
+    let stays = planted(Bug::TokenStaysOnReEntry);
     Ok(Decision {
-        reply: Reply::Acquired { holds: target, lease_ms: in_force.left(now), token: 0 },
+        reply: Reply::Acquired {
+            holds: target,
+            lease_ms: in_force.left(now),
+            token: told(token) - i64::from(stays),
+        },
         change: Change {
             hash: if more { HashChange::Set(target) } else { HashChange::Keep },
             expire_at: longer.then_some(asked),
+            token: stored(token).filter(|_| !stays),
             unlock_message: None,
             event: more.then_some(LockEvent::Acquire),
         },
@@ -168,14 +195,15 @@ fn re_enter(holds: Holds, expiry: Expiry, request: &Acquire<'_>, now: UnixMs) ->
 }
 
 /// Gives the lock to the one who waits first, if it is free. The lease counts from now.
-pub fn hand_off(state: LockState, lease: LeaseMs, now: UnixMs) -> Option<Change> {
+pub fn hand_off(state: LockState, lease: LeaseMs, token: Option<Token>, now: UnixMs) -> Option<Change> {
     let hash = match state {
         LockState::Free => HashChange::Set(Holds::ONE),
         LockState::Abandoned => HashChange::Replace(Holds::ONE),
         LockState::Mine { .. } | LockState::Theirs => return None,
     };
     let expire_at = Some(now.after(lease));
-    Some(Change { hash, expire_at, unlock_message: None, event: Some(LockEvent::HandOff) })
+    let token = stored(token);
+    Some(Change { hash, expire_at, token, unlock_message: None, event: Some(LockEvent::HandOff) })
 }
 
 /// Whether those who wait by Redisson's protocol must be told of a hand-off: they sleep until the end of
@@ -214,6 +242,7 @@ pub fn release(state: LockState, request: &Release<'_>, now: UnixMs) -> Decision
         change: Change {
             hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
             expire_at: request.lease.map(|lease| now.after(lease)).filter(|at| Expiry::At(*at) != expiry),
+            token: None,
             unlock_message: None,
             event: fewer.then_some(LockEvent::Release),
         },
@@ -247,6 +276,7 @@ fn freed(reply: Reply, event: LockEvent) -> Decision {
     let change = Change {
         hash: HashChange::Delete,
         expire_at: None,
+        token: None,
         unlock_message: Some(UnlockMessage::Free),
         event: Some(event),
     };

@@ -25,7 +25,13 @@ fn lease(ms: i64) -> LeaseMs {
 }
 
 fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
-    Acquire { owner: owner(), lease: lease(lease_ms), arrive_at: arrive_at.map(holds), wait: None }
+    Acquire {
+        owner: owner(),
+        lease: lease(lease_ms),
+        arrive_at: arrive_at.map(holds),
+        fenced: false,
+        wait: None,
+    }
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {
@@ -88,7 +94,7 @@ fn acquire_takes_what_is_free_re_enters_and_is_denied() {
         ),
     ];
     for (story, state, request, expected) in cases {
-        assert_eq!(acquire(state, &request, NOW, ANYBODY).map(outcome), Ok(expected), "{story}");
+        assert_eq!(acquire(state, &request, None, NOW, ANYBODY).map(outcome), Ok(expected), "{story}");
     }
 }
 
@@ -118,33 +124,33 @@ fn holds_says_where_to_arrive() {
         ),
     ];
     for (story, state, wanted, expected) in cases {
-        let decision = acquire(state, &ask(50, Some(wanted)), NOW, ANYBODY);
+        let decision = acquire(state, &ask(50, Some(wanted)), None, NOW, ANYBODY);
         assert_eq!(decision.map(outcome), Ok(expected), "{story}");
     }
 }
 
 #[test]
 fn a_repeat_is_a_re_entry_for_the_lease() {
-    let longer = acquire(mine(1), &ask(20_000, Some(1)), NOW, ANYBODY);
+    let longer = acquire(mine(1), &ask(20_000, Some(1)), None, NOW, ANYBODY);
     assert_eq!(longer.map(outcome), Ok((acquired(1, 20_000), HashChange::Keep, at(20_000))));
-    let shorter = acquire(mine(1), &ask(50, Some(1)), NOW, ANYBODY);
+    let shorter = acquire(mine(1), &ask(50, Some(1)), None, NOW, ANYBODY);
     assert_eq!(shorter.map(|d| d.change), Ok(Change::default()), "nothing changes");
 }
 
 #[test]
 fn holds_cannot_be_counted_beyond_two_to_the_53() {
     let full = mine(1 << 53);
-    assert_eq!(acquire(full, &ask(50, None), NOW, ANYBODY), Err(Error::TooManyHolds));
-    assert!(acquire(full, &ask(50, Some(1 << 53)), NOW, ANYBODY).is_ok());
+    assert_eq!(acquire(full, &ask(50, None), None, NOW, ANYBODY), Err(Error::TooManyHolds));
+    assert!(acquire(full, &ask(50, Some(1 << 53)), None, NOW, ANYBODY).is_ok());
 }
 
 #[test]
 fn while_nothing_is_accepted_holders_still_re_enter() {
     let closed = Admission::HoldersOnly;
     for state in [LockState::Free, LockState::Abandoned, LockState::Theirs] {
-        assert_eq!(acquire(state, &ask(50, None), NOW, closed), Err(Error::NotAccepting));
+        assert_eq!(acquire(state, &ask(50, None), None, NOW, closed), Err(Error::NotAccepting));
     }
-    assert_eq!(acquire(mine(1), &ask(50, None), NOW, closed).map(|d| d.reply), Ok(acquired(2, LEFT)));
+    assert_eq!(acquire(mine(1), &ask(50, None), None, NOW, closed).map(|d| d.reply), Ok(acquired(2, LEFT)));
 }
 
 #[test]
@@ -239,9 +245,9 @@ fn only_what_frees_the_lock_is_published() {
         assert_eq!(decision.change.hash, HashChange::Delete);
     }
     let others = [
-        acquire(LockState::Free, &ask(5, None), NOW, ANYBODY),
-        acquire(LockState::Theirs, &ask(5, None), NOW, ANYBODY),
-        acquire(mine(1), &ask(5, None), NOW, ANYBODY),
+        acquire(LockState::Free, &ask(5, None), None, NOW, ANYBODY),
+        acquire(LockState::Theirs, &ask(5, None), None, NOW, ANYBODY),
+        acquire(mine(1), &ask(5, None), None, NOW, ANYBODY),
         Ok(release(mine(2), &give(DownTo::OneLess, None), NOW)),
         Ok(renew(mine(1), &Renew { owner: owner(), lease: lease(5) }, NOW)),
     ];
@@ -253,9 +259,9 @@ fn only_what_frees_the_lock_is_published() {
 #[test]
 fn events_tell_of_holds_taken_and_given_back() {
     let event = |decision: Decision| decision.change.event;
-    let taken = acquire(LockState::Free, &ask(5, None), NOW, ANYBODY).map(event);
-    let again = acquire(mine(1), &ask(5, None), NOW, ANYBODY).map(event);
-    let repeat = acquire(mine(1), &ask(5, Some(1)), NOW, ANYBODY).map(event);
+    let taken = acquire(LockState::Free, &ask(5, None), None, NOW, ANYBODY).map(event);
+    let again = acquire(mine(1), &ask(5, None), None, NOW, ANYBODY).map(event);
+    let repeat = acquire(mine(1), &ask(5, Some(1)), None, NOW, ANYBODY).map(event);
     assert_eq!(
         (taken, again, repeat),
         (Ok(Some(LockEvent::Acquire)), Ok(Some(LockEvent::Acquire)), Ok(None))
@@ -271,8 +277,8 @@ fn events_tell_of_holds_taken_and_given_back() {
 #[test]
 fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
     let ends = at(50);
-    let given =
-        |hash| Some(Change { hash, expire_at: ends, unlock_message: None, event: Some(LockEvent::HandOff) });
+    let event = Some(LockEvent::HandOff);
+    let given = |hash| Some(Change { hash, expire_at: ends, event, ..Change::default() });
     let cases = [
         (LockState::Free, given(HashChange::Set(Holds::ONE))),
         (LockState::Abandoned, given(HashChange::Replace(Holds::ONE))),
@@ -280,7 +286,7 @@ fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
         (mine(1), None),
     ];
     for (state, expected) in cases {
-        assert_eq!(hand_off(state, lease(50), NOW), expected, "{state:?}");
+        assert_eq!(hand_off(state, lease(50), None, NOW), expected, "{state:?}");
     }
 }
 
@@ -291,6 +297,29 @@ fn a_hand_off_is_told_to_foreign_waiters_only_when_it_ends_sooner_than_they_were
     assert_eq!(message_on_hand_off(Expiry::At(ends), ends), None);
     assert_eq!(message_on_hand_off(Expiry::At(UnixMs(NOW.0 - 1)), ends), None, "the old lease has ended");
     assert_eq!(message_on_hand_off(Expiry::Never, ends), Some(UnlockMessage::Free));
+}
+
+#[test]
+fn every_acquisition_that_asks_for_a_token_is_told_it_and_stores_it() {
+    let token = Token::after(Some(41), UnixMs(0)).ok();
+    let told = |state, wanted, token| {
+        let decision = acquire(state, &ask(50, wanted), token, NOW, ANYBODY).expect("a decision");
+        let told = match decision.reply {
+            Reply::Acquired { token, .. } => Some(token),
+            _ => None,
+        };
+        (told, decision.change.token)
+    };
+    // The last one changes nothing else: the last token may have been another owner's.
+    for (state, wanted) in
+        [(LockState::Free, None), (LockState::Abandoned, None), (mine(2), None), (mine(2), Some(1))]
+    {
+        assert_eq!(told(state, wanted, token), (Some(42), token), "{state:?}");
+        assert_eq!(told(state, wanted, None), (Some(0), None), "{state:?}");
+    }
+    assert_eq!(told(LockState::Theirs, None, token), (None, None), "a denied call uses no token");
+    assert_eq!(told(mine(1), Some(3), token), (None, None), "a denied call uses no token");
+    assert_eq!(hand_off(LockState::Free, lease(50), token, NOW).map(|change| change.token), Some(token));
 }
 
 #[test]

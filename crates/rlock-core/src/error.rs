@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use crate::token::MAX_TOKEN;
 use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
 
 /// The longest piece of a client's own bytes that an error repeats.
 pub const QUOTED: usize = 64;
 
 /// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
-/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`, `NOPERM`) included.
+/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`, `NOPERM`, `TRYAGAIN`) included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
@@ -40,8 +41,8 @@ pub enum Error {
     BadChannel,
     /// In cluster mode: the channel of ENQUEUE falls in another slot than the lock.
     ChannelCrossSlot,
-    /// The user may not use the channel of ENQUEUE.
-    NoPermission,
+    /// The user may not use this.
+    NoPermission(&'static str),
     /// BLOCK together with ENQUEUE.
     BlockAndEnqueue,
     /// As many wait already as may.
@@ -60,6 +61,14 @@ pub enum Error {
     NotALock,
     /// A read/write lock, asked as a mutex.
     ReadWriteLock,
+    /// The key of the last fencing token holds something that is no string.
+    TokenWrongType,
+    /// The key of the last fencing token holds no integer.
+    NotAToken,
+    /// The last fencing token is the largest that there is, or larger.
+    NoTokenLeft,
+    /// The lock's slot is moving, and its last fencing token may be on the other server.
+    TokenElsewhere,
     /// The server refused a call that it must not refuse, or a callback panicked.
     Internal(&'static str),
 }
@@ -87,7 +96,7 @@ impl fmt::Display for Error {
             Self::ChannelCrossSlot => f.write_str(
                 "ERR in cluster mode the channel must be in the key's slot; give it the key's hash tag, such as grants:{key}",
             ),
-            Self::NoPermission => f.write_str("NOPERM No permissions to access the channel of ENQUEUE"),
+            Self::NoPermission(what) => write!(f, "NOPERM No permissions to access {what}"),
             Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other"),
             Self::QueueFull => f.write_str(
                 "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
@@ -106,6 +115,16 @@ impl fmt::Display for Error {
             ),
             Self::ReadWriteLock => f.write_str(
                 "WRONGLOCK the key holds a read/write lock, which this version of rlock does not serve; nothing was changed",
+            ),
+            Self::TokenWrongType => f.write_str(
+                "WRONGTYPE the key of the lock's fencing token holds something that is no string; nothing was changed",
+            ),
+            Self::NotAToken => f.write_str(
+                "ERR the key of the lock's fencing token holds no integer; nothing was changed",
+            ),
+            Self::NoTokenLeft => write!(f, "ERR there is no larger fencing token for this lock: the last one is {MAX_TOKEN} or more"),
+            Self::TokenElsewhere => f.write_str(
+                "TRYAGAIN the lock's slot is moving, and its last fencing token may be on the other server",
             ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }
@@ -134,7 +153,7 @@ mod tests {
             Error::BadWait("BLOCK"),
             Error::BadChannel,
             Error::ChannelCrossSlot,
-            Error::NoPermission,
+            Error::NoPermission("a test"),
             Error::BlockAndEnqueue,
             Error::QueueFull,
             Error::Unblocked("a test"),
@@ -144,13 +163,18 @@ mod tests {
             Error::WrongType,
             Error::NotALock,
             Error::ReadWriteLock,
+            Error::TokenWrongType,
+            Error::NotAToken,
+            Error::NoTokenLeft,
+            Error::TokenElsewhere,
             Error::Internal("a test"),
         ];
         for error in all {
             let line = error.to_string();
             let prefix = line.split(' ').next().unwrap_or_default();
             assert!(
-                ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "NOPERM"].contains(&prefix),
+                ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "NOPERM", "TRYAGAIN"]
+                    .contains(&prefix),
                 "{line}"
             );
             assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");

@@ -4,7 +4,7 @@ use crate::bugs::{Bug, planted};
 use crate::decide::Reply;
 use crate::error::Error;
 use crate::message::{self, DropReason};
-use crate::port::{Note, Server};
+use crate::port::{Note, Server, Site};
 use crate::queue::{LockId, Ticket, Via, Waiter};
 use crate::timer::arm_timer;
 
@@ -40,6 +40,24 @@ pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, w
             Via::Enqueue(channel) => {
                 server.tell(channel, &message::dropped(&lock, &waiter.owner, why));
             }
+        }
+    }
+}
+
+/// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
+/// keep those behind it waiting, nor be lost in silence.
+pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
+    let (server, lock) = (site.server(), site.lock());
+    server.queues(|queues| queues.leave(waiter.ticket));
+    server.note(Note::SentAway);
+    let (answer, reason) = match why {
+        Error::TokenElsewhere => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
+        why => (why, DropReason::NoToken),
+    };
+    match &waiter.via {
+        Via::Block => server.answer(waiter.ticket, Err(answer)),
+        Via::Enqueue(channel) => {
+            server.tell(channel, &message::dropped(lock, &waiter.owner, reason));
         }
     }
 }

@@ -14,6 +14,7 @@
 //! - [`decide`]: the rules.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
+//! - [`token`]: fencing tokens.
 //! - [`port`]: what the steps ask of the server they run in.
 //! - [`call`]: the steps of each command.
 //! - `serve`: handing a lock that is free to the one who waits first.
@@ -36,9 +37,11 @@ pub mod request;
 mod serve;
 pub mod shape;
 pub mod timer;
+pub mod token;
 pub mod types;
 
 pub use decide::{Admission, Change, Decision, HashChange, LockEvent, Reply};
 pub use error::Error;
 pub use shape::LockState;
+pub use token::Token;
 pub use types::{Expiry, Holds, LeaseMs, MonoMs, Owner, UnixMs, WaitMs};

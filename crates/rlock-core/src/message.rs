@@ -10,10 +10,10 @@
 use crate::queue::LockId;
 use crate::types::LeaseMs;
 
-/// The lock is the waiter's, for so long unless it confirms.
-pub fn granted(lock: &LockId, owner: &[u8], lease: LeaseMs) -> Vec<u8> {
+/// The lock is the waiter's, for so long unless it confirms; `token` is 0 where none was asked for.
+pub fn granted(lock: &LockId, owner: &[u8], lease: LeaseMs, token: i64) -> Vec<u8> {
     let mut message = head("granted", lock, owner);
-    message.extend_from_slice(format!(" 1 {} 0", lease.get()).as_bytes());
+    message.extend_from_slice(format!(" 1 {} {token}", lease.get()).as_bytes());
     message
 }
 
@@ -41,6 +41,8 @@ pub enum DropReason {
     Moved,
     /// The module had an internal error, and its queues are in doubt.
     InDoubt,
+    /// There is no fencing token for its grant.
+    NoToken,
 }
 
 impl DropReason {
@@ -51,6 +53,7 @@ impl DropReason {
             Self::Demoted => "demoted",
             Self::Moved => "moved",
             Self::InDoubt => "in-doubt",
+            Self::NoToken => "no-token",
         }
     }
 
@@ -63,6 +66,7 @@ impl DropReason {
                 "the key's slot is served by another server, or moving; try again, following redirections"
             }
             Self::InDoubt => "the module had an internal error; try again",
+            Self::NoToken => "there is no fencing token for the grant",
         }
     }
 }
@@ -97,8 +101,8 @@ mod tests {
     #[test]
     fn messages_are_fields_parted_by_one_space() {
         let lease = LeaseMs::new(5_000).expect("a lease");
-        let granted = granted(&lock(b"invoice:7"), b"me:1", lease);
-        assert_eq!(granted, b"granted 3 me:1 invoice:7 1 5000 0");
+        let granted = granted(&lock(b"invoice:7"), b"me:1", lease, 1_790_000_000_000);
+        assert_eq!(granted, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
         assert_eq!(timeout(&lock(b"{a}b"), b"x-_.~"), b"timeout 3 x-_.~ {a}b");
         let dropped = dropped(&lock(b"k"), b"o", DropReason::Demoted);
         assert_eq!(dropped, b"dropped 3 o k demoted");

@@ -78,6 +78,10 @@ pub trait Site {
     /// The lock as this owner sees it; as a stranger does, where none is given.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<LockState, Error>;
 
+    /// The last fencing token of the lock that this server knows of, if there was one. No key of the lock is
+    /// open: the server may delete an expired one now.
+    fn last_token(&self) -> Result<Option<i64>, Error>;
+
     /// When the key expires; never, where there is none.
     fn expiry(&self, key: &Self::Key) -> Expiry;
 

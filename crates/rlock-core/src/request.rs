@@ -11,7 +11,7 @@ pub const MAX_CHANNEL_LEN: usize = 512;
 /// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
 pub const DEFAULT_INFO_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
@@ -20,6 +20,8 @@ pub struct Acquire<'a> {
     pub lease: LeaseMs,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
+    /// FENCED: whether the acquisition gets a fencing token.
+    pub fenced: bool,
     /// Whether and how to wait where the lock is held by another.
     pub wait: Option<Wait<'a>>,
 }
@@ -98,10 +100,11 @@ impl<'a> Acquire<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let (mut arrive_at, mut block, mut enqueue) = (None, None, None);
+        let (mut arrive_at, mut fenced, mut block, mut enqueue) = (None, None, None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
+                Some(Word::Fenced) => once(&mut fenced, "FENCED", ())?,
                 Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
                 Some(Word::Enqueue) => {
                     once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
@@ -115,7 +118,7 @@ impl<'a> Acquire<'a> {
             (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
             (None, None) => None,
         };
-        Ok(Self { owner, lease, arrive_at, wait })
+        Ok(Self { owner, lease, arrive_at, fenced: fenced.is_some(), wait })
     }
 }
 
@@ -201,6 +204,7 @@ enum Word {
     All,
     Block,
     Enqueue,
+    Fenced,
     Holds,
     Lease,
     Limit,
@@ -217,7 +221,7 @@ impl Word {
         ("READ", Self::Later("READ")),
         ("WRITE", Self::Later("WRITE")),
         ("FAIR", Self::Later("FAIR")),
-        ("FENCED", Self::Later("FENCED")),
+        ("FENCED", Self::Fenced),
         ("BLOCK", Self::Block),
         ("ENQUEUE", Self::Enqueue),
     ];

@@ -56,6 +56,18 @@ fn acquire_takes_an_owner_a_lease_and_holds() {
 }
 
 #[test]
+fn acquire_takes_fenced_once() {
+    let parse = |line| {
+        let args = args(line);
+        Acquire::parse(args.into_iter()).map(|acquire| acquire.fenced)
+    };
+    assert_eq!(parse("me 1"), Ok(false));
+    assert_eq!(parse("me 1 fenced"), Ok(true));
+    assert_eq!(parse("me 1 BLOCK 5 FENCED HOLDS 1"), Ok(true));
+    assert_eq!(parse("me 1 FENCED fenced"), Err(Error::RepeatedOption("FENCED")));
+}
+
+#[test]
 fn acquire_takes_a_wait() {
     let parse = |line| {
         let args = args(line);
@@ -117,7 +129,7 @@ fn cancel_takes_an_owner() {
 
 #[test]
 fn words_of_the_contract_that_are_not_served_yet_are_named() {
-    for word in ["READ", "WRITE", "FAIR", "FENCED"] {
+    for word in ["READ", "WRITE", "FAIR"] {
         let line = format!("me 1 {}", word.to_lowercase());
         assert_eq!(acquire(&line), Err(Error::UnsupportedOption(word)));
     }

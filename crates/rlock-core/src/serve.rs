@@ -2,13 +2,15 @@
 //! otherwise: a lease that ends, a foreign client's DEL, FLUSHALL, a client that goes with a grant on its way.
 
 use crate::bugs::{Bug, planted};
-use crate::decide::{self, Change, Reply, UnlockMessage};
+use crate::decide::{self, Change, Reply, UnlockMessage, told};
 use crate::error::Error;
+use crate::leave::refuse;
 use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
 use crate::shape::LockState;
 use crate::timer::{look_again, look_soon};
+use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
 
 /// Why a free lock comes to be looked at.
@@ -86,6 +88,11 @@ pub(crate) fn is_free<S: Site>(site: &S, key: &S::Key) -> bool {
     matches!(site.state(key, None), Ok(LockState::Free | LockState::Abandoned))
 }
 
+/// The fencing token that an acquisition gets now.
+pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error> {
+    Token::after(site.last_token()?, now)
+}
+
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
 /// checked that writing is allowed; elsewhere ask for [`Site::ground`] first.
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
@@ -114,18 +121,30 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
             // Another module has heard of an event of ours, and taken the lock.
             return Served::NotFree;
         }
+        let token = if head.fenced && !planted(Bug::HandOffWithoutToken) {
+            match next_token(site, now) {
+                Ok(token) => Some(token),
+                Err(_) if planted(Bug::WaitWithoutToken) => return Served::NotFree,
+                Err(why) => {
+                    refuse(site, &head, why);
+                    continue;
+                }
+            }
+        } else {
+            None
+        };
         let lease = match &head.via {
             Via::Block => head.lease,
             Via::Enqueue(channel) => {
                 let unconfirmed = head.lease.min(server.settings().grant_confirm);
                 let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
-                if !offer(site, &head, channel, lease) {
+                if !offer(site, &head, channel, lease, token) {
                     continue;
                 }
                 lease
             }
         };
-        return if give(site, &head, lease, now) { Served::Given } else { Served::NotFree };
+        return if give(site, &head, lease, token, now) { Served::Given } else { Served::NotFree };
     }
     Served::Free
 }
@@ -172,9 +191,10 @@ fn foreign_turn<S: Site>(site: &S) -> bool {
 
 /// Offers the lock to an enqueued waiter by its message. Where nobody hears it, there is no grant, and
 /// all who wait for this lock on that channel are gone with it.
-fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs) -> bool {
+fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
     let (server, lock) = (site.server(), site.lock());
-    if server.tell(channel, &message::granted(lock, &head.owner, lease)) > 0 || planted(Bug::GrantUnheard) {
+    let granted = message::granted(lock, &head.owner, lease, told(token));
+    if server.tell(channel, &granted) > 0 || planted(Bug::GrantUnheard) {
         return true;
     }
     let gone = server.queues(|queues| queues.drop_channel(lock, channel));
@@ -183,21 +203,21 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs) -> bo
 }
 
 /// Makes the head of the queue the holder.
-fn give<S: Site>(site: &S, head: &Waiter, lease: LeaseMs, now: UnixMs) -> bool {
+fn give<S: Site>(site: &S, head: &Waiter, lease: LeaseMs, token: Option<Token>, now: UnixMs) -> bool {
     let (server, lock, key) = (site.server(), site.lock(), site.open());
     let Ok(state) = site.state(&key, Some(&head.owner)) else { return false };
-    let Some(change) = decide::hand_off(state, lease, now) else { return false };
+    let Some(change) = decide::hand_off(state, lease, token, now) else { return false };
     if site.perform(key, Some(&head.owner), &change).is_err() {
         return false;
     }
     let (clock, ends) = (server.clock(), now.after(lease));
-    let told = server.queues(|queues| {
+    let told_end = server.queues(|queues| {
         queues.count_grant(lock, clock);
-        let told = queues.told(lock);
+        let told_end = queues.told(lock);
         queues.pop(lock);
-        told
+        told_end
     });
-    if let Some(message) = decide::message_on_hand_off(told.unwrap_or(Expiry::Never), ends) {
+    if let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends) {
         call_foreign_waiters(site, message);
     }
     server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
@@ -206,7 +226,7 @@ fn give<S: Site>(site: &S, head: &Waiter, lease: LeaseMs, now: UnixMs) -> bool {
         Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
         Via::Block => {
             server.queues(|queues| queues.granted(lock, Grant { ticket, owner, ends }));
-            let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: 0 };
+            let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
             server.answer(ticket, Ok(reply));
         }
     }

@@ -69,6 +69,8 @@ fn call() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "LEASE 1",
         "lease 8796093022208",
         "HOLDS 0",
+        "FENCED",
+        "fenced",
         "LIMIT 0",
     ]);
     let first = prop::sample::select(vec!["me 1", "me 8796093022208", "me", ""]);

@@ -21,7 +21,7 @@ const OPTIONS: Options = Options {
 };
 
 fn acquire(owner: usize, wait: Wait) -> Op {
-    Op::Acquire { lock: LOCK, owner: Owner(owner), lease: LONG, holds: Some(Count(1)), wait }
+    Op::Acquire { lock: LOCK, owner: Owner(owner), lease: LONG, holds: Some(Count(1)), wait, fenced: false }
 }
 
 fn release(owner: usize) -> Op {
@@ -164,4 +164,51 @@ fn a_take_back_waits_until_writes_are_taken() {
         Op::Pass(Span(50)),
     ];
     operations::check(&History { options: OPTIONS, ops });
+}
+
+fn fenced(owner: usize, wait: Wait) -> Op {
+    Op::Acquire { lock: LOCK, owner: Owner(owner), lease: LONG, holds: Some(Count(1)), wait, fenced: true }
+}
+
+/// Tokens grow in the same millisecond, after the clock was set back, after the lock is gone, and from owner to
+/// owner, whether the lock was free, entered again or handed over.
+#[test]
+fn tokens_grow() {
+    let message = Wait::Enqueue(WaitMs(0), Channel(0));
+    let ops = vec![
+        fenced(0, Wait::No),
+        fenced(0, Wait::No),
+        Op::Step(-100),
+        fenced(0, Wait::No),
+        fenced(1, BLOCK),
+        fenced(2, message),
+        acquire(3, BLOCK),
+        release(0),
+        fenced(1, Wait::No),
+        release(1),
+        release(2),
+        release(3),
+        DELETE,
+        fenced(4, Wait::No),
+        Op::Foreign { lock: LOCK, what: Foreign::Token(Some(Count(3))) },
+        fenced(4, Wait::No),
+    ];
+    operations::check(&History { options: OPTIONS, ops });
+}
+
+/// A token key that holds no integer, or the largest token: who asks is told, who waited for a token is told
+/// when its turn has come, and the next one behind it has the lock.
+#[test]
+fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
+    let message = Wait::Enqueue(WaitMs(0), Channel(0));
+    for token in [None, Some(Count(1 << 53))] {
+        let spoil = Op::Foreign { lock: LOCK, what: Foreign::Token(token) };
+        let mut ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), fenced(2, message), acquire(3, BLOCK)];
+        ops.extend([spoil, fenced(4, BLOCK), fenced(0, Wait::No), release(0), Op::Deliver(0), release(3)]);
+        ops.extend([fenced(1, Wait::No), acquire(1, Wait::No)]);
+        operations::check(&History { options: OPTIONS, ops });
+        // The last in the queue: the lock is free then, and foreign waiters are told so.
+        let ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), spoil, release(0), acquire(2, Wait::No)];
+        operations::check(&History { options: OPTIONS, ops });
+    }
 }

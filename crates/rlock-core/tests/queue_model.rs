@@ -84,6 +84,7 @@ fn real(plain: &Plain, now: u64) -> Waiter {
     Waiter {
         owner: [plain.owner].into(),
         lease: LeaseMs::SHORTEST,
+        fenced: false,
         since: MonoMs(now),
         until: plain.until.map(MonoMs),
         ticket: Ticket(plain.ticket),

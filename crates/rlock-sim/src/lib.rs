@@ -170,7 +170,10 @@ impl Sim {
 
     /// All keys go at once, without an event for each.
     pub fn flush(&self) {
-        self.with(|world| world.keys.clear());
+        self.with(|world| {
+            world.keys.clear();
+            world.tokens.clear();
+        });
         timer::look_at_all(self, Some(Cause::Flushed));
     }
 

@@ -112,6 +112,13 @@ impl Site for SimSite<'_> {
         })
     }
 
+    fn last_token(&self) -> Result<Option<i64>, Error> {
+        match self.sim.with(|world| world.tokens.get(self.lock).copied()) {
+            None => Ok(None),
+            Some(last) => last.map(Some).ok_or(Error::NotAToken),
+        }
+    }
+
     fn expiry(&self, (): &()) -> Expiry {
         self.sim.with(|world| match world.keys.get(self.lock) {
             Some(Value::Lock(hold)) => hold.expiry,
@@ -138,6 +145,9 @@ impl Site for SimSite<'_> {
             }
             if let (Some(at), Some(Value::Lock(hold))) = (change.expire_at, world.keys.get_mut(&lock)) {
                 hold.expiry = Expiry::At(at);
+            }
+            if let Some(token) = change.token {
+                world.tokens.insert(lock, Some(token.get()));
             }
             world.unlock_messages += u32::from(change.unlock_message.is_some());
         });

@@ -13,6 +13,8 @@ pub struct World {
     pub queues: Queues,
     /// The keys; one whose time has passed may still be here.
     pub keys: BTreeMap<LockId, Value>,
+    /// The last fencing tokens; `None` where that key holds no integer.
+    pub tokens: BTreeMap<LockId, Option<i64>>,
     /// The wall clock.
     pub now: UnixMs,
     /// The clock that never steps.
@@ -93,6 +95,7 @@ impl World {
         Self {
             queues: Queues::default(),
             keys: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             now: UnixMs(1_000),
             clock: MonoMs(0),
             timer: None,

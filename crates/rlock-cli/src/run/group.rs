@@ -1,6 +1,6 @@
 //! The command's process group.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, stdin};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,7 +10,7 @@ use rustix::process::{
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use super::system;
+use super::{NO_SUSPENSION, system};
 use crate::error::Error;
 use crate::output::Notes;
 
@@ -30,14 +30,21 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a command. It gets the terminal, if we have it, so that it can read what is typed.
-    pub(super) fn start(words: &[OsString], notes: Notes) -> Result<Group, Error> {
+    /// Starts a command, with a variable of its environment set where one is given. It gets the terminal, if we have it, so that it can read what is typed.
+    pub(super) fn start(
+        words: &[OsString],
+        variable: Option<(&OsStr, u64)>,
+        notes: Notes,
+    ) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Error::Usage("there is no command".to_string(), "write it after --"));
         };
         system::adopt_orphans();
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
+        if let Some((name, value)) = variable {
+            command.env(name, value.to_string());
+        }
         system::die_with_us(&mut command);
         // Collected below, together with the orphans, not by its own wait.
         let child = command.spawn().map_err(|error| start_failure(program, &error))?;
@@ -80,8 +87,7 @@ impl Group {
         } else if let Some(signal) = status.terminating_signal() {
             self.leader = Some(ended_by(signal));
         } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
-            // Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
-            self.notes.say("a command that holds a lock cannot be suspended: it goes on");
+            self.notes.say(NO_SUSPENSION);
             self.signal(Signal::CONT);
         }
     }

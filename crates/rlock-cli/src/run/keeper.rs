@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rlock_client::{Client, Error as ClientError, Guard, Held, Waiting};
+use rlock_client::{Client, Error as ClientError, Guard, Held, Lock, Waiting};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -60,6 +60,14 @@ pub(super) struct Request {
     pub(super) key: Vec<u8>,
     pub(super) timing: Timing,
     pub(super) wait: Wait,
+    /// Whether the lock is to have a fencing token.
+    pub(super) fenced: bool,
+}
+
+impl Request {
+    fn lock(&self, client: &Client) -> Lock {
+        if self.fenced { client.fenced_lock(&self.key) } else { client.lock(&self.key) }
+    }
 }
 
 /// How long a process that was told to end may still talk to the server.
@@ -202,7 +210,7 @@ impl Work {
 
     /// Asks once. A lost reply is asked for again, for a while, even by who does not wait.
     async fn try_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, Error> {
-        let lock = client.lock(&self.request.key);
+        let lock = self.request.lock(client);
         loop {
             match lock.try_lock().await {
                 Err(ClientError::Transport { .. }) if !start.after(PATIENCE).left().is_zero() => {}
@@ -212,7 +220,7 @@ impl Work {
     }
 
     async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, ClientError> {
-        let lock = client.lock(&self.request.key);
+        let lock = self.request.lock(client);
         let outcome = match self.request.wait {
             Wait::AtMost(wait) => lock.lock_timeout(start.after(wait).left()).await,
             Wait::No | Wait::ForEver => lock.lock().await,

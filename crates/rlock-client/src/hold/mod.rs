@@ -2,6 +2,7 @@
 
 mod renewal;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub enum State {
 pub(crate) struct Origin {
     pub(crate) party: Party,
     pub(crate) lease: Duration,
+    /// The fencing token, 0 where there is none.
+    pub(crate) token: u64,
     /// Whether the watchdog renews it.
     pub(crate) renewed: bool,
     /// When the request was sent that gave the lease.
@@ -56,6 +59,7 @@ pub(crate) struct Hold {
     pub(crate) lost: CancellationToken,
     /// How many holds the server has, as last confirmed; whoever changes it keeps it locked.
     pub(crate) level: tokio::sync::Mutex<u64>,
+    token: AtomicU64,
     renewed: bool,
     acquired: Moment,
     mailbox: bool,
@@ -111,6 +115,7 @@ impl Hold {
             shared: shared.clone(),
             lost: CancellationToken::new(),
             level: tokio::sync::Mutex::new(1),
+            token: AtomicU64::new(origin.token),
             renewed: origin.renewed,
             acquired: shared.clock.now(),
             mailbox: origin.mailbox,
@@ -119,6 +124,16 @@ impl Hold {
         });
         hold.schedule(&mut hold.book());
         hold
+    }
+
+    /// The newest fencing token, if the lock is fenced.
+    pub(crate) fn token(&self) -> Option<u64> {
+        Some(self.token.load(Ordering::Relaxed)).filter(|token| *token > 0)
+    }
+
+    /// The server has given a token.
+    pub(crate) fn raise_token(&self, token: u64) {
+        self.token.fetch_max(token, Ordering::Relaxed);
     }
 
     /// The state, without asking the server; past its deadline a lock is lost.

@@ -95,6 +95,7 @@ impl Lock {
             party: Party { key: self.key.clone(), owner },
             lease: self.lease.unwrap_or(shared.config.watchdog),
             renewed: self.lease.is_none(),
+            fenced: self.fenced,
             durability: self.durability,
         };
         let mut attempt = Attempt::new(self.handle.clone(), order, turn);

@@ -21,19 +21,25 @@ use acquiring::Patience;
 /// acquisitions borrow nothing: they can be spawned, and stand in a `select!`.
 #[derive(Clone)]
 pub struct Lock {
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
     key: Vec<u8>,
     owner: Option<Vec<u8>>,
-    lease: Option<Duration>,
-    wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     durability: Durability,
+    fenced: bool,
 }
 
 impl Lock {
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Lock {
         let config = &handle.shared.config;
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
-        Lock { handle, key, owner: None, lease, wait, durability }
+        Lock { handle, key, owner: None, lease, wait, durability, fenced: false }
+    }
+
+    /// The same lock, whose guards have fencing tokens.
+    pub(crate) fn fenced(self) -> Lock {
+        Lock { fenced: true, ..self }
     }
 
     /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.

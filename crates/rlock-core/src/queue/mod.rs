@@ -41,6 +41,8 @@ pub struct Waiter {
     pub owner: Box<[u8]>,
     /// The lease that the grant gets.
     pub lease: LeaseMs,
+    /// Whether the grant gets a fencing token.
+    pub fenced: bool,
     /// Since when.
     pub since: MonoMs,
     /// Until when; for ever where there is none.

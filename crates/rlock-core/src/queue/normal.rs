@@ -102,6 +102,7 @@ impl Waiter {
         form.extend([
             (lens.name)(&self.owner),
             self.lease.get(),
+            self.fenced.into(),
             self.until.map_or(NONE, |until| lens.on_clock(until)),
             (lens.ticket)(self.ticket),
             match &self.via {

@@ -12,6 +12,7 @@ fn waiter(owner: &str, ticket: u64) -> Waiter {
     Waiter {
         owner: owner.as_bytes().into(),
         lease: LeaseMs::new(1_000).expect("a lease"),
+        fenced: false,
         since: MonoMs(0),
         until: None,
         ticket: Ticket(ticket),

@@ -46,6 +46,7 @@ impl Command {
         match self {
             Self::Acquire => &[
                 (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
+                (b"FENCED", &[]),
                 (b"BLOCK", &[WAIT]),
                 (b"ENQUEUE", &[WAIT, Kind::Channel]),
             ],

@@ -61,6 +61,9 @@ fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     if let Some(holds) = request.arrive_at {
         words.extend([b"HOLDS".to_vec(), decimal(holds.get())]);
     }
+    if request.fenced {
+        words.push(b"FENCED".to_vec());
+    }
     if let Some(wait) = request.wait {
         // A wait tells only its end: from 0, that is its length; none is for ever.
         let ms = wait.wait().until(rlock_core::MonoMs(0)).map_or(0, |end| end.0);

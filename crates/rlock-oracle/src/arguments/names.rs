@@ -74,11 +74,16 @@ fn check_messages(bytes: &[u8]) {
     let db = i32::try_from(bytes.len() % 17).unwrap_or(0);
     let lock = LockId { db, key: key.into() };
     let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
-    let after = format!("1 {} 0", lease.get());
-    check_message(&message::granted(&lock, owner, lease), "granted", &lock, owner, Some(&after));
+    let token = i64::from(db) << 40;
+    let after = format!("1 {} {token}", lease.get());
+    check_message(&message::granted(&lock, owner, lease, token), "granted", &lock, owner, Some(&after));
     check_message(&message::timeout(&lock, owner), "timeout", &lock, owner, None);
-    let reasons =
-        [(DropReason::Demoted, "demoted"), (DropReason::Moved, "moved"), (DropReason::InDoubt, "in-doubt")];
+    let reasons = [
+        (DropReason::Demoted, "demoted"),
+        (DropReason::Moved, "moved"),
+        (DropReason::InDoubt, "in-doubt"),
+        (DropReason::NoToken, "no-token"),
+    ];
     for (reason, word) in reasons {
         check_message(&message::dropped(&lock, owner, reason), "dropped", &lock, owner, Some(word));
     }

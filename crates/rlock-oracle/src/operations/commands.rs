@@ -22,10 +22,21 @@ impl Oracle {
         self.seen.answer = Some(answer);
     }
 
-    pub(super) fn acquire(&mut self, lock: Lock, owner: Owner, lease: Ms, holds: Option<Count>, wait: Wait) {
+    pub(super) fn acquire(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        lease: Ms,
+        holds: Option<Count>,
+        wait: Wait,
+        fenced: bool,
+    ) {
         self.arrive(lock, Some(owner));
+        let Some(token) = self.token(lock, fenced) else {
+            return self.answer(lock, Answer::Error("ERR"));
+        };
         let holds = holds.map(|Count(n)| n.max(1));
-        let answer = match self.value(lock) {
+        let mut answer = match self.value(lock) {
             Value::Other => Answer::Error("WRONGTYPE"),
             Value::Held { by, holds: has, ends } if by == owner => {
                 self.re_enter(lock, owner, lease.0, holds, has, ends)
@@ -35,10 +46,14 @@ impl Oracle {
             _ if holds.is_some_and(|n| n > 1) => Answer::Null,
             Value::Nothing if self.queue(lock).is_empty() => {
                 self.set(lock, Value::Held { by: owner, holds: 1, ends: Some(self.now + lease.0) });
-                Answer::Holds(1, lease.0)
+                Answer::Holds(1, lease.0, token)
             }
-            Value::Held { .. } | Value::Nothing => self.wait(lock, owner, lease, wait),
+            Value::Held { .. } | Value::Nothing => self.wait(lock, owner, (lease, fenced), wait),
         };
+        if let Answer::Holds(_, _, got) = &mut answer {
+            *got = token;
+            self.use_token(lock, token);
+        }
         self.answer(lock, answer);
     }
 
@@ -61,10 +76,10 @@ impl Oracle {
         // Never shorter, and none stays none.
         let ends = ends.map(|at| at.max(self.now + lease));
         self.set(lock, Value::Held { by: owner, holds: arrives, ends });
-        Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now))
+        Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now), 0)
     }
 
-    fn wait(&mut self, lock: Lock, owner: Owner, lease: Ms, wait: Wait) -> Answer {
+    fn wait(&mut self, lock: Lock, owner: Owner, (lease, fenced): (Ms, bool), wait: Wait) -> Answer {
         let (wait, channel): (WaitMs, Option<Channel>) = match wait {
             Wait::Block(wait) => (wait, None),
             Wait::Enqueue(wait, channel) => (wait, Some(channel)),
@@ -82,7 +97,7 @@ impl Oracle {
         }
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
-        let waiter = Waiter { owner, lease: lease.0, until, via };
+        let waiter = Waiter { owner, lease: lease.0, fenced, until, via };
         match known {
             None => self.place(lock).queue.push(waiter),
             Some(at) => {

@@ -1,14 +1,16 @@
 //! What happens besides commands: time, the timer, clients that go, others who write, the server's role.
 
 use super::op::{Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, Op};
-use super::state::{Answer, Oracle, Value, Via, Waiter, named};
+use super::state::{Answer, LastToken, Oracle, Value, Via, Waiter, named};
 
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
         match op {
-            Op::Acquire { lock, owner, lease, holds, wait } => self.acquire(lock, owner, lease, holds, wait),
+            Op::Acquire { lock, owner, lease, holds, wait, fenced } => {
+                self.acquire(lock, owner, lease, holds, wait, fenced);
+            }
             Op::Release { lock, owner, down_to, lease } => self.release(lock, owner, down_to, lease),
             Op::Renew { lock, owner, lease } => self.renew(lock, owner, lease),
             Op::Cancel { lock, owner } => self.cancel(lock, owner),
@@ -18,6 +20,7 @@ impl Oracle {
                 for lock in self.all_locks() {
                     self.set(lock, Value::Nothing);
                     self.place(lock).unconfirmed = None;
+                    self.place(lock).token = LastToken::None;
                     self.has_ended(lock);
                 }
                 self.touch_all();
@@ -77,6 +80,11 @@ impl Oracle {
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         let value = self.value(lock);
         let after = |ms: Ms| self.now + ms.0;
+        if let Foreign::Token(token) = what {
+            // Another key than the lock's.
+            self.place(lock).token = token.map_or(LastToken::Spoiled, |Count(n)| LastToken::Is(n));
+            return;
+        }
         match (what, value) {
             (Foreign::Delete, _) => {
                 self.set(lock, Value::Nothing);
@@ -95,7 +103,7 @@ impl Oracle {
             (Foreign::Persist, Value::Held { by, holds, .. }) => {
                 self.set(lock, Value::Held { by, holds, ends: None });
             }
-            (Foreign::Take { .. } | Foreign::Expire(_) | Foreign::Persist, _) => return,
+            (Foreign::Take { .. } | Foreign::Expire(_) | Foreign::Persist | Foreign::Token(_), _) => return,
         }
         let place = self.place(lock);
         place.touched = !place.queue.is_empty();

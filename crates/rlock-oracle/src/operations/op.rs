@@ -60,6 +60,8 @@ pub enum Op {
         holds: Option<Count>,
         /// BLOCK or ENQUEUE.
         wait: Wait,
+        /// FENCED.
+        fenced: bool,
     },
     /// RLOCK.RELEASE
     Release {
@@ -153,6 +155,8 @@ pub enum Foreign {
     Expire(Ms),
     /// PERSIST
     Persist,
+    /// Writes the key of the last fencing token: this number, or something that is none.
+    Token(Option<Count>),
 }
 
 /// What the server allows outside a client's own command on a lock.

@@ -38,8 +38,8 @@ impl Real {
     /// Lets it happen, all but time; says what the caller is told, if there is one.
     pub(super) fn step(&mut self, op: Op) -> Option<Answer> {
         match op {
-            Op::Acquire { lock, owner, lease, holds, wait } => {
-                return Some(self.acquire(lock, owner, lease, holds, wait));
+            Op::Acquire { lock, owner, lease, holds, wait, fenced } => {
+                return Some(self.acquire(lock, owner, (lease, fenced), holds, wait));
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::Flush => self.sim.flush(),
@@ -94,7 +94,14 @@ impl Real {
         })
     }
 
-    fn acquire(&mut self, lock: Lock, owner: Owner, new: Ms, holds: Option<Count>, wait: Wait) -> Answer {
+    fn acquire(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        (new, fenced): (Ms, bool),
+        holds: Option<Count>,
+        wait: Wait,
+    ) -> Answer {
         let ms = |wait: super::op::WaitMs| rlock_core::WaitMs::new(wait.0).expect("a wait");
         let wait_asked = match wait {
             Wait::No => None,
@@ -104,7 +111,7 @@ impl Real {
             }
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
-        let request = Acquire { owner: name(owner), lease: lease(new), arrive_at, wait: wait_asked };
+        let request = Acquire { owner: name(owner), lease: lease(new), arrive_at, fenced, wait: wait_asked };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(0, &id(lock), &request) {
@@ -138,6 +145,9 @@ impl Real {
             Foreign::Expire(new) => {
                 held().into_iter().for_each(|hold| write(Hold { expiry: ends(Some(new)), ..hold }));
             }
+            Foreign::Token(token) => self.sim.with(|world| {
+                world.tokens.insert(lock.clone(), token.map(|Count(n)| n));
+            }),
             Foreign::Persist => {
                 held().into_iter().for_each(|hold| write(Hold { expiry: Expiry::Never, ..hold }));
             }
@@ -205,7 +215,8 @@ impl Real {
             queue::Via::Enqueue(channel) => Via::Channel(channel_of(channel)),
         };
         let until = waiter.until.map(|at| at.0);
-        Waiter { owner: owner_of(&waiter.owner), lease: waiter.lease.get(), until, via }
+        let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
+        Waiter { owner: owner_of(&waiter.owner), lease, fenced, until, via }
     }
 
     fn call(&self, ticket: Ticket) -> usize {
@@ -267,10 +278,7 @@ fn lease(ms: Ms) -> LeaseMs {
 
 fn answer(reply: Reply) -> Answer {
     match reply {
-        Reply::Acquired { holds, lease_ms, token } => {
-            assert_eq!(token, 0);
-            Answer::Holds(holds.get(), lease_ms)
-        }
+        Reply::Acquired { holds, lease_ms, token } => Answer::Holds(holds.get(), lease_ms, token),
         Reply::Enqueued => Answer::Enqueued,
         Reply::Denied | Reply::NotHeld => Answer::Null,
         Reply::Released | Reply::Renewed | Reply::Cancelled | Reply::Forced => Answer::One,

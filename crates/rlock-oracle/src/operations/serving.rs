@@ -64,18 +64,26 @@ impl Oracle {
             return true;
         }
         while let Some(head) = self.queue(lock).first().copied() {
+            let Some(token) = self.token(lock, head.fenced) else {
+                self.remove(lock, 0);
+                let message = format!("dropped {} no-token", named(lock, head.owner));
+                self.tell_waiter(head, Answer::Error("ERR"), message);
+                continue;
+            };
             match head.via {
                 Via::Call(call) => {
                     let ends = self.give(lock, head, head.lease);
-                    self.calls.insert(call, Answer::Holds(1, head.lease));
+                    self.use_token(lock, token);
+                    self.calls.insert(call, Answer::Holds(1, head.lease, token));
                     self.open.retain(|grant| grant.lock != lock);
                     self.open.push(OpenGrant { call, lock, owner: head.owner, ends });
                     return true;
                 }
                 Via::Channel(channel) => {
                     let lease = head.lease.min(self.options.grant_confirm);
-                    if self.tell(channel, format!("granted {} 1 {lease} 0", named(lock, head.owner))) {
+                    if self.tell(channel, format!("granted {} 1 {lease} {token}", named(lock, head.owner))) {
                         self.give(lock, head, lease);
+                        self.use_token(lock, token);
                         let others_wait = !self.queue(lock).is_empty();
                         self.place(lock).unconfirmed = others_wait.then_some(head.owner);
                         return true;

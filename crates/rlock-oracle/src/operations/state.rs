@@ -23,6 +23,17 @@ pub(super) enum Value {
     Other,
 }
 
+/// What the key of the last fencing token holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LastToken {
+    /// Nothing.
+    None,
+    /// This.
+    Is(i64),
+    /// No integer.
+    Spoiled,
+}
+
 /// Somebody in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
@@ -30,6 +41,8 @@ pub(super) struct Waiter {
     pub(super) owner: Owner,
     /// The lease that a grant gets.
     pub(super) lease: i64,
+    /// Whether the grant gets a fencing token.
+    pub(super) fenced: bool,
     /// When the wait ends, by the clock that never steps.
     pub(super) until: Option<u64>,
     /// How it is told.
@@ -48,8 +61,8 @@ pub(super) enum Via {
 /// What a caller is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// ACQUIRE: `[holds, lease-ms, 0]`.
-    Holds(i64, i64),
+    /// ACQUIRE: `[holds, lease-ms, token]`.
+    Holds(i64, i64, i64),
     /// ACQUIRE with ENQUEUE: `[0, 0, 0]`.
     Enqueued,
     /// Null.
@@ -78,6 +91,8 @@ pub(super) struct OpenGrant {
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) value: Value,
+    /// The last fencing token.
+    pub(super) token: LastToken,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
     /// Hand-offs in a row, and since when.
@@ -151,6 +166,7 @@ impl Oracle {
     pub(super) fn new(options: Options) -> Self {
         let place = Place {
             value: Value::Nothing,
+            token: LastToken::None,
             queue: Vec::new(),
             streak: None,
             window: None,
@@ -207,6 +223,25 @@ impl Oracle {
 
     pub(super) fn place(&mut self, lock: Lock) -> &mut Place {
         &mut self.places[lock.0]
+    }
+
+    /// The token that an acquisition would get now; `None` where it can get none. 0 where it asks for none.
+    pub(super) fn token(&self, lock: Lock, fenced: bool) -> Option<i64> {
+        const LARGEST: i64 = 9_007_199_254_740_992;
+        let next = match self.places[lock.0].token {
+            _ if !fenced => return Some(0),
+            LastToken::None => self.now,
+            LastToken::Is(last) => self.now.max(last + 1),
+            LastToken::Spoiled => return None,
+        };
+        (next <= LARGEST).then_some(next)
+    }
+
+    /// An acquisition has got a token.
+    pub(super) fn use_token(&mut self, lock: Lock, token: i64) {
+        if token > 0 {
+            self.place(lock).token = LastToken::Is(token);
+        }
     }
 
     pub(super) fn is_free(&self, lock: Lock) -> bool {

@@ -1,0 +1,48 @@
+//! What it takes to keep many locks.
+
+use rlock_testkit::TestServer;
+
+use super::process::{Who, Worker};
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::spread::Spread;
+
+/// How many are held.
+pub(super) const LOCKS: u64 = 10_000;
+
+/// Two thirds of the lease: every lock is renewed twice.
+const SECONDS: u64 = 20;
+
+/// The share of a core.
+pub(super) struct Renewal {
+    pub(super) percent: Spread,
+    /// Of a client that holds nothing.
+    pub(super) idle_percent: f64,
+}
+
+pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Renewal {
+    Placement::TwoCores.apply(server.pid(), None);
+    let mut worker = Worker::start(Who::Client, server.port());
+    progress.show("client: holding nothing");
+    let idle_percent = measure(&mut worker, 0);
+    let renewals =
+        |server: &TestServer| -> u64 { server.info("rlock")["rlock_renewed"].parse().expect("a number") };
+    let rounds = plan.memory_rounds;
+    let mut values = Vec::new();
+    for round in 0..rounds {
+        progress.show(&format!("client: holding {LOCKS} locks, round {} of {rounds}", round + 1));
+        let before = renewals(server);
+        values.push(measure(&mut worker, LOCKS));
+        let renewed = renewals(server) - before;
+        // Two of each, less those that are due a moment after the end.
+        assert!(renewed >= LOCKS / 2 * 3, "only {renewed} renewals: it measured something else");
+    }
+    Renewal { percent: Spread::of(values), idle_percent }
+}
+
+fn measure(worker: &mut Worker, locks: u64) -> f64 {
+    worker.tell(&format!("hold {locks} {SECONDS}"));
+    let (wall, cpu) = worker.answer();
+    cpu as f64 / wall as f64 * 100.0
+}

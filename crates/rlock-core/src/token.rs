@@ -1,0 +1,61 @@
+//! Fencing tokens: numbers that grow with every fenced acquisition of a lock, by which the resource that the
+//! lock protects can tell a late holder from the present one.
+
+use crate::bugs::{Bug, planted};
+use crate::error::Error;
+use crate::types::UnixMs;
+
+/// The largest token: 2^53, up to which Lua and JavaScript count exactly.
+pub const MAX_TOKEN: i64 = 1 << 53;
+
+/// A fencing token: 1 to 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(i64);
+
+impl Token {
+    /// The token after the last one that the server knows of: one more, or what its clock shows where that is
+    /// more. A server that never heard of the last ones so goes on above them, as far as clocks agree.
+    pub fn after(last: Option<i64>, now: UnixMs) -> Result<Self, Error> {
+        let last = last.unwrap_or(0);
+        let next = if planted(Bug::TokenByCounterOnly) {
+            last.saturating_add(1)
+        } else if planted(Bug::TokenByClockOnly) {
+            now.0
+        } else {
+            last.saturating_add(1).max(now.0)
+        };
+        let next = next.max(1);
+        if next <= MAX_TOKEN { Ok(Self(next)) } else { Err(Error::NoTokenLeft) }
+    }
+
+    /// The number.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_larger_than_the_last_and_not_behind_the_clock() {
+        let cases: &[(Option<i64>, i64, Result<i64, Error>)] = &[
+            (None, 1_000, Ok(1_000)),
+            (Some(7), 1_000, Ok(1_000)),
+            (Some(999), 1_000, Ok(1_000)),
+            (Some(1_000), 1_000, Ok(1_001)),
+            (Some(5_000), 1_000, Ok(5_001)),
+            (Some(-7), -1_000, Ok(1)),
+            (None, i64::MIN, Ok(1)),
+            (Some(i64::MIN), 1_000, Ok(1_000)),
+            (Some(MAX_TOKEN - 1), 1_000, Ok(MAX_TOKEN)),
+            (Some(MAX_TOKEN), 1_000, Err(Error::NoTokenLeft)),
+            (Some(i64::MAX), 1_000, Err(Error::NoTokenLeft)),
+            (None, i64::MAX, Err(Error::NoTokenLeft)),
+        ];
+        for (last, now, expected) in cases {
+            assert_eq!(Token::after(*last, UnixMs(*now)).map(Token::get), *expected, "{last:?} at {now}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the user of a command may do besides what the server itself checks.
+
+use std::ffi::c_int;
+use std::io;
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::ctx::{Ctx, clear_errno, free, reply_kind};
+use super::string::{OwnedString, StringRef};
+
+impl Ctx<'_> {
+    /// Whether the user of the command under way may publish to a channel. The server itself checks only
+    /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
+    /// publishing, which it lets work on keys that are not here.
+    pub(crate) fn may_publish_to(self, channel: StringRef<'_>) -> bool {
+        let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
+        let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
+        // SAFETY: user and channel live.
+        self.is_allowed(channel, reason, |user| unsafe {
+            api!(RedisModule_ACLCheckChannelPermissions)(user, channel.as_ptr(), flags)
+        })
+    }
+
+    /// Whether the user of the command under way may read and write a key that the command does not declare.
+    pub(crate) fn may_change(self, key: StringRef<'_>) -> bool {
+        let flags = (raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE) as c_int;
+        let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_KEY;
+        // SAFETY: user and key live.
+        self.is_allowed(key, reason, |user| unsafe {
+            api!(RedisModule_ACLCheckKeyPermissions)(user, key.as_ptr(), flags)
+        })
+    }
+
+    /// Whether a check lets the user of the command under way have its way; a refusal goes to the ACL log.
+    fn is_allowed(
+        self,
+        object: StringRef<'_>,
+        reason: raw::RedisModuleACLLogEntryReason,
+        check: impl FnOnce(*mut raw::RedisModuleUser) -> c_int,
+    ) -> bool {
+        let Some(name) = self.user() else { return true };
+        // SAFETY: the name lives; the user is freed below and not used after that.
+        unsafe {
+            let user = api!(RedisModule_GetModuleUserFromUserName)(name.borrow().as_ptr());
+            if user.is_null() {
+                return false;
+            }
+            let allowed = check(user) == raw::REDISMODULE_OK as c_int;
+            if !allowed {
+                api!(RedisModule_ACLAddLogEntry)(self.as_ptr(), user, object.as_ptr(), reason);
+            }
+            api!(RedisModule_FreeModuleUser)(user);
+            allowed
+        }
+    }
+
+    /// The user of the command under way; `None` for the server itself and for other modules.
+    fn user(self) -> Option<OwnedString> {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) };
+        if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {
+            // SAFETY: the context is valid; null if there is no such client, or it has no user.
+            return unsafe {
+                let id = api!(RedisModule_GetClientId)(self.as_ptr());
+                OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), id))
+            };
+        }
+        // A script's client is none of those, and to ask for the name of a user that it does not have
+        // would end the server. `C` runs a command as the user, and refuses that where there is none.
+        clear_errno();
+        // SAFETY: the format takes nothing more.
+        let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), c"PING".as_ptr(), c"CE".as_ptr()) };
+        let reason = io::Error::last_os_error().raw_os_error();
+        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        free(reply);
+        if refused && reason == Some(libc::ENOTSUP) {
+            return None;
+        }
+        // SAFETY: the client has a user; the server made the name for us.
+        unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.as_ptr())) }
+    }
+}
