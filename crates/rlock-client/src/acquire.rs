@@ -105,7 +105,10 @@ impl Attempt {
             }
         }
         match self.ask(Some(&channel), look, by).await {
-            Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
+            Step::Unsent(error @ Error::Permission { .. })
+            | Step::Refused(Refusal { error: error @ Error::Permission { .. }, .. }) => {
+                self.ask_unheard(error, by).await
+            }
             // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
             Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
             step => step,
