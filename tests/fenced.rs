@@ -27,7 +27,8 @@ fn token_in(answer: &str) -> i64 {
 /// The last token, as it stands in its key.
 #[track_caller]
 fn stored(client: &mut Connection) -> i64 {
-    number(client, &format!("GET {TOKEN_KEY}")).max(0)
+    let stored = stored_text(client);
+    stored.trim_matches('"').parse().unwrap_or_else(|_| panic!("the token's key holds {stored}"))
 }
 
 fn stored_text(client: &mut Connection) -> String {
