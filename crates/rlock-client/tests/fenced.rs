@@ -74,7 +74,7 @@ async fn a_named_owner_that_enters_again_has_a_new_token() {
 async fn a_token_is_where_the_lock_is() {
     let (server, replica) = (TestServer::start(), TestServer::start());
     replica.replicate_from(&server);
-    let client = connect(&server).await;
+    let client = connect_with(&server, Client::builder().durability_wait(Duration::from_secs(10))).await;
     let guard = client.fenced_lock("lock").durability(Durability::Replicas(1)).lock().await.unwrap();
     assert_eq!(stored(&replica), guard.token());
 }
