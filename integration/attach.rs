@@ -122,6 +122,16 @@ fn primary(diskless: &str, delay: u32) -> ServerBuilder {
         .conf("rdb-key-save-delay", 300)
 }
 
+/// Lets the snapshot have a connection of its own, beside that of the effects, where a server can do that.
+fn channel_of_its_own(servers: &[&TestServer]) {
+    for server in servers {
+        for option in ["repl-rdb-channel", "dual-channel-replication-enabled"] {
+            let said = say(&mut server.connect(), &format!("CONFIG SET {option} yes"));
+            assert!(said == "OK" || said.starts_with("!ERR Unknown option"), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_replica_that_attaches_has_every_lock() {
     for (diskless, delay) in [("no", 0), ("yes", 0), ("yes", 1)] {
@@ -130,6 +140,7 @@ fn a_replica_that_attaches_has_every_lock() {
         for _ in 0..2 {
             // The second time, once the backlog of the first is gone.
             await_nobody(&primary);
+            channel_of_its_own(&[&primary, &replica]);
             under_load(&primary, || replica.replicate_from(&primary));
             wait_for_replicas_in_sync(&primary, &replica);
             let before = unread(&primary);
@@ -186,6 +197,23 @@ fn await_aof(server: &TestServer) {
         let pending = ["aof_rewrite_scheduled", "aof_rewrite_in_progress"].map(|field| info[field] != "0");
         (info["aof_enabled"] == "1" && pending == [false, false]).then_some(())
     });
+}
+
+/// It has a backlog, which a sibling goes on from without a snapshot, before the next beat: one a second here.
+#[test]
+fn a_promoted_replica_feeds_its_siblings() {
+    let first = TestServer::start();
+    let second = TestServer::builder().conf("hz", 1).start();
+    let sibling = TestServer::builder().without_module().start();
+    await_nobody(&second);
+    sibling.replicate_from(&first);
+    let (client, there) = (&mut second.connect(), &mut sibling.connect());
+    second.replicate_from(&first);
+    story(client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.ACQUIRE once alice 5000000", "[1, 5000000, 0]")]);
+    story(there, &[(&format!("REPLICAOF 127.0.0.1 {}", second.port()), "OK")]);
+    wait_for_replicas_in_sync(&second, &sibling);
+    assert_eq!(second.info("stats")["sync_partial_ok"], "1");
+    assert_eq!(locks(there), locks(client));
 }
 
 #[test]

@@ -1,52 +1,230 @@
 #!/bin/sh
-# Plants one bug after the other into rlock-core, and shows which proof finds it: the model, the unit tests,
-# the random histories against the oracle, or the random queues against a plain list. `make planted` calls it.
-# A bug that nothing finds is a failure: proof is missing there.
+# Plants one bug after the other, and shows which proof finds it: the model, the fuzzer, the property tests
+# (random histories against the oracle, random queues against a plain list), the unit tests and histories, or
+# a test of the module in a real server. A bug that nothing finds is a failure: proof is missing there.
+#
+#     scripts/planted.sh [BUG...]    all bugs, or these; all of them also remake the table in docs/PROOF.md
 set -eu
 cd "$(dirname "$0")/.."
 
-out=${CARGO_TARGET_DIR:-$PWD/target}/planted
-mkdir -p "$out"
-cargo() { CARGO_TARGET_DIR=$out ${CARGO:-cargo} "$@"; }
+doc=docs/PROOF.md
+mkdir -p "${CARGO_TARGET_DIR:-target}/planted"
+# Without links and dots, as programs are called by it from other folders.
+out=$(cd "${CARGO_TARGET_DIR:-target}/planted" && pwd)
+log=$out/log
+began=$(date +%s)
 
-cargo build --quiet --release --locked -p rlock-model --features planted-bugs
-cargo test --release --locked --no-run -p rlock-core --features planted-bugs 2>"$out/built" || { cat "$out/built" >&2; exit 1; }
-programs=$(sed -n 's/.*Executable.*(\(.*\))$/\1/p' "$out/built")
-[ -n "$programs" ] || { echo "planted: cargo built no tests" >&2; exit 1; }
+say() { printf 'planted: %s\n' "$*" >&2; }
+die() {
+    say "$@"
+    exit 1
+}
 
-# Run with a bug planted; true if it was found. A failing history is of no use to anybody later. A run that
-# does not end has not found it.
+# The server test that finds each bug: a test file, and the name of the test or the beginning of it. Bugs at
+# the module's edge have nothing else; of most others this is how the same would show to a client.
+server_test() {
+    case $1 in
+    skip-queue) echo foreign the_turn_comes_after_so_many_hand_offs ;;
+    forget-timer) echo block a_wait_ends_with_null ;;
+    wake-late) echo wakeups a_lease_that_ends_wakes_the_next ;;
+    forget-take-back) echo departures a_grant_whose_client_is_gone_goes_to_the_next ;;
+    forget-settle) echo departures a_grant_whose_owner_was_heard_of_is_not_taken_back ;;
+    publish-before-write) echo wakeups a_lock_that_nobody_here_takes_is_published ;;
+    shorten-on-re-entry) echo acquire a_re_entry_never_shortens_the_lease ;;
+    holds-adds) echo acquire a_repeat_with_holds_never_holds_twice ;;
+    repeat-loses-place) echo block a_repeat_takes_the_place_over ;;
+    last-come-first-served) echo block waiters_are_served_in_the_order_they_came ;;
+    grant-unheard) echo enqueue a_channel_that_nobody_hears_is_dropped ;;
+    no-confirmation) echo enqueue an_unconfirmed_grant_passes_on ;;
+    cancel-in-silence) echo cancel answers_one_or_zero ;;
+    endless-wait) echo block a_wait_ends_with_null ;;
+    keep-when-demoted) echo demotion a_demoted_server_sends_its_waiters_away ;;
+    keep-streak) echo streaks nothing_is_left_of_locks_that_were_deleted ;;
+    hand-off-apart) echo handoff release_and_hand_off_are_one_transaction_for_replicas ;;
+    edge-hand-off-not-replicated) echo handoff release_and_hand_off_are_one_transaction_for_replicas ;;
+    edge-expiry-not-replicated) echo effects each_change_is_replicated_as_its_effect ;;
+    edge-publish-before-write) echo effects each_change_is_replicated_as_its_effect ;;
+    edge-unlock-message-lost) echo wakeups a_lock_that_nobody_here_takes_is_published ;;
+    edge-cached-clock) echo waiting_edges a_lease_that_is_handed_on_late ;;
+    edge-change-not-signalled) echo watch a_change_breaks_watch ;;
+    edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
+    edge-departure-unseen) echo departures a_client_that_goes_leaves_the_queue ;;
+    edge-write-in-pause) echo pauses nothing_is_granted_during_client_pause ;;
+    edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
+    # Nothing here is quick enough to change a lease between a departure and the timer.
+    take-back-without-id) ;;
+    *) die "no server test is named for the bug '$1'" ;;
+    esac
+}
+
+# --- Building: quickly, since nothing here is measured -----------------------------------------
+
+# CARGO may hold arguments, such as `cargo +stable`.
+# shellcheck disable=SC2086
+quick_cargo() {
+    CARGO_TARGET_DIR=$out CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        CARGO_PROFILE_RELEASE_DEBUG=0 ${CARGO:-cargo} "$@"
+}
+
+# Prints the paths of the tests built with these arguments.
+build_tests() {
+    quick_cargo test --release --locked --no-run "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    # Cargo shortens what is below the current folder.
+    sed -n "s|.*Executable.*(\(.*\))$|\1|p" "$log" | sed "s|^[^/]|$PWD/&|"
+}
+
+# The newest program that cargo has built for a test.
+program() { printf '%s\n' "$tests" | grep "/$1-[0-9a-f]*$"; }
+
+bugs=$(sed -n 's/^ *(Self::[A-Za-z]*, "\([a-z-]*\)"),$/\1/p' crates/rlock-core/src/bugs.rs)
+[ -n "$bugs" ] || die "there are no bugs in crates/rlock-core/src/bugs.rs"
+wanted=${*:-$bugs}
+for bug in $wanted; do
+    printf '%s\n' "$bugs" | grep -qx -e "$bug" || die "there is no bug '$bug', but: $(echo "$bugs" | tr '\n' ' ')"
+done
+
+say "building the model, the tests of the core, the fuzzer, the module and its tests, with bugs to plant"
+quick_cargo build --quiet --release --locked -p rlock-model --features planted-bugs
+core=$(build_tests -p rlock-core --features planted-bugs)
+named=$(for each in $wanted; do server_test "$each"; done | sort -u)
+# shellcheck disable=SC2046 # a list of arguments
+server=$(build_tests -p rlock-module --features planted-bugs $(printf '%s\n' "$named" | sed 's/^\([a-z_]*\) .*/--test \1/' | sort -u))
+tests="$core
+$server"
+fuzzer=$(CARGO_TARGET_DIR=$out/fuzz ./scripts/fuzz.sh plant operations 2>"$log") || { cat "$log" >&2; exit 1; }
+[ -n "$fuzzer" ] || die "the fuzzer was not built"
+quick_cargo build --quiet --release --locked -p rlock-module --features planted-bugs
+module=$out/release/librlock.so
+[ -e "$module" ] || module=$out/release/librlock.dylib
+
+# --- Looking for one bug -----------------------------------------------------------------------
+
+# Runs with $bug planted, for at most so many seconds; true if it was found. A failing history is of no use to
+# anybody later. A run that does not end has not found it.
 found() {
     code=0
-    PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 RLOCK_PLANTED_BUG=$bug timeout 300 "$@" >"$out/log" 2>&1 || code=$?
+    PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 RUST_BACKTRACE=0 RLOCK_PLANTED_BUG=$bug RLOCK_MODULE=$module \
+        timeout "$@" >"$log" 2>&1 || code=$?
+    case $code in 125 | 126 | 127)
+        cat "$log" >&2
+        die "cannot run: $*"
+        ;;
+    esac
     [ "$code" != 0 ] && [ "$code" != 124 ]
 }
 
-# Without a bug everything passes, or finding one means nothing.
+model_finds() { found 120 "$out/release/rlock-model" --deeper=-2; }
+
+# The stored corpus, and a little more, from the same seed each time.
+fuzzer_finds() {
+    rm -rf "$out/corpus"
+    mkdir -p "$out/corpus"
+    found 120 "$fuzzer" "$out/corpus" fuzz/corpus/operations -seed=1 -runs=20000 -max_len=2048 -timeout=10 \
+        -artifact_prefix="$out/"
+}
+
+# Tests read files by paths from their package's folder.
+core_test_finds() {
+    test=$(program "$1")
+    shift
+    # Not in a subshell, from which nothing could end the script.
+    cd crates/rlock-core
+    outcome=0
+    found 120 "$test" "$@" || outcome=1
+    cd ../..
+    return "$outcome"
+}
+
+# What the stored corpus finds is the fuzzer's.
+properties_find() { core_test_finds operations core_does_what_the_oracle_says || core_test_finds queue_model; }
+units_find() { core_test_finds rlock_core || core_test_finds histories; }
+
+server_finds() {
+    # shellcheck disable=SC2046 # a file and a test
+    set -- $(server_test "$bug")
+    [ $# = 2 ] && found 200 "$(program "$1")" "$2"
+}
+
+# --- Without a bug everything passes, or finding one means nothing ------------------------------
+
 bug=none
-for program in "$out/release/rlock-model --deeper=-2" $programs; do
-    # shellcheck disable=SC2086
-    if found $program; then
-        cat "$out/log" >&2
-        echo "planted: $program fails without a bug" >&2
-        exit 1
+say "without a bug: everything has to pass"
+for proof in model_finds fuzzer_finds properties_find units_find; do
+    if $proof; then
+        cat "$log" >&2
+        die "$proof something without a bug"
     fi
 done
+while read -r file test; do
+    if found 200 "$(program "$file")" "$test"; then
+        cat "$log" >&2
+        die "the server test $file $test fails without a bug"
+    fi
+    grep -q '^test result: ok. [1-9]' "$log" || die "there is no test $test in $file, or it did not end"
+done <<EOT
+$named
+EOT
 
+# --- Every bug -----------------------------------------------------------------------------------
+
+# What the bug is, by the comment on it.
+about() {
+    variant=$(sed -n "s/^ *(Self::\([A-Za-z]*\), \"$1\"),$/\1/p" crates/rlock-core/src/bugs.rs)
+    sed -n "/^    \/\/\/ /h; /^    $variant,$/{g; s/^ *\/\/\/ //; s/\.$//; p;}" crates/rlock-core/src/bugs.rs
+}
+
+rows=$out/rows
+: >"$rows"
 missed=''
-# Names have no blanks.
-# shellcheck disable=SC2013
-for bug in $(sed -n 's/^ *(Self::[A-Za-z]*, "\([a-z-]*\)"),$/\1/p' crates/rlock-core/src/bugs.rs); do
-    by=''
-    found "$out/release/rlock-model" --deeper=-2 && by="$by model"
-    for program in $programs; do
-        # Tests read files by paths from their package's folder.
-        if (cd crates/rlock-core && found "$program"); then
-            name=$(basename "$program")
-            by="$by ${name%-*}"
-        fi
+count=$(echo "$wanted" | wc -w)
+number=0
+for bug in $wanted; do
+    number=$((number + 1))
+    by='' cells=''
+    for proof in model:model_finds fuzzer:fuzzer_finds properties:properties_find units:units_find; do
+        cell='–'
+        case $bug in
+        # The core is without such a bug.
+        edge-*) cell=' ' ;;
+        *) if ${proof#*:}; then
+            by="$by ${proof%:*}"
+            cell='found'
+        fi ;;
+        esac
+        cells="$cells $cell |"
     done
-    printf '%-24s %s\n' "$bug" "${by:- NOT FOUND}"
+    # shellcheck disable=SC2046 # a file and a test
+    set -- $(server_test "$bug")
+    cell='–'
+    if server_finds; then
+        # Whole names, where only the beginning was given.
+        cell="\`$1\`: $(sed -n 's/^test \([a-z_]*\) \.\.\. FAILED$/\1/p' "$log" | head -n 1 | tr _ ' ')"
+        by="$by server:$1"
+    fi
     [ -n "$by" ] || missed="$missed $bug"
+    # shellcheck disable=SC2016 # for Markdown
+    printf '| `%s` | %s |%s %s |\n' "$bug" "$(about "$bug")" "$cells" "$cell" >>"$rows"
+    say "$number of $count, $(($(date +%s) - began)) s: $bug: ${by:-NOT FOUND}"
 done
-[ -z "$missed" ] || { echo "planted: nothing finds$missed" >&2; exit 1; }
+[ -z "$missed" ] || die "nothing finds$missed"
+
+# --- The table -----------------------------------------------------------------------------------
+
+head='| bug | what is wrong | model | fuzzer | properties | units | server test |
+|---|---|---|---|---|---|---|'
+printf '%s\n' "$head"
+cat "$rows"
+[ "$count" = "$(echo "$bugs" | wc -w)" ] || exit 0
+{
+    sed '/^<!-- planted -->$/q' "$doc"
+    printf '\n%s\n' "$head"
+    cat "$rows"
+    printf '\n'
+    sed -n '/^<!-- end of planted -->$/,$p' "$doc"
+} >"$out/doc"
+if cmp -s "$out/doc" "$doc"; then
+    say "the table in $doc is up to date"
+else
+    cp "$out/doc" "$doc"
+    say "the table in $doc has changed: look at it, and commit it"
+fi

@@ -1,11 +1,14 @@
 //! Whether anybody reads the effects of changes, as replicas and the AOF do.
 //!
 //! To build effects is a third of what an uncontended lock costs, and a server without AOF, replicas and
-//! backlog throws them away at once. Nobody can begin to read them unseen: a replica, a backlog and an AOF
-//! all begin with a snapshot, for which the server forks, and need only the effects after that. So effects
-//! are built from a fork on, and from a change of role on (a replica keeps its backlog when it becomes the
+//! backlog throws them away at once. Nobody needs those of changes that are in the snapshot that he starts
+//! from: a replica, a stream to one and an AOF all begin with a snapshot. So effects are built from any
+//! snapshot on, forked or not, and from a promotion on (a replica keeps its backlog when it becomes the
 //! primary), until a beat of the server finds that nobody reads them. The AOF is asked for each time. In a
 //! cluster they are always built, since slots are moved by a stream of them there.
+//!
+//! Between a replica's request and its snapshot the server has a backlog already, which we learn at the next
+//! beat. What stands in it from that time nobody reads: a replica goes on from where its snapshot was made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +16,7 @@ use rlock_core::bugs::{Bug, planted};
 
 use crate::ffi::Ctx;
 
-/// Whether there may be replicas or a backlog. The server's main thread alone uses it.
+/// Whether there may be replicas or a backlog.
 static MAY_BE_REPLICATED: AtomicBool = AtomicBool::new(true);
 
 /// Whether a change under way must be told by its effects.

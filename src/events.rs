@@ -9,36 +9,14 @@ use rlock_core::message::DropReason;
 use rlock_core::queue::Cause;
 use rlock_core::{MonoMs, leave, timer};
 
-use crate::ffi::{Ctx, ServerEvent, StringId, StringRef};
+use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
 use crate::{effects, site, waiters};
 
-thread_local! {
-    /// Wall clock minus the clock that never steps, in ms, as of the last beat.
-    static CLOCK_OFFSET: Cell<Option<i64>> = const { Cell::new(None) };
-}
+/// Wall clock minus the clock that never steps, in ms, as of the last beat.
+static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
 
-thread_local! {
-    /// Beats while somebody waited.
-    static BEATS: Cell<u32> = const { Cell::new(0) };
-    /// The key whose event we are raising, after which its lock is looked at anyway.
-    static RAISING: Cell<Option<StringId>> = const { Cell::new(None) };
-}
-
-/// Raises an event of ours for a key, which need not tell ourselves. What other modules do when they hear
-/// of it does.
-pub(crate) fn quietly(key: StringRef<'_>, raise: impl FnOnce()) {
-    let _restored = Restore(RAISING.replace(Some(key.id())));
-    raise();
-}
-
-/// Restores the key of an outer event, also after a panic.
-struct Restore(Option<StringId>);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        RAISING.set(self.0);
-    }
-}
+/// Beats while somebody waited.
+static BEATS: Shared<Cell<u32>> = Shared::cell(0);
 
 /// About ten seconds.
 const BEATS_BETWEEN_SWEEPS: u32 = 100;
@@ -46,9 +24,9 @@ const BEATS_BETWEEN_SWEEPS: u32 = 100;
 /// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
 
-/// A key was changed, deleted, renamed, or has expired.
+/// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    if RAISING.get() == Some(key.id()) || waiters::queues(|queues| queues.is_blank()) {
+    if waiters::queues(|queues| queues.is_blank()) {
         return;
     }
     let cause = cause(event());
@@ -74,16 +52,26 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed => timer::look_at_all(&ctx, Some(Cause::Flushed)),
         ServerEvent::Swapped => timer::look_at_all(&ctx, Some(Cause::Swapped)),
-        ServerEvent::Demoted => {
-            effects::begin();
-            leave::send_all_away(&ctx, DropReason::Demoted);
-        }
-        ServerEvent::Promoted | ServerEvent::Forked => effects::begin(),
+        ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
+        ServerEvent::Promoted | ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
 }
 
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static LAST_BEAT: Cell<Option<rlock_core::UnixMs>> = const { Cell::new(None) };
+}
+
+/// The time of the last beat, where leases are to be counted from that.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
+    LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
+}
+
 fn beat(ctx: Ctx<'_>) {
+    #[cfg(feature = "planted-bugs")]
+    LAST_BEAT.set(Some(ctx.real_time()));
     effects::look(ctx);
     waiters::clear_doubt(ctx);
     let MonoMs(clock) = ctx.clock();
@@ -98,7 +86,7 @@ fn beat(ctx: Ctx<'_>) {
         timer::restart_timer(&ctx);
     }
     let beats = BEATS.get().wrapping_add(1);
-    BEATS.set(beats);
+    BEATS.replace(beats);
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
         waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
     }

@@ -8,9 +8,9 @@ use rlock_core::bugs::{Bug, planted};
 use rlock_core::decide::UnlockMessage;
 use rlock_core::{Change, Error, HashChange, LockEvent, Token, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, warn};
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
-use crate::{effects, events, keyspace};
+use crate::{effects, keyspace};
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
@@ -35,8 +35,13 @@ pub(crate) fn perform(
         ctx.signal_modified(name);
     }
     let read = !in_command || effects::are_read(ctx);
-    note_failure(if read { replicate(ctx, name, owner, change, token.as_ref()) } else { pass_over(ctx) });
-    events::quietly(name, || notify(ctx, name, change, token.as_ref()));
+    if read {
+        note_failure(replicate(ctx, name, owner, change, token.as_ref()));
+    } else {
+        STATS.unread_changes.add(1);
+        ctx.count_change();
+    }
+    notify(ctx, name, change, token.as_ref());
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);
     }
@@ -109,21 +114,15 @@ fn replicate(
     deleted && set && expires && stored
 }
 
-/// Counts a change whose effects nobody reads.
-fn pass_over(ctx: Ctx<'_>) -> bool {
-    STATS.unread_changes.add(1);
-    ctx.count_change()
-}
-
 fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
     if deletes(change.hash) {
-        ctx.notify(EventClass::Generic, c"del", name);
+        ctx.notify(EventClass::Generic, own_event::DEL, name);
     }
     if to_set(change.hash).is_some() {
-        ctx.notify(EventClass::Hash, c"hset", name);
+        ctx.notify(EventClass::Hash, own_event::HSET, name);
     }
     if change.expire_at.is_some() {
-        ctx.notify(EventClass::Generic, c"expire", name);
+        ctx.notify(EventClass::Generic, own_event::EXPIRE, name);
     }
     if let Some((key, _)) = token {
         ctx.notify(EventClass::String, c"set", key.borrow());

@@ -27,6 +27,10 @@ impl Server for Ctx<'_> {
     }
 
     fn now(&self) -> UnixMs {
+        #[cfg(feature = "planted-bugs")]
+        if let Some(cached) = crate::events::cached_clock() {
+            return cached;
+        }
         self.real_time()
     }
 

@@ -1,11 +1,10 @@
 //! Who waits here: the queues of `rlock-core` together with the blocked clients and the one timer.
 //!
-//! Everything lives on the server's main thread. No function of the server is called while the state is
-//! borrowed, since many of them call back into the module.
+//! No function of the server is called while the state is borrowed, since many of them call back into the
+//! module.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
@@ -14,7 +13,7 @@ use rlock_core::message::DropReason;
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Reply};
 
-use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Timer};
+use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
 use crate::ffi::{start_timer, stop_timer};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
@@ -33,15 +32,11 @@ struct State {
     timer: Option<Timer>,
 }
 
-thread_local! {
-    /// Never dropped by the thread: a destructor of the thread's would keep the library in memory after it
-    /// was unloaded, so that loading a newer one from the same path would bring this one back.
-    static STATE: ManuallyDrop<RefCell<State>> = ManuallyDrop::default();
-}
+static STATE: Shared<RefCell<Option<State>>> = Shared::lazy();
 
 /// Gives back what the state holds; called when the module is unloaded.
 pub(crate) fn tear_down() {
-    with(|state| *state = State::default());
+    STATE.clear();
 }
 
 /// Set after a caught panic: what the state says is in doubt then.
@@ -49,7 +44,7 @@ static IN_DOUBT: AtomicBool = AtomicBool::new(false);
 
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    STATE.with(|state| body(&mut state.borrow_mut()))
+    STATE.with(body)
 }
 
 /// The queues for as long as `body` runs, which calls nothing of the server's.
@@ -90,6 +85,8 @@ pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) {
         state.handles.insert(handle, ticket);
         state.clients.insert(ticket, Client { lock: lock.clone(), handle, blocked: Some(blocked) });
     });
+    #[cfg(feature = "fault-injection")]
+    crate::ffi::fault::strike_blocked();
 }
 
 /// Unblocks the client of a call with an answer, if one is blocked by it. The waiter must be out of the

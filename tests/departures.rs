@@ -216,3 +216,19 @@ fn a_panic_before_an_answer_leaves_nobody_blocked() {
         assert_eq!(say(client, "PING"), "PONG");
     }
 }
+
+/// A panic after the client was blocked was answered at once, as that of any command, and then once more
+/// when everybody who waited was sent away: every later answer on that connection was one behind.
+#[test]
+fn a_panic_after_a_client_was_blocked_is_answered_once() {
+    let server = TestServer::builder().module(fault_module_path()).start();
+    let client = &mut server.connect();
+    story(client, &[ALICE]);
+    assert_eq!(say(client, "RLOCK.FAULT blocked"), "1");
+    let other = &mut server.connect();
+    let told = say(other, "RLOCK.ACQUIRE lock bob 60000 BLOCK 0");
+    assert!(told.starts_with("!UNBLOCKED the module had an internal error"), "{told}");
+    assert_eq!(say(other, "PING"), "PONG");
+    assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (1, 0));
+    story(other, &[("RLOCK.ACQUIRE lock bob 60000", "null")]);
+}

@@ -10,7 +10,7 @@ use redis::{Connection, Value};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{number, say};
 
-const LOCKS: usize = 10_000;
+const LOCKS: usize = 4_000;
 /// What remembering each lock would cost at the least.
 const EACH: usize = 88;
 /// Locks for which commands are sent at once.

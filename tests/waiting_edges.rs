@@ -5,7 +5,7 @@ mod waiting;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rlock_testkit::{Subscriber, TestServer, reacting_module_path};
+use rlock_testkit::{Subscriber, TestServer, eventually, reacting_module_path};
 use waiting::{SOON, Waiting, counter, number, say, story};
 
 fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
@@ -155,4 +155,29 @@ fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
             say(client, "RLOCK.FORCERELEASE lock");
         }
     }
+}
+
+/// The queues were the thread's own: what another module did from a thread of its own, it did with other,
+/// empty ones. A lock that was deleted or released there was handed to nobody, and who enqueued there was
+/// never told anything.
+#[test]
+fn another_module_may_work_from_a_thread_of_its_own() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
+    assert_eq!(waiting::text(&waiting::ask(client, &load)), "OK");
+    for frees in ["DEL lock", "RLOCK.RELEASE lock alice", "RLOCK.FORCERELEASE lock"] {
+        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("PERSIST lock", "1")]);
+        let bob = block(&server, "bob", "50000");
+        story(client, &[(&format!("REACTS.THREAD {frees}"), "OK")]);
+        assert_eq!(bob.answer(), "[1, 50000, 0]", "{frees}");
+        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    }
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let mut grants = Subscriber::channel(&server, "grants");
+    story(client, &[("REACTS.THREAD RLOCK.ACQUIRE lock carol 40000 ENQUEUE 0 grants", "OK")]);
+    eventually("carol in the queue", SOON, || (counter(&server, "waiters") == 1).then_some(()));
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    let (_, message) = grants.next(SOON).expect("a grant");
+    assert_eq!(message, b"granted 0 carol lock 1 40000 0");
 }

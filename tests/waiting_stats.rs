@@ -125,7 +125,7 @@ fn what_freed_a_lock_is_told_apart() {
 
 #[test]
 fn grants_by_message_and_turns_are_counted() {
-    let server = TestServer::builder().conf("rlock.grant-confirm-ms", 50).start();
+    let server = TestServer::builder().conf("rlock.grant-confirm-ms", 1_500).start();
     let client = &mut server.connect();
     let (_grants, _foreign) = (
         Subscriber::channel(&server, "grants"),

@@ -3,6 +3,7 @@
 //! All contenders take turns in many short rounds of one run, in random order, and are compared within each
 //! round: what disturbs the machine disturbs them alike. Results are ratios with their spread.
 
+mod client;
 mod contender;
 mod contention;
 mod cpu;
@@ -31,6 +32,9 @@ use results::{Environment, Results, SCHEMA};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = client::worker(&arguments) {
+        return code;
+    }
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
         Ok(Task::Measure(plan)) => run(&plan),
@@ -86,6 +90,9 @@ fn measure(plan: &Plan) -> Results {
     }
     if plan.wants("memory") {
         results.memory = memory::run(plan, &progress);
+    }
+    if plan.wants("client") {
+        client::run(plan, &progress);
     }
     progress.end();
     environment.load[1] = environment::load();

@@ -3,10 +3,10 @@
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
-pub(crate) const BENCHMARKS: [&str; 3] = ["uncontended", "contention", "memory"];
+pub(crate) const BENCHMARKS: [&str; 4] = ["uncontended", "contention", "memory", "client"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory; without any: all, and the results are stored
+benchmarks: uncontended, contention, memory, client; without any: all, and the results are stored, but for those of client
 render: make docs/BENCHMARKS.md and its plots from the stored results again
 --quick           about a minute, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored

@@ -2,6 +2,7 @@
 //! a time-out meet in one turn of the loop, several servers abort. The time-outs are our own.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis_module::raw;
 use rlock_core::queue::Ticket;
@@ -40,8 +41,17 @@ impl Blocked {
     }
 }
 
+/// How many clients were blocked; it wraps around.
+static BLOCKED: AtomicU32 = AtomicU32::new(0);
+
+/// How many clients were blocked so far: the same before and after a call that blocks none.
+pub(super) fn blocked_so_far() -> u32 {
+    BLOCKED.load(Ordering::Relaxed)
+}
+
 /// Blocks the client of the command under way, which sends no reply then.
 pub(crate) fn block(ctx: Ctx<'_>) -> Blocked {
+    BLOCKED.fetch_add(1, Ordering::Relaxed);
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
     // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.

@@ -10,6 +10,7 @@ use rlock_core::Error;
 
 use super::api::{api, optional_api};
 use super::args::Args;
+use super::block::blocked_so_far;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
@@ -283,14 +284,18 @@ unsafe extern "C" fn call<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
-    let panicked = Err(Error::Internal("a command panicked"));
-    let answer = guarded(Callback::Command, panicked, || C::run(ctx, args));
-    guarded(Callback::Reply, (), || match &answer {
-        Ok(answer) => answer.send(ctx),
-        Err(error) => {
-            STATS.errors.add(1);
-            ctx.reply_error(error);
-        }
+    let blocked = blocked_so_far();
+    let answer = guarded(Callback::Command, None, || Some(C::run(ctx, args)));
+    guarded(Callback::Reply, (), || {
+        let error = match answer {
+            Some(Ok(answer)) => return answer.send(ctx),
+            Some(Err(error)) => error,
+            // It had blocked its client, which is answered once the doubt is cleared.
+            None if blocked_so_far() != blocked => return,
+            None => Error::Internal("a command panicked"),
+        };
+        STATS.errors.add(1);
+        ctx.reply_error(&error);
     });
     raw::REDISMODULE_OK as c_int
 }

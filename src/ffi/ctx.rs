@@ -71,10 +71,6 @@ impl<'a> Ctx<'a> {
     /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
     /// from that could have ended before its owner hears of it.
     pub(crate) fn real_time(self) -> UnixMs {
-        if planted(Bug::EdgeCachedClock) {
-            // SAFETY: takes nothing, reads a number.
-            return UnixMs(unsafe { api!(RedisModule_CachedMicroseconds)() } / 1_000);
-        }
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
     }
@@ -207,12 +203,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects:
-    /// the server then throws away what this would send.
-    pub(crate) fn count_change(self) -> bool {
-        // SAFETY: the context is that of a command.
-        let status = unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
-        status == raw::REDISMODULE_OK as c_int
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
+    ///
+    /// There is no other way to count one than to send the command itself, which the server then throws
+    /// away; or keeps where nobody reads it, see [`crate::effects`].
+    pub(crate) fn count_change(self) {
+        // SAFETY: the context is that of a command. The answer is always the same.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
     /// Sends `DEL key` to replicas and AOF.

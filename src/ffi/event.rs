@@ -13,12 +13,13 @@ use super::load_error::LoadError;
 use super::string::StringRef;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 5] = [
+const SERVER_EVENTS: [u64; 6] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_CRON_LOOP,
     raw::REDISMODULE_EVENT_FORK_CHILD,
+    raw::REDISMODULE_EVENT_PERSISTENCE,
 ];
 
 /// What happened to the server.
@@ -32,13 +33,13 @@ pub(crate) enum ServerEvent {
     Demoted,
     /// It is no replica any more.
     Promoted,
-    /// It has forked, as it does to save a snapshot.
-    Forked,
+    /// It has forked, as it does to save a snapshot, or saves one without that.
+    Snapshot,
     /// Its heart beats, about ten times a second.
     Beat,
 }
 
-/// Whether changes of keys are listened to. The server's main thread alone uses it.
+/// Whether changes of keys are listened to.
 static HEARS_KEYS: AtomicBool = AtomicBool::new(false);
 
 /// Listens to changes of keys from now on; false if the server refuses that.
@@ -65,8 +66,10 @@ pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
 
 /// Listens to server events.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what an earlier load listened to, but our memory may have outlived it.
+    // The server forgot what an earlier load listened to, but our memory may have outlived it; and what
+    // happened meanwhile was not heard.
     HEARS_KEYS.store(false, Ordering::Relaxed);
+    crate::effects::begin();
     for id in SERVER_EVENTS {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let subscribe = api!(RedisModule_SubscribeToServerEvent);
@@ -78,12 +81,35 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// The events of keys that we raise and listen to. The server passes on the very name that it was given, by
+/// which our own are known: what another module does when it hears of ours raises events by other names, be
+/// their letters the same.
+pub(crate) mod own_event {
+    use std::ffi::{CStr, c_char};
+    use std::ptr;
+
+    /// A lock is gone.
+    pub(crate) static DEL: &CStr = c"del";
+    /// A lock has a holder, or one more hold.
+    pub(crate) static HSET: &CStr = c"hset";
+    /// A lease begins.
+    pub(crate) static EXPIRE: &CStr = c"expire";
+
+    /// Whether an event is one of these, raised by us.
+    pub(super) fn is(event: *const c_char) -> bool {
+        [DEL, HSET, EXPIRE].iter().any(|own| ptr::eq(own.as_ptr(), event))
+    }
+}
+
 unsafe extern "C" fn on_key(
     ctx: *mut raw::RedisModuleCtx,
     _: c_int,
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
+    if own_event::is(event) {
+        return raw::REDISMODULE_OK as c_int;
+    }
     guarded(Callback::KeyEvent, (), || {
         // SAFETY: the event is a C string, and valid for this callback as are context and key below.
         let event = || unsafe { CStr::from_ptr(event) };
@@ -110,7 +136,8 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
-            raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Forked,
+            raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
+            raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,
             _ => return,
         };
         // SAFETY: the context is valid for this callback.

@@ -21,6 +21,7 @@ static TIMER: AtomicBool = AtomicBool::new(false);
 static KEY_EVENT: AtomicBool = AtomicBool::new(false);
 static SCAN: AtomicBool = AtomicBool::new(false);
 static ANSWER: AtomicBool = AtomicBool::new(false);
+static BLOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Panics if the next callback of this kind was told to; once.
 pub(super) fn strike(callback: Callback) {
@@ -46,6 +47,11 @@ pub(super) fn strike(callback: Callback) {
 /// Panics if the next answer to a waiter was told to, once: the waiter is out of its queue by then.
 pub(crate) fn strike_answer() {
     assert!(!ANSWER.swap(false, Ordering::Relaxed), "a planted fault before an answer");
+}
+
+/// Panics if it was told to, once, after a client was blocked.
+pub(crate) fn strike_blocked() {
+    assert!(!BLOCKED.swap(false, Ordering::Relaxed), "a planted fault after a client was blocked");
 }
 
 /// `RLOCK.FAULT kind`: the next callback of that kind panics.
@@ -89,6 +95,7 @@ impl Command for Fault {
             b"key-event" => &KEY_EVENT,
             b"scan" => &SCAN,
             b"answer" => &ANSWER,
+            b"blocked" => &BLOCKED,
             _ => return Err(Error::UnknownOption(kind.to_vec())),
         };
         flag.store(true, Ordering::Relaxed);

@@ -26,6 +26,7 @@ mod key;
 mod load;
 mod load_error;
 mod reply;
+mod shared;
 mod string;
 mod timer;
 
@@ -34,10 +35,11 @@ pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, m
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};
-pub(crate) use event::{ServerEvent, listen, listen_to_keys};
+pub(crate) use event::{ServerEvent, listen, listen_to_keys, own_event};
 pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
 pub(crate) use load_error::LoadError;
-pub(crate) use string::{OwnedString, StringId, StringRef, ZERO};
+pub(crate) use shared::Shared;
+pub(crate) use string::{OwnedString, StringRef, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

@@ -18,10 +18,6 @@ pub(crate) struct StringRef<'a> {
     lives: PhantomData<&'a [u8]>,
 }
 
-/// Which string it is, whatever its bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StringId(usize);
-
 impl<'a> StringRef<'a> {
     /// Wraps a pointer; `None` if it is null.
     ///
@@ -33,11 +29,6 @@ impl<'a> StringRef<'a> {
 
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleString {
         self.raw.as_ptr()
-    }
-
-    /// Which string it is: the server passes on the very string that it was given.
-    pub(crate) fn id(self) -> StringId {
-        StringId(self.raw.addr().get())
     }
 
     /// The bytes, whatever they are.
@@ -96,8 +87,7 @@ impl OwnedString {
     }
 }
 
-/// A string that is made when it is first asked for, and kept until the module goes. The server's main
-/// thread alone uses it.
+/// A string that is made when it is first asked for, and kept until the module goes.
 pub(crate) struct Constant {
     bytes: &'static [u8],
     made: AtomicPtr<raw::RedisModuleString>,

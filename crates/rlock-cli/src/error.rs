@@ -17,6 +17,8 @@ pub(crate) enum Error {
     Url(String),
     /// The server cannot be reached, or did not answer in time.
     NoAnswer { address: String, cause: String },
+    /// The server is not known to be the one that it should be, or does not know us.
+    Tls { address: String, cause: String },
     /// A change was asked for and its answer was lost.
     Unknown { address: String, cause: String },
     /// The server does not know the commands of the module.
@@ -57,6 +59,7 @@ impl Error {
             | ClientError::NotALock { message, .. }
             | ClientError::Refused { message } => Error::Refused { address, text: message.clone() },
             ClientError::OutcomeUnknown { cause, .. } => Error::Unknown { address, cause: cause.clone() },
+            ClientError::Tls { message, .. } => Error::Tls { address, cause: message.clone() },
             ClientError::Transport { message } => Error::NoAnswer { address, cause: message.clone() },
             // What else there is can only come of locks that are held, or waited for.
             other => Error::NoAnswer { address, cause: other.to_string() },
@@ -94,6 +97,11 @@ impl Error {
                 "check that a server runs at {address}, that --url or REDIS_URL names the right one, and \
                  that it is not overloaded (`redis-cli --latency`)"
             ),
+            Error::Tls { .. } => {
+                "check the name in the URL, and that the authority which signed the server's \
+                 certificate is one of this system's: SSL_CERT_FILE names a file of others"
+                    .to_string()
+            }
             Error::Unknown { .. } => {
                 "it may have been done: look with `rlock status`, then try again".to_string()
             }
@@ -153,6 +161,9 @@ impl Display for Error {
             Error::Usage(text, _) => f.write_str(text),
             Error::Url(cause) => write!(f, "the server's URL cannot be read: {cause}"),
             Error::NoAnswer { address, cause } => write!(f, "no answer from {address}: {cause}"),
+            Error::Tls { address, cause } => {
+                write!(f, "no encrypted connection to {address}: {cause}")
+            }
             Error::Unknown { address, cause } => {
                 write!(f, "whether {address} did it is unknown: {cause}")
             }

@@ -33,6 +33,11 @@ impl Output {
         Output { json, terminal, colours: terminal && colours_wanted() }
     }
 
+    /// The same for texts that go to the standard error.
+    pub(crate) fn on_stderr(self) -> Output {
+        Output { colours: io::stderr().is_terminal() && colours_wanted(), ..self }
+    }
+
     /// Prints a line at once, so that a program at the other end of a pipe sees it.
     pub(crate) fn line(&self, line: &str) -> Result<(), Error> {
         let mut stdout = stdout().lock();

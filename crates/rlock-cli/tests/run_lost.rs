@@ -106,7 +106,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
         let script = files.script(&format!(
             "trap 'echo {trap} > told; exit 0' {trap}; echo $$ > pid; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done"
         ));
-        let arguments = [&["run", key, "--lease", "3s"], signal, &["--", "sh", "-c", &script]].concat();
+        let arguments = [&["run", key, "--lease", "12s"], signal, &["--", "sh", "-c", &script]].concat();
         (key, trap, start(&server, &arguments), files)
     };
     let cases = [told("by-term", &[], "TERM"), told("by-usr1", &["--signal", "usr1"], "USR1")];
@@ -127,7 +127,7 @@ fn the_next_holder_is_left_alone() {
     let client = &mut server.connect();
     let files = Files::new();
     let script = files.script(STUBBORN);
-    let run = start(&server, &["run", "job", "--lease", "4s", "--", "sh", "-c", &script]);
+    let run = start(&server, &["run", "job", "--lease", "9s", "--", "sh", "-c", &script]);
     let pids = [files.pid("leader.pid"), files.pid("child.pid")];
     ask::<i64>(client, "RLOCK.FORCERELEASE job");
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
@@ -185,7 +185,7 @@ fn a_loss_that_only_the_release_shows_is_a_loss() {
 fn a_key_that_becomes_something_else_is_a_loss() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let run = start(&server, &["run", "job", "--lease", "3s", "--", "sleep", "60"]);
+    let run = start(&server, &["run", "job", "--lease", "9s", "--", "sleep", "60"]);
     await_owner(client, "job");
     ask::<redis::Value>(client, "SET job data");
     run.ended().fails(123, &["it was taken away"]);
@@ -199,7 +199,7 @@ fn a_run_that_was_stopped_beyond_its_lease_kills_at_once() {
     let client = &mut server.connect();
     let files = Files::new();
     let script = files.script(STUBBORN);
-    let run = start(&server, &["run", "job", "--lease", "2s", "--", "sh", "-c", &script]);
+    let run = start(&server, &["run", "job", "--lease", "3s", "--", "sh", "-c", &script]);
     let pids = [files.pid("leader.pid"), files.pid("child.pid")];
     run.stop();
     let next = start(&server, &["run", "job", "--", "echo", "next"]);
@@ -219,7 +219,7 @@ fn a_run_that_was_stopped_while_it_waited_starts_nothing_without_the_lock() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job first 100000");
-    let mut run = start(&server, &["run", "job", "--lease", "2s", "--", "echo", "ran"]);
+    let mut run = start(&server, &["run", "job", "--lease", "3s", "--", "echo", "ran"]);
     await_waiters(client, "job", 1);
     run.stop();
     ask::<i64>(client, "RLOCK.RELEASE job first");

@@ -46,8 +46,9 @@ fn signals_are_forwarded_to_the_whole_group() {
 fn a_command_may_go_on_after_a_signal() {
     let server = TestServer::start();
     let files = Files::new();
+    // The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
     let script =
-        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
+        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; exit 0");
     let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     files.pid("pid");
     run.signal(libc::SIGHUP);
@@ -55,6 +56,26 @@ fn a_command_may_go_on_after_a_signal() {
     run.still_runs();
     std::fs::write(files.path("go"), "").unwrap();
     run.ended().is(0, "");
+}
+
+/// Where the command has not got the terminal, or not yet, Ctrl-Z is meant for us. We were suspended, the command
+/// went on, and nobody renewed its lock.
+#[test]
+fn a_run_that_holds_a_lock_is_not_suspended() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    run.signal(libc::SIGTSTP);
+    run.tells("cannot be suspended");
+    // The command itself has the usual action.
+    let ignored = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let mask = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
+    assert_eq!(mask & 1 << (libc::SIGTSTP - 1), 0, "{mask:x}");
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.ended().code, Some(143));
 }
 
 #[test]

@@ -146,6 +146,24 @@ fn force_release_asks() {
     );
 }
 
+/// The output was a terminal, and so the file got its colours.
+#[test]
+fn a_question_that_goes_to_a_file_has_no_colours() {
+    let server = TestServer::start();
+    ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
+    let files = Files::new();
+    let script = format!("{} --url {} force-release job 2> question", support::RLOCK, url(&server));
+    let script = files.script(&script);
+    let mut terminal = Terminal::start(&server, &["run", "other", "--", "sh", "-c", &script], &[]);
+    let question = eventually("the question", SOON, || {
+        let text = std::fs::read_to_string(files.path("question")).ok()?;
+        text.ends_with("[y/N] ").then_some(text)
+    });
+    assert!(question.starts_with("job  held, ") && !question.contains('\x1b'), "{question:?}");
+    terminal.type_text("n\n");
+    assert_eq!(terminal.ended().0, Some(1));
+}
+
 /// Between the question and the answer the lock passed on: the next holder was not meant.
 #[test]
 fn force_release_takes_the_lock_from_whom_it_showed() {

@@ -110,7 +110,9 @@ impl Attempt {
             }
         }
         match self.ask(Some(&channel), look, by).await {
-            Step::Unsent(error @ Error::Permission { .. }) => self.ask_unheard(error, by).await,
+            Step::Refused(refusal) if matches!(refusal.error, Error::Permission { .. }) => {
+                self.ask_unheard(refusal, by).await
+            }
             // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
             Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
             step => step,
@@ -118,9 +120,9 @@ impl Attempt {
     }
 
     /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
-    async fn ask_unheard(&mut self, denied: Error, by: Option<Moment>) -> Step {
+    async fn ask_unheard(&mut self, denied: Refusal, by: Option<Moment>) -> Step {
         match self.ask(None, false, by).await {
-            Step::Denied(_) => Step::Unsent(denied),
+            Step::Denied(_) => Step::Refused(denied),
             step => step,
         }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::command::{Refusal, answer};
 use crate::config::{Config, Durability, Waiting};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, destination};
 use crate::error::{Error, Lost};
 use crate::link::{Deliver, Pace};
 use crate::lock::Lock;
@@ -36,6 +36,8 @@ pub struct Client {
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) runtime: tokio::runtime::Handle,
+    /// Which server it is, as [`destination`] has it.
+    pub(crate) server: String,
     jobs: UnboundedSender<Job>,
 }
 
@@ -141,7 +143,12 @@ impl Client {
     }
 
     /// Starts the tasks of a client. Needs a tokio runtime.
-    pub(crate) fn start(config: Config, clock: Clock, route: impl FnOnce(Links) -> Router) -> Client {
+    pub(crate) fn start(
+        config: Config,
+        clock: Clock,
+        server: String,
+        route: impl FnOnce(Links) -> Router,
+    ) -> Client {
         let uuid = uuid::Uuid::new_v4().to_string();
         let (jobs, inbox_of_jobs) = unbounded_channel();
         let weak_jobs = jobs.downgrade();
@@ -155,7 +162,7 @@ impl Client {
         });
         let runtime = tokio::runtime::Handle::current();
         start_tasks(&shared, inbox_of_jobs);
-        Client { handle: Arc::new(Handle { shared, runtime, jobs }) }
+        Client { handle: Arc::new(Handle { shared, runtime, server, jobs }) }
     }
 
     /// Asks whether the server has the module, by a command that says so without doing anything; in a cluster,
@@ -278,12 +285,22 @@ impl Builder {
     ///
     /// As [`Client::connect`], and [`Error::Invalid`] for bad settings.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
-        self.config.check()?;
-        let endpoint = Endpoint::parse(url, &self.config.tls)?;
-        let client = Client::start(self.config, Clock::System, |links| endpoint.route(links));
+        let client = self.connect_lazy(url)?;
         client.handle.shared.router.settled().await?;
         client.probe().await?;
         Ok(client)
+    }
+
+    /// Starts to connect, and does not wait for the outcome: for one of the servers of a [`RedLock`](crate::RedLock),
+    /// which may be down when the program starts. Needs a tokio runtime, as [`Builder::connect`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a bad URL or bad settings; all else shows when locks are acquired.
+    pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
+        self.config.check()?;
+        let endpoint = Endpoint::parse(url, &self.config.tls)?;
+        Ok(Client::start(self.config, Clock::System, destination(url), |links| endpoint.route(links)))
     }
 }
 

@@ -54,6 +54,21 @@ impl Endpoint {
     }
 }
 
+/// What a URL leads to: hosts and database, the same text however one connects and signs on there.
+pub(crate) fn destination(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts).to_ascii_lowercase();
+    let port = if scheme.ends_with("sentinel") { SENTINEL_PORT } else { PORT };
+    let mut hosts: Vec<String> = hosts.split(',').map(|host| with_port(host, port)).collect();
+    hosts.sort_unstable();
+    let path = path.trim_matches('/');
+    // The database that is used where none is named.
+    let path = path.strip_suffix("/0").unwrap_or(if path == "0" { "" } else { path });
+    format!("{}/{path}", hosts.join(","))
+}
+
 /// The parts of a URL that names several hosts.
 struct Several {
     /// `redis` or `rediss`.
@@ -157,6 +172,29 @@ mod tests {
         assert_eq!(seeds, ["one:6379", "two:7", "[::1]:6379"]);
         let settings = template("three:8").unwrap().info().redis_settings().clone();
         assert_eq!((settings.username(), settings.password(), settings.db()), (Some("app"), Some("pw"), 0));
+    }
+
+    #[test]
+    fn destinations_are_hosts_and_databases() {
+        let same = [
+            ["redis://Localhost", "rediss://me:pw@localhost:6379/0"],
+            ["redis://one:1/3", "redis://one:1/3?protocol=resp3"],
+            ["redis+sentinel://one,two:1/name", "redis+sentinel://me:pw@two:1,one:26379/name/0"],
+            ["redis+cluster://[::1],one:1", "redis+cluster://one:1,[::1]:6379/"],
+        ];
+        for [one, other] in same {
+            assert_eq!(destination(one), destination(other));
+        }
+        let apart = [
+            ["redis://one", "redis://two"],
+            ["redis://one:1", "redis://one:2"],
+            ["redis://one/1", "redis://one/2"],
+            ["redis://one/1", "redis://one"],
+            ["redis+sentinel://one/name", "redis+sentinel://one/other"],
+        ];
+        for [one, other] in apart {
+            assert_ne!(destination(one), destination(other));
+        }
     }
 
     #[test]

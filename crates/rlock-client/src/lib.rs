@@ -122,6 +122,10 @@
 //! | `blocking_lock()` | for code that is not async | the module [`blocking`] |
 //! | the end of the program | nothing to do | [`Client::shutdown`], so that the locks are free now and not at the end of their leases |
 //!
+//! # Several locks, several servers
+//!
+#![doc = include_str!("kinds.md")]
+//!
 //! # Servers
 //!
 //! [`Client::connect`] lists the forms of URLs. The module must be loaded on every server that may become the primary;
@@ -153,6 +157,8 @@ mod link;
 mod lock;
 mod message;
 mod metrics;
+mod multi;
+mod red;
 mod release;
 mod router;
 mod shared;
@@ -175,4 +181,6 @@ pub use hold::State;
 pub use info::{Holder, Info, Waiter};
 pub use lock::Lock;
 pub use metrics::Metrics;
+pub use multi::{MultiGuard, MultiHeld, MultiLock};
+pub use red::{RedGuard, RedHeld, RedLock};
 pub use tokio_util::sync::CancellationToken;

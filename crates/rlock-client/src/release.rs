@@ -189,7 +189,9 @@ async fn attempt(shared: &Arc<Shared>, jobs: Vec<Job>) -> Vec<Job> {
     let mut left = Vec::new();
     let mut elsewhere = JoinSet::new();
     for (mut job, length) in jobs.into_iter().zip(lengths) {
-        let refused = values.by_ref().take(length).find_map(|value| answer(&job.party.key, value).err());
+        // All that are this job's, whichever of them is refused: what follows is the next one's.
+        let answers: Vec<Value> = values.by_ref().take(length).collect();
+        let refused = answers.into_iter().find_map(|value| answer(&job.party.key, value).err());
         // What was sent before on another connection may come after this.
         job.stray |= job.sent_on.take().is_some_and(|epoch| epoch != live.epoch);
         match refused {

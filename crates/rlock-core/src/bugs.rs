@@ -62,7 +62,7 @@ pub enum Bug {
     EdgePublishBeforeWrite,
     /// The module publishes no release.
     EdgeUnlockMessageLost,
-    /// The module counts leases from the clock that the server reads once for each command or transaction.
+    /// The module counts leases from the time at which the server's loop last turned.
     EdgeCachedClock,
     /// The module tells the server of no change, so that WATCH does not break.
     EdgeChangeNotSignalled,

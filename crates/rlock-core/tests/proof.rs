@@ -25,10 +25,7 @@ fn every_planted_bug_stands_in_the_table_with_what_finds_it() {
         let found = proofs.contains(&"found") || server_test.starts_with('`');
         assert!(found, "nothing finds {bug:?}: {row}");
         assert!(!name.starts_with("edge-") || server_test.starts_with('`'), "no server test finds {bug:?}");
-        assert!(
-            script.contains(&format!("    {name}) echo ")),
-            "scripts/planted.sh names no server test for {name}"
-        );
+        assert!(script.contains(&format!("    {name}) ")), "scripts/planted.sh has no line for {name}");
     }
     let known = |row: &&str| Bug::ALL.iter().any(|(_, name)| row.starts_with(&format!("{name}` |")));
     let stale: Vec<_> = rows.iter().filter(|row| !known(row)).collect();

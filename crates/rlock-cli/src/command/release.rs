@@ -41,7 +41,7 @@ pub(crate) fn force_release(place: &Place, key: &[u8], yes: bool, output: Output
         return report(key, None, false, output);
     };
     let mut terminal = stderr();
-    write!(terminal, "{}", status::text(&info, output))?;
+    write!(terminal, "{}", status::text(&info, output.on_stderr()))?;
     write!(terminal, "Its holder is not asked and may still be at work. Take the lock away? [y/N] ")?;
     terminal.flush()?;
     let mut answer = String::new();

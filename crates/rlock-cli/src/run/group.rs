@@ -10,7 +10,7 @@ use rustix::process::{
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use super::system;
+use super::{NO_SUSPENSION, system};
 use crate::error::Error;
 use crate::output::Notes;
 
@@ -87,8 +87,7 @@ impl Group {
         } else if let Some(signal) = status.terminating_signal() {
             self.leader = Some(ended_by(signal));
         } else if status.stopping_signal() == Some(Signal::TSTP.as_raw()) && self.terminal.is_some() {
-            // Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
-            self.notes.say("a command that holds a lock cannot be suspended: it goes on");
+            self.notes.say(NO_SUSPENSION);
             self.signal(Signal::CONT);
         }
     }

@@ -32,6 +32,9 @@ const LOST: u8 = 123;
 /// The lock was not acquired in time.
 const NOT_ACQUIRED: u8 = 124;
 
+/// What we say to who types Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
+const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it goes on";
+
 /// How often we look whether the server can be reached while we wait.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -135,15 +138,17 @@ impl Running {
             return Ok(LOST);
         }
         let variable = arguments.fence_env.as_deref().zip(guard.token());
-        let group = match Group::start(&arguments.command, variable, self.notes) {
-            Ok(group) => group,
+        let start =
+            || Ok((signals::refuse_suspension()?, Group::start(&arguments.command, variable, self.notes)?));
+        let (suspension, group) = match start() {
+            Ok(started) => started,
             Err(error) => {
                 self.keeper.release(guard);
                 return Err(error);
             }
         };
         self.keeper.watch(guard.held());
-        let supervisor = Supervisor::new(group, &self, guard.held(), arguments.signal);
+        let supervisor = Supervisor::new(group, &self, guard.held(), arguments.signal, suspension);
         let (ExitCode(code), lost) = supervisor.watch();
         let release = self.keeper.release(guard);
         Ok(if lost { LOST } else { self.verdict(code, &release) })

@@ -1,10 +1,12 @@
 //! Signals: those that reach us, and the one that ends a command.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::thread;
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use super::Event;
 use crate::error::Error;
@@ -60,6 +62,17 @@ pub(super) fn listen(events: Sender<Event>) -> Result<(), Error> {
     };
     thread::Builder::new().name("signals".to_string()).spawn(listen).map_err(failed)?;
     Ok(())
+}
+
+/// From now on we cannot be suspended by Ctrl-Z: the command is in a group of its own and would go on, while
+/// nobody renewed its lock. The flag tells that it was tried. The command has the usual action.
+pub(super) fn refuse_suspension() -> Result<Arc<AtomicBool>, Error> {
+    let tried = Arc::new(AtomicBool::new(false));
+    if !super::system::is_ignored(SIGTSTP) {
+        signal_hook::flag::register(SIGTSTP, tried.clone())
+            .map_err(|cause| Error::System { what: "signals cannot be handled", cause })?;
+    }
+    Ok(tried)
 }
 
 #[cfg(test)]

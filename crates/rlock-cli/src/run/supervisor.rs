@@ -1,5 +1,7 @@
 //! Watching the command and the clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use rustix::process::Signal;
 use super::group::{ExitCode, Group};
 use super::keeper::Keeper;
 use super::timing::Timing;
-use super::{EndSignal, Event, Running, until};
+use super::{EndSignal, Event, NO_SUSPENSION, Running, until};
 use crate::clock::Moment;
 use crate::output::Notes;
 
@@ -34,6 +36,8 @@ pub(super) struct Supervisor<'a> {
     timing: Timing,
     notes: Notes,
     signal: EndSignal,
+    /// Set when somebody tried to suspend us.
+    suspension: Arc<AtomicBool>,
     /// Until when the lock was certainly ours when we looked last.
     until: Moment,
     /// Whether it was said that the lock is not renewed.
@@ -46,7 +50,13 @@ pub(super) struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(group: Group, run: &'a Running, held: Held, signal: EndSignal) -> Supervisor<'a> {
+    pub(super) fn new(
+        group: Group,
+        run: &'a Running,
+        held: Held,
+        signal: EndSignal,
+        suspension: Arc<AtomicBool>,
+    ) -> Supervisor<'a> {
         Supervisor {
             group,
             keeper: &run.keeper,
@@ -56,6 +66,7 @@ impl<'a> Supervisor<'a> {
             timing: run.timing,
             notes: run.notes,
             signal,
+            suspension,
             troubled: false,
             ending: None,
             background: None,
@@ -76,6 +87,9 @@ impl<'a> Supervisor<'a> {
             self.look_at_lock();
             self.obey_clock(Moment::now());
             self.look_at_background();
+            if self.suspension.swap(false, Ordering::Relaxed) {
+                self.notes.say(NO_SUSPENSION);
+            }
             if let Ok(event) = self.inbox.recv_timeout(self.pause()) {
                 self.react(event);
             }

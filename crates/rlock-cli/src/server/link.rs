@@ -78,7 +78,12 @@ impl Link {
             },
             (None, _) => {
                 self.connection = None;
-                Error::NoAnswer { address, cause: error.to_string() }
+                let cause = error.to_string();
+                // The driver knows no kind of its own for this.
+                if cause.contains("certificate") {
+                    return Error::Tls { address, cause };
+                }
+                Error::NoAnswer { address, cause }
             }
         }
     }

@@ -84,13 +84,13 @@ pub(crate) fn bare() -> Command {
 /// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
 fn with_usual_signals(command: &mut Command) {
     let reset = || {
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
             // SAFETY: the default action installs no handler that could run.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         Ok(())
     };
-    // SAFETY: between fork and exec there are three system calls and no allocation.
+    // SAFETY: between fork and exec there are a few system calls and no allocation.
     unsafe { command.pre_exec(reset) };
 }
 

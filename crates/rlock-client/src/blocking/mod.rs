@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod several;
 mod thread;
 
 use std::ops::Deref;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Lost};
 use crate::{Builder, Held};
+pub use several::{MultiGuard, MultiLock, RedGuard, RedLock};
 use thread::Thread;
 
 /// A client; see [`crate::Client`].
@@ -68,9 +70,22 @@ impl Client {
     ///
     /// As [`Builder::connect`]; [`Error::Invalid`] where no thread can be started.
     pub fn connect_with(builder: Builder, url: &str) -> Result<Client, Error> {
+        Client::start(builder.connect(url))
+    }
+
+    /// Starts to connect, and does not wait for the outcome; see [`Builder::connect_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect_lazy`]; [`Error::Invalid`] where no thread can be started.
+    pub fn connect_lazy_with(builder: Builder, url: &str) -> Result<Client, Error> {
+        Client::start(async { builder.connect_lazy(url) })
+    }
+
+    fn start(client: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
         let thread = Thread::start()
             .map_err(|error| Error::invalid(format!("cannot start the client's thread: {error}")))?;
-        let client = thread.run(builder.connect(url))?;
+        let client = thread.run(client)?;
         Ok(Client { client, thread: Arc::new(thread) })
     }
 

@@ -21,11 +21,11 @@ use acquiring::Patience;
 /// acquisitions borrow nothing: they can be spawned, and stand in a `select!`.
 #[derive(Clone)]
 pub struct Lock {
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
     key: Vec<u8>,
     owner: Option<Vec<u8>>,
-    lease: Option<Duration>,
-    wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     durability: Durability,
     fenced: bool,
 }

@@ -1,5 +1,6 @@
 //! What only the client's own time decides, in virtual time: hours pass in milliseconds.
 
+mod red;
 mod server;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const COUNTED: Duration = Duration::from_millis(29_698);
 
 fn client(server: &VirtualServer) -> Client {
     let connector = Arc::new(server.clone());
-    Client::start(Config::default(), Clock::Tokio(Instant::now()), |links| Router::One {
+    Client::start(Config::default(), Clock::Tokio(Instant::now()), "virtual".into(), |links| Router::One {
         node: Arc::new(Node::new(connector, links)),
         follows: false,
     })

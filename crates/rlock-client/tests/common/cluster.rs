@@ -95,6 +95,31 @@ impl Cluster {
         self.primaries.remove(primary).kill9()
     }
 
+    /// Moves the slot of `lock` as newer servers do by themselves: with all its keys at one moment. `false` where
+    /// this server cannot.
+    pub fn move_slot_at_once(&self, lock: &str, from: usize, to: usize) -> bool {
+        let (from, to) = (&self.primaries[from], &self.primaries[to]);
+        let (source, target) = (&mut from.connect(), &mut to.connect());
+        let slot = slot(source, lock);
+        let command_of = |line: &str| {
+            let mut command = redis::Cmd::new();
+            line.split(' ').for_each(|word| {
+                command.arg(word);
+            });
+            command
+        };
+        let valkey = command_of(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to)));
+        let redis = command_of(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}"));
+        if let (Err(one), Err(other)) = (valkey.query::<()>(source), redis.query::<redis::Value>(target)) {
+            println!("{one}; {other}");
+            return false;
+        }
+        eventually("the slot to be there", AGREED, || {
+            self.servers().all(|server| owner_of(server, slot) == Some(to.port())).then_some(())
+        });
+        true
+    }
+
     /// Moves the slot of `lock` from one primary to another, as it is done by hand; `half_way` is called when its
     /// keys are there and the slot is not.
     pub async fn move_slot_of(&self, lock: &str, from: usize, to: usize, half_way: impl AsyncFnOnce()) {
@@ -137,6 +162,20 @@ pub fn id(server: &TestServer) -> String {
 
 pub fn slot(connection: &mut Connection, name: &str) -> usize {
     run(connection, &format!("CLUSTER KEYSLOT {name}"))
+}
+
+/// The port of the primary that has a slot, as a server sees it.
+fn owner_of(server: &TestServer, slot: usize) -> Option<u16> {
+    let ranges: Vec<Vec<redis::Value>> = run(&mut server.connect(), "CLUSTER SLOTS");
+    let number = |value: &redis::Value| match value {
+        redis::Value::Int(number) => usize::try_from(*number).expect("no negative number"),
+        other => panic!("no number: {other:?}"),
+    };
+    let range = ranges.iter().find(|range| (number(&range[0])..=number(&range[1])).contains(&slot))?;
+    match &range[2] {
+        redis::Value::Array(primary) => u16::try_from(number(&primary[1])).ok(),
+        other => panic!("no server: {other:?}"),
+    }
 }
 
 /// What a server says of the slots: sorted, since each has an order of its own.

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 pub mod cluster;
+pub mod five;
 pub mod process;
 pub mod proxy;
 

@@ -27,6 +27,8 @@ pub enum Fate {
     CutAfter,
     /// The request reaches the server; its reply and all after it vanish, the connection stays open.
     Mute,
+    /// It reaches the server so many ms later, and what follows after it.
+    Slow(u64),
     /// It reaches the server so many ms later, even when the client has hung up meanwhile.
     Late(u64),
 }
@@ -66,6 +68,11 @@ impl Proxy {
         });
         let task = tokio::spawn(accept(listener, shared.clone()));
         Proxy { address, shared, task }
+    }
+
+    /// The server's port.
+    pub fn target(&self) -> u16 {
+        self.shared.target
     }
 
     pub fn url(&self) -> String {
@@ -164,6 +171,7 @@ async fn requests(
             let fate = (shared.rule.lock().unwrap())(&words);
             match fate {
                 Fate::Pass => (),
+                Fate::Slow(milliseconds) => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
                 Fate::Swallow => swallowing = true,
                 Fate::CutBefore => return,
                 Fate::Mute => *mute.lock().unwrap() = true,

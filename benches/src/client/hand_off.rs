@@ -1,0 +1,94 @@
+//! Two processes hand one lock to each other.
+
+use std::fmt::Write;
+
+use rlock_testkit::TestServer;
+
+use super::process::{Who, Worker};
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::tables::figure;
+use crate::rng::Rng;
+use crate::spread::{Spread, quantile};
+
+/// Turns of each of the two in one round …
+const TURNS: u64 = 100;
+
+/// … and of who polls, which takes long.
+const POLLED_TURNS: u64 = 10;
+
+/// From the moment before the release is sent to the moment at which the next holder has its guard.
+pub(super) struct HandOff {
+    who: Who,
+    us: Spread,
+    /// To the raw commands in the same round.
+    ratio: Spread,
+}
+
+pub(super) fn run(
+    server: &TestServer,
+    who: &[Who],
+    plan: &Plan,
+    rng: &mut Rng,
+    progress: &Progress,
+) -> Vec<HandOff> {
+    Placement::TwoCores.apply(server.pid(), None);
+    let start = |who: &Who| [Worker::start(*who, server.port()), Worker::start(*who, server.port())];
+    let mut workers: Vec<[Worker; 2]> = who.iter().map(start).collect();
+    let rounds = plan.contention_rounds.saturating_mul(2);
+    let mut figures = vec![Vec::new(); who.len()];
+    for round in 0..=rounds {
+        progress.show(&format!("client: hand-offs, round {round} of {rounds}"));
+        let mut order: Vec<usize> = (0..who.len()).collect();
+        rng.shuffle(&mut order);
+        for index in order {
+            let median = measure(&mut workers[index], who[index], round);
+            // The first round connects and warms up.
+            if round > 0 {
+                figures[index].push(median);
+            }
+        }
+    }
+    let raw = figures[0].clone();
+    let hand_off = |(who, own): (&Who, Vec<f64>)| HandOff {
+        who: *who,
+        ratio: Spread::of(own.iter().zip(&raw).map(|(own, raw)| own / raw).collect()),
+        us: Spread::of(own),
+    };
+    who.iter().zip(figures).map(hand_off).collect()
+}
+
+/// The median time of the hand-offs from one process to the other, in µs.
+fn measure(workers: &mut [Worker; 2], who: Who, round: usize) -> f64 {
+    let turns = if who.polls() { POLLED_TURNS } else { TURNS };
+    for worker in workers.iter_mut() {
+        worker.tell(&format!("turns {turns} bench:{}:{round}", who.name()));
+    }
+    let mut holds = Vec::new();
+    for (process, worker) in workers.iter_mut().enumerate() {
+        for _ in 0..turns {
+            let (acquired, released) = worker.answer();
+            holds.push((acquired, released, process));
+        }
+    }
+    holds.sort_unstable();
+    let mut times = Vec::new();
+    for pair in holds.windows(2) {
+        let ((_, released, from), (acquired, _, to)) = (pair[0], pair[1]);
+        assert!(released <= acquired, "{who:?}: two held the lock at a time");
+        if from != to {
+            times.push((acquired - released) as f64 / 1e3);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    quantile(&times, 0.5)
+}
+
+pub(super) fn table(all: &[HandOff]) -> String {
+    let mut text = String::from("| | µs | to raw BLOCK (target: at most 2.2) |\n|---|---|---|\n");
+    for one in all {
+        let _ = writeln!(text, "| {} | {} | {} |", one.who.label(), figure(one.us), figure(one.ratio));
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! Acquire and release without contention.
+
+use std::fmt::Write;
+
+use rlock_testkit::TestServer;
+
+use super::process::{Who, Worker};
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::tables::{figure, number};
+use crate::rng::Rng;
+use crate::spread::Spread;
+
+/// Acquisitions of one contender in one round.
+const PAIRS: u64 = 300;
+
+/// What a pair costs a contender.
+pub(super) struct Pairs {
+    who: Who,
+    placement: Placement,
+    wall_us: Spread,
+    /// To the raw commands in the same round.
+    wall_ratio: Spread,
+    cpu_us: Spread,
+    cpu_ratio: Spread,
+    /// Commands that the server was sent, for a pair.
+    commands: f64,
+}
+
+pub(super) fn run(
+    server: &TestServer,
+    who: &[Who],
+    plan: &Plan,
+    rng: &mut Rng,
+    progress: &Progress,
+) -> Vec<Pairs> {
+    let mut all = Vec::new();
+    for placement in Placement::ALL {
+        placement.apply(server.pid(), None);
+        let mut workers: Vec<Worker> = who.iter().map(|who| Worker::start(*who, server.port())).collect();
+        // The first ones connect, subscribe and warm up.
+        for worker in &mut workers {
+            measure(worker);
+        }
+        let rounds = plan.uncontended_rounds;
+        let mut figures = vec![Vec::new(); who.len()];
+        for round in 0..rounds {
+            progress.show(&format!("client: pairs, {}, round {} of {rounds}", placement.name(), round + 1));
+            let mut order: Vec<usize> = (0..who.len()).collect();
+            rng.shuffle(&mut order);
+            for index in order {
+                figures[index].push(measure(&mut workers[index]));
+            }
+        }
+        for (index, who) in who.iter().enumerate() {
+            let commands = count_commands(server, &mut workers[index]);
+            all.push(pairs(*who, placement, &figures[index], &figures[0], commands));
+        }
+    }
+    all
+}
+
+/// Wall and CPU time of a pair, in µs.
+fn measure(worker: &mut Worker) -> (f64, f64) {
+    worker.tell(&format!("pairs {PAIRS} bench:pairs"));
+    let (wall, cpu) = worker.answer();
+    (per_pair(wall), per_pair(cpu))
+}
+
+fn per_pair(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3 / PAIRS as f64
+}
+
+/// How many commands the server is sent for a pair.
+fn count_commands(server: &TestServer, worker: &mut Worker) -> f64 {
+    let mut raw = server.connect();
+    redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut raw).expect("RESETSTAT");
+    measure(worker);
+    let stats = server.info("commandstats");
+    let calls = |(command, text): (&String, &String)| -> Option<u64> {
+        let ours =
+            ["info", "config", "ping"].iter().any(|own| command.starts_with(&format!("cmdstat_{own}")));
+        let calls = text.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
+        (!ours).then_some(calls)
+    };
+    stats.iter().filter_map(calls).sum::<u64>() as f64 / PAIRS as f64
+}
+
+fn pairs(who: Who, placement: Placement, own: &[(f64, f64)], raw: &[(f64, f64)], commands: f64) -> Pairs {
+    let spread = |value: fn(&(f64, f64)) -> f64| Spread::of(own.iter().map(value).collect());
+    let ratio = |value: fn(&(f64, f64)) -> f64| {
+        Spread::of(own.iter().zip(raw).map(|(own, raw)| value(own) / value(raw)).collect())
+    };
+    Pairs {
+        who,
+        placement,
+        wall_us: spread(|one| one.0),
+        wall_ratio: ratio(|one| one.0),
+        cpu_us: spread(|one| one.1),
+        cpu_ratio: ratio(|one| one.1),
+        commands,
+    }
+}
+
+pub(super) fn table(all: &[Pairs]) -> String {
+    let mut text = String::from(
+        "| | cores | µs | to raw (target: at most 1.1) | client's CPU, µs | to raw | commands |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for one in all {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            one.who.label(),
+            one.placement.name(),
+            figure(one.wall_us),
+            figure(one.wall_ratio),
+            figure(one.cpu_us),
+            figure(one.cpu_ratio),
+            number(one.commands),
+        );
+    }
+    text
+}

@@ -1,0 +1,52 @@
+//! What it takes to keep many locks.
+
+use rlock_testkit::TestServer;
+
+use super::process::{Who, Worker};
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::spread::Spread;
+
+/// How many are held.
+pub(super) const LOCKS: u64 = 10_000;
+
+/// A lock is renewed so often, …
+const EVERY: f64 = 10.0;
+
+/// … and for so long is measured, between the first renewals and the second, with half of that to spare.
+const SECONDS: u64 = 15;
+
+/// The share of a core.
+pub(super) struct Renewal {
+    pub(super) percent: Spread,
+    /// Of a client that holds nothing.
+    pub(super) idle_percent: f64,
+}
+
+pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Renewal {
+    Placement::TwoCores.apply(server.pid(), None);
+    let mut worker = Worker::start(Who::Client, server.port());
+    progress.show("client: holding nothing");
+    let idle_percent = measure(&mut worker, 0) / SECONDS as f64 * 100.0;
+    let renewals =
+        |server: &TestServer| -> u64 { server.info("rlock")["rlock_renewed"].parse().expect("a number") };
+    let rounds = plan.memory_rounds;
+    let mut values = Vec::new();
+    for round in 0..rounds {
+        progress.show(&format!("client: holding {LOCKS} locks, round {} of {rounds}", round + 1));
+        let before = renewals(server);
+        let cpu = measure(&mut worker, LOCKS);
+        let renewed = renewals(server) - before;
+        assert!(renewed >= LOCKS, "only {renewed} renewals: it measured something else");
+        values.push(cpu / (EVERY * renewed as f64 / LOCKS as f64) * 100.0);
+    }
+    Renewal { percent: Spread::of(values), idle_percent }
+}
+
+/// The CPU time, in seconds, of holding so many locks for that long.
+fn measure(worker: &mut Worker, locks: u64) -> f64 {
+    worker.tell(&format!("hold {locks} {SECONDS}"));
+    let (_wall, cpu) = worker.answer();
+    cpu as f64 / 1e9
+}

@@ -1,0 +1,116 @@
+//! What the processes that are measured do: told by lines on their standard input, answering by lines.
+//!
+//! | line | does | answer |
+//! |---|---|---|
+//! | `pairs N KEY` | N times acquire and release, one after the other | `WALL-NS CPU-NS` |
+//! | `turns N KEY` | N times acquire, hold for 1 to 2 ms, release | N lines `ACQUIRED-NS RELEASED-NS`, by one clock for all processes |
+//! | `hold N SECONDS` | acquires N locks, then measures for so long | `WALL-NS CPU-NS` |
+//!
+//! This file is part of two programs: the benchmarks, and those of other crates in ../../peers.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// A way to lock.
+pub(crate) trait Contender {
+    /// What is held.
+    type Held;
+
+    /// Waits for the lock as long as it takes.
+    async fn acquire(&mut self, key: &str) -> Self::Held;
+
+    /// Gives it back, and awaits the answer.
+    async fn release(&mut self, held: Self::Held);
+}
+
+/// Carries out what the input says, to its end.
+pub(crate) async fn serve(mut contender: impl Contender) {
+    let mut lines = input();
+    while let Some(line) = lines.recv().await {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["pairs", count, key] => pairs(&mut contender, number(count), key).await,
+            ["turns", count, key] => turns(&mut contender, number(count), key).await,
+            ["hold", count, seconds] => hold(&mut contender, number(count), number(seconds)).await,
+            _ => panic!("no such work: {line}"),
+        }
+    }
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap_or_else(|error| panic!("{word}: {error}"))
+}
+
+/// Reads in a thread of its own, so that tasks in the background go on.
+fn input() -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+async fn pairs(contender: &mut impl Contender, count: u64, key: &str) {
+    let (wall, cpu) = (clock(), cpu());
+    for _ in 0..count {
+        let held = contender.acquire(key).await;
+        contender.release(held).await;
+    }
+    println!("{} {}", clock() - wall, self::cpu() - cpu);
+}
+
+async fn turns(contender: &mut impl Contender, count: u64, key: &str) {
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let held = contender.acquire(key).await;
+        let acquired = clock();
+        // Long enough for the other process to ask for the lock.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        times.push((acquired, clock()));
+        contender.release(held).await;
+    }
+    for (acquired, released) in times {
+        println!("{acquired} {released}");
+    }
+}
+
+async fn hold(contender: &mut impl Contender, count: u64, seconds: u64) {
+    let mut all = Vec::new();
+    for lock in 0..count {
+        all.push(contender.acquire(&format!("held:{lock}")).await);
+    }
+    let (wall, cpu) = (clock(), cpu());
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    println!("{} {}", clock() - wall, self::cpu() - cpu);
+    for held in all {
+        contender.release(held).await;
+    }
+}
+
+/// Nanoseconds by a clock that all processes share.
+fn clock() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local that the call fills.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    assert_eq!(outcome, 0, "every kernel has this clock");
+    nanoseconds(time.tv_sec, time.tv_nsec)
+}
+
+/// The CPU time of this process so far, user and system.
+fn cpu() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local that the call fills.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(outcome, 0, "every kernel has this clock");
+    nanoseconds(time.tv_sec, time.tv_nsec)
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {
+    u64::try_from(seconds * 1_000_000_000 + nanoseconds).expect("clocks count from 0")
+}

@@ -1,0 +1,87 @@
+//! Several locks that are held together.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+
+use crate::error::{Error, Lost};
+use crate::guard::{Guard, Held};
+
+/// Several locks that are held until this is dropped or unlocked. Lost as soon as one of them is.
+///
+/// As [`Guard`], it is owned and `Send`, and may be dropped anywhere: all its locks are released in the background.
+/// When one is lost the others stay held, and renewed, until then.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its locks"]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+    held: MultiHeld,
+}
+
+/// A view of several locks that are held together, which does not hold them.
+#[derive(Clone, Debug)]
+pub struct MultiHeld {
+    locks: Arc<[Held]>,
+}
+
+impl MultiHeld {
+    /// Whether all the locks are still ours, without asking the servers, and for how much longer it is so without
+    /// another renewal.
+    ///
+    /// # Errors
+    ///
+    /// As [`Held::check`], of the first that is not.
+    pub fn check(&self) -> Result<Duration, Error> {
+        let left: Result<Vec<Duration>, Error> = self.locks.iter().map(Held::check).collect();
+        Ok(left?.into_iter().min().unwrap_or_default())
+    }
+
+    /// Waits until one of the locks is lost, and says which and why; for ever if none ever is.
+    pub async fn lost(&self) -> (Held, Lost) {
+        let losses = self.locks.iter().map(|lock| Box::pin(async move { (lock.clone(), lock.lost().await) }));
+        let (loss, _, _) = select_all(losses).await;
+        loss
+    }
+
+    /// Each of the locks.
+    pub fn locks(&self) -> &[Held] {
+        &self.locks
+    }
+}
+
+impl MultiGuard {
+    /// All these; at least one.
+    pub(super) fn new(guards: Vec<Guard>) -> MultiGuard {
+        let locks = guards.iter().map(Guard::held).collect();
+        MultiGuard { guards, held: MultiHeld { locks } }
+    }
+
+    /// A view of the locks, to be moved into the work.
+    pub fn held(&self) -> MultiHeld {
+        self.held.clone()
+    }
+
+    /// Gives all the locks back, and tells whether all were held until then.
+    ///
+    /// Dropping the future leaves the rest to the background, as dropping the guard does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::unlock`], of the first that has one; that one of them was lost comes before that it is unknown.
+    pub async fn unlock(self) -> Result<(), Error> {
+        let outcomes = join_all(self.guards.into_iter().map(Guard::unlock)).await;
+        let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
+        errors.sort_by_key(|error| !matches!(error, Error::Lost { .. } | Error::NotHeld { .. }));
+        errors.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+impl Deref for MultiGuard {
+    type Target = MultiHeld;
+
+    fn deref(&self) -> &MultiHeld {
+        &self.held
+    }
+}

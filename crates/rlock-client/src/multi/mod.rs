@@ -1,0 +1,270 @@
+//! Several locks at once: all of them or none.
+
+mod guard;
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use futures_util::stream::FuturesOrdered;
+
+use crate::clock::{Clock, Moment};
+use crate::error::{Error, Lost, name};
+use crate::guard::Guard;
+use crate::lock::Lock;
+pub use guard::{MultiGuard, MultiHeld};
+
+/// How long a lock is waited for in the first round while others are held; in each next round twice as long.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Several locks that are acquired together: all of them or none, on one server or on several.
+///
+/// Locks that are free are taken in the time of one round trip: the requests are sent together, and none waits for
+/// the answer to another. Otherwise each lock that somebody has is waited for in its queue, while those before it are
+/// held. *Before* is an order that all clients share, by name and then by server, so two of these never wait for
+/// each other, in whatever order their locks were named. Against whoever keeps to no order (two plain locks, one
+/// acquired under the other) waits have a bound: after 5 seconds all is given back and the next round begins, in
+/// which it is twice as long.
+///
+/// It is not one atomic command. Somebody else may see some of the locks taken for the moment of an attempt that
+/// fails, or for the time of a wait; what is promised is what the caller gets. (MULTI/EXEC would promise no more:
+/// EXEC does not undo what it has done where a later command is denied, and in a cluster it is bound to one slot.)
+///
+/// Each lock keeps the settings it was made with, its lease and its durability; of two with one name on one server
+/// the first is taken. A lease of a lock's own counts from when that one was acquired, so let it be long against
+/// the wait for the others.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rlock_client::Error> {
+/// # let server = rlock_testkit::TestServer::start();
+/// # let client = rlock_client::Client::connect(&format!("redis://127.0.0.1:{}", server.port())).await?;
+/// use rlock_client::MultiLock;
+///
+/// let accounts = MultiLock::new([client.lock("account:7"), client.lock("account:3")])?;
+/// let guard = accounts.lock().await?;
+/// // … the transfer …
+/// guard.check()?; // are both still ours?
+/// guard.unlock().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MultiLock {
+    /// In the order in which they are waited for.
+    locks: Vec<Lock>,
+    wait: Option<Duration>,
+}
+
+impl MultiLock {
+    /// All these locks as one. The same lock may be named more than once.
+    ///
+    /// Servers are told apart by the addresses in their URLs: where two clients have one server by different
+    /// addresses, locks of one name from both are two locks, which exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where there is none.
+    pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock, Error> {
+        let mut locks: Vec<Lock> = locks.into_iter().collect();
+        if locks.is_empty() {
+            return Err(Error::invalid("a multi lock needs at least one lock"));
+        }
+        let wait = locks.iter().filter_map(|lock| lock.wait).min();
+        // By name first: two programs agree on names even where one has a server by another address.
+        locks.sort_by(|one, other| place(one).cmp(&place(other)));
+        locks.dedup_by(|one, other| place(one) == place(other));
+        Ok(MultiLock { locks, wait })
+    }
+
+    /// Limits how long [`MultiLock::lock`] and [`MultiLock::run`] wait. Without it the shortest limit of the locks
+    /// counts, and without that they wait for ever.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> MultiLock {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// The locks, each once, in the order in which they are waited for.
+    pub fn locks(&self) -> &[Lock] {
+        &self.locks
+    }
+
+    /// Acquires the locks if all are free now; `None` where somebody has one of them.
+    ///
+    /// What was gotten before that was known, or is on its way, is given back in the background, also when the
+    /// future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::try_lock`].
+    pub fn try_lock(&self) -> impl Future<Output = Result<Option<MultiGuard>, Error>> + Send + use<> {
+        let multi = self.clone();
+        async move { multi.acquire_now().await }
+    }
+
+    /// Acquires all the locks, waiting as long as it takes, or as [`MultiLock::wait`] says.
+    ///
+    /// Waits also while a server is out of reach. Dropping the future loses the places in the queues and never
+    /// leaves a lock behind.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`]; [`Error::Timeout`] names the lock that could not be had.
+    pub fn lock(&self) -> impl Future<Output = Result<MultiGuard, Error>> + Send + use<> {
+        let multi = self.clone();
+        async move { multi.acquire_within(multi.wait).await }
+    }
+
+    /// Acquires all the locks, waiting for so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiLock::lock`].
+    pub fn lock_timeout(
+        &self,
+        wait: Duration,
+    ) -> impl Future<Output = Result<MultiGuard, Error>> + Send + use<> {
+        let multi = self.clone();
+        async move { multi.acquire_within(Some(wait)).await }
+    }
+
+    /// Runs `work` under all the locks, and drops it when one of them is lost.
+    ///
+    /// `Ok` says that all were held from the beginning of the work to its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiLock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
+    pub async fn run<T, F>(&self, work: impl FnOnce(MultiHeld) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = T>,
+    {
+        let guard = self.lock().await?;
+        let value = tokio::select! {
+            biased;
+            (lock, why) = guard.lost() => return Err(Error::lost(lock.name(), why)),
+            value = work(guard.held()) => value,
+        };
+        guard.check()?;
+        match guard.unlock().await {
+            // Our own clock says that they were held to the end of the work: what came of the release is no matter.
+            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
+            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn acquire_now(&self) -> Result<Option<MultiGuard>, Error> {
+        let attempts = self.locks.iter().map(async |lock| match lock.try_lock().await {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => Err(None),
+            Err(error) => Err(Some(error)),
+        });
+        // The first that fails ends the others.
+        match try_join_all(attempts).await {
+            Ok(guards) => {
+                let guard = MultiGuard::new(guards);
+                // Past the end of a short lease one of them is not held any more.
+                Ok(guard.check().is_ok().then_some(guard))
+            }
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
+        }
+    }
+
+    async fn acquire_within(&self, wait: Option<Duration>) -> Result<MultiGuard, Error> {
+        let clock = self.clock();
+        let began = clock.now();
+        let by = wait.map(|wait| began.after(wait));
+        let mut patience = FIRST_PATIENCE;
+        loop {
+            // Whoever else waits so should not give up at the same moment.
+            let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
+                Round::Held(guard) => return Ok(guard),
+                Round::Missed(lock) => lock,
+            };
+            if by.is_some_and(|by| clock.now() >= by) {
+                return Err(Error::timeout(missed.name(), clock.now().since(began)));
+            }
+            tracing::debug!(lock = name(missed.name()), ?patience, "not all locks could be had; trying anew");
+            tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
+            patience = patience.saturating_mul(2);
+        }
+    }
+
+    /// Takes what is free and waits for what is not, lock after lock; while any is held for so long at most.
+    async fn round(&self, patience: Duration, by: Option<Moment>) -> Result<Round<'_>, Error> {
+        let clock = self.clock();
+        let mut guards: Vec<Guard> = Vec::with_capacity(self.locks.len());
+        loop {
+            let now = clock.now();
+            let soon = now.after(patience);
+            let soon = by.map_or(soon, |by| by.min(soon));
+            let rest = self.locks.get(guards.len()..).unwrap_or_default();
+            self.take_free(rest, soon, &mut guards).await;
+            let Some(missing) = self.locks.get(guards.len()) else { break };
+            // Those before it are held meanwhile, those after it are not: no two wait for each other.
+            let end = if guards.is_empty() { by } else { Some(self.end_of_wait(&guards, soon)) };
+            let outcome = match end {
+                Some(end) => missing.lock_timeout(end.since(clock.now())).await,
+                // Then it has no limit of its own either.
+                None => missing.lock().await,
+            };
+            match outcome {
+                Ok(guard) => guards.push(guard),
+                Err(Error::Timeout { .. }) => return Ok(Round::Missed(missing)),
+                Err(error) => return Err(error),
+            }
+        }
+        let guard = MultiGuard::new(guards);
+        let lost = guard.locks().iter().position(|held| held.check().is_err());
+        Ok(match lost.and_then(|index| self.locks.get(index)) {
+            Some(lock) => Round::Missed(lock),
+            None => Round::Held(guard),
+        })
+    }
+
+    /// Asks for all of `locks` at once, and keeps what it got before the first that it did not get.
+    async fn take_free(&self, locks: &[Lock], by: Moment, guards: &mut Vec<Guard>) {
+        let clock = self.clock();
+        let attempts = locks.iter().map(|lock| clock.until(Some(by), lock.try_lock()));
+        let mut attempts: FuturesOrdered<_> = attempts.collect();
+        // An error is as good as a denial: waiting will meet it again, and knows whether it passes.
+        while let Some(Some(Ok(Some(guard)))) = attempts.next().await {
+            guards.push(guard);
+        }
+    }
+
+    /// Until when to wait while these locks are held: not until the leases are over that are not renewed.
+    fn end_of_wait(&self, guards: &[Guard], end: Moment) -> Moment {
+        let held = self.locks.iter().zip(guards).filter(|(lock, _)| lock.lease.is_some());
+        let left = held.map(|(_, guard)| guard.check().unwrap_or_default()).min();
+        left.map_or(end, |left| end.min(self.clock().now().after(left / 2)))
+    }
+
+    fn clock(&self) -> Clock {
+        self.locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
+    }
+}
+
+/// What came of a round.
+enum Round<'a> {
+    Held(MultiGuard),
+    /// This one was not to be had in time, or is held no longer.
+    Missed(&'a Lock),
+}
+
+/// Where a lock stands in the order; equal for equal locks.
+fn place(lock: &Lock) -> (&[u8], &str) {
+    (lock.name(), &lock.handle.server)
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLock").field("locks", &self.locks).finish_non_exhaustive()
+    }
+}

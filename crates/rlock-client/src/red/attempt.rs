@@ -1,0 +1,137 @@
+//! One attempt to get a red lock, and a task for each server that lasts as long as the lock is held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use super::guard::RedGuard;
+use super::members::Members;
+use crate::clock::{Clock, Moment};
+use crate::error::{Error, name};
+use crate::guard::Guard;
+use crate::lock::Lock;
+
+/// An attempt fails after such a part of the lease …
+const PART: u32 = 20;
+
+/// … at least this …
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// … and at most this.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What came of an attempt.
+pub(super) enum Outcome {
+    Held(RedGuard),
+    /// Others have it on some of the servers.
+    Denied,
+    /// These alone, at least one, prevented a quorum.
+    Failed(Vec<Error>),
+}
+
+/// What one server said to the first request.
+type Vote = Result<bool, Error>;
+
+/// An attempt under way. Dropped, it gives back whatever it got or may get.
+pub(super) struct Attempt {
+    guard: RedGuard,
+    members: Arc<Members>,
+    votes: UnboundedReceiver<Vote>,
+    servers: usize,
+    clock: Clock,
+    by: Moment,
+}
+
+impl Attempt {
+    /// Asks all servers.
+    pub(super) fn begin(locks: &[Lock], quorum: usize) -> Attempt {
+        let name_of = locks.first().map_or(&[][..], Lock::name);
+        let clock = locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock);
+        let members = Members::new(name_of, locks.len(), quorum);
+        let (sender, votes) = unbounded_channel();
+        let span = tracing::debug_span!("acquire", red = %name(name_of));
+        let mut tasks = JoinSet::new();
+        for (server, lock) in locks.iter().enumerate() {
+            let keep = keep(server, lock.clone(), members.clone(), sender.clone());
+            tasks.spawn_on(keep.instrument(span.clone()), &lock.handle.runtime);
+        }
+        let lease = locks.iter().map(lease).min().unwrap_or_default();
+        let by = clock.now().after((lease / PART).clamp(SHORTEST, LONGEST));
+        let guard = RedGuard::new(members.clone(), tasks);
+        Attempt { guard, members, votes, servers: locks.len(), clock, by }
+    }
+
+    /// Waits until there is a quorum, or can be none.
+    pub(super) async fn outcome(mut self) -> Outcome {
+        let spare = self.servers.saturating_sub(self.members.quorum());
+        let mut errors = Vec::new();
+        let mut denials: usize = 0;
+        let mut silent = self.servers;
+        loop {
+            let Some(vote) = self.clock.until(Some(self.by), self.votes.recv()).await else {
+                let late = || Error::transport("the server did not answer in time");
+                errors.extend(std::iter::repeat_with(late).take(silent));
+                break;
+            };
+            let vote = vote.unwrap_or(Err(Error::ShutDown));
+            silent = silent.saturating_sub(1);
+            match vote {
+                Ok(true) if self.members.are_enough() => return Outcome::Held(self.guard),
+                Ok(true) => (),
+                Ok(false) => denials = denials.saturating_add(1),
+                Err(error) => errors.push(error),
+            }
+            if denials.saturating_add(errors.len()) > spare || silent == 0 {
+                break;
+            }
+        }
+        if errors.len() > spare { Outcome::Failed(errors) } else { Outcome::Denied }
+    }
+}
+
+/// Gets the lock on one server, and gets it back there when it is lost, until the red lock is lost or given back.
+async fn keep(server: usize, lock: Lock, members: Arc<Members>, votes: UnboundedSender<Vote>) {
+    let lost = members.lost.clone();
+    let mut votes = Some(votes);
+    let mut vote = move |vote| {
+        // The first alone counts, and only while somebody counts.
+        votes.take().is_some_and(|votes| votes.send(vote).is_ok())
+    };
+    let kept = async {
+        loop {
+            match get(&lock).await {
+                Ok(Some(guard)) => {
+                    let held = guard.held();
+                    if !members.join(server, guard) {
+                        return;
+                    }
+                    vote(Ok(true));
+                    members.leave(server, held.lost().await);
+                }
+                Ok(None) => _ = vote(Ok(false)),
+                Err(error) => _ = vote(Err(error)),
+            }
+            if lock.lease.is_some() {
+                return;
+            }
+            tokio::time::sleep(lease(&lock).mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
+        }
+    };
+    tokio::select! {
+        () = lost.cancelled() => (),
+        () = kept => (),
+    }
+}
+
+/// Asks for the lock, but not a server that is known to be out of reach.
+async fn get(lock: &Lock) -> Result<Option<Guard>, Error> {
+    lock.handle.shared.router.settled().await?;
+    lock.try_lock().await
+}
+
+fn lease(lock: &Lock) -> Duration {
+    lock.lease.unwrap_or(lock.handle.shared.config.watchdog)
+}

@@ -1,0 +1,142 @@
+//! A red lock that is held.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::members::Members;
+use crate::error::{Error, Lost, name};
+use crate::guard::Guard;
+
+/// A red lock that is held until this is dropped or unlocked, or until too few servers have it.
+///
+/// As [`Guard`], it is owned and `Send`, and may be dropped anywhere: it is released on all servers in the background.
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct RedGuard {
+    held: RedHeld,
+    /// One to a server, each of which gets the lock back there when it is lost.
+    tasks: JoinSet<()>,
+}
+
+/// A view of a red lock that is held, which does not hold it.
+#[derive(Clone)]
+pub struct RedHeld {
+    members: Arc<Members>,
+}
+
+impl RedHeld {
+    /// Whether a quorum of servers certainly has the lock, without asking them, and for how much longer it is so
+    /// without another renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when there was no quorum for any moment since the lock was acquired; [`Error::NotHeld`] after
+    /// it was given back.
+    pub fn check(&self) -> Result<Duration, Error> {
+        self.members.check()
+    }
+
+    /// Waits until the lock is lost, and says why the last of the servers lost it that was needed; for ever if it
+    /// never is.
+    pub async fn lost(&self) -> Lost {
+        self.members.lost.cancelled().await;
+        match self.members.why() {
+            Some(why) => why,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A token that is cancelled when the lock is lost.
+    ///
+    /// It is a child of the guard's own: cancelling it does nothing to the lock.
+    pub fn token(&self) -> CancellationToken {
+        self.members.lost.child_token()
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &[u8] {
+        self.members.name()
+    }
+}
+
+impl RedGuard {
+    pub(super) fn new(members: Arc<Members>, tasks: JoinSet<()>) -> RedGuard {
+        RedGuard { held: RedHeld { members }, tasks }
+    }
+
+    /// A view of this hold, to be cloned into the work.
+    pub fn held(&self) -> RedHeld {
+        self.held.clone()
+    }
+
+    /// Gives the lock back on all servers, and tells whether a quorum had it until then.
+    ///
+    /// Returns when that is known; the rest is left to the background, as it is when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] or [`Error::NotHeld`] when too few had it; [`Error::OutcomeUnknown`] when so many replies were
+    /// lost that it cannot be told.
+    pub async fn unlock(mut self) -> Result<(), Error> {
+        let members = self.held.members.clone();
+        self.tasks.abort_all();
+        let guards = members.close();
+        if let Some(why) = members.why() {
+            return Err(Error::lost(members.name(), why));
+        }
+        let mut outcomes: FuturesUnordered<_> = guards.into_iter().map(Guard::unlock).collect();
+        let (mut released, mut gone) = (0_usize, 0_usize);
+        let mut cause = None;
+        while let Some(outcome) = outcomes.next().await {
+            match outcome {
+                Ok(()) => released = released.saturating_add(1),
+                Err(Error::NotHeld { .. } | Error::Lost { .. }) => gone = gone.saturating_add(1),
+                Err(error) => cause = Some(error),
+            }
+            if released >= members.quorum() {
+                return Ok(());
+            }
+            if released.saturating_add(outcomes.len()) < members.quorum() {
+                break;
+            }
+        }
+        match cause {
+            Some(Error::OutcomeUnknown { cause, .. }) => Err(Error::unknown(members.name(), cause)),
+            Some(error) if gone == 0 => Err(error),
+            _ => Err(Error::NotHeld { lock: name(members.name()) }),
+        }
+    }
+}
+
+impl Deref for RedGuard {
+    type Target = RedHeld;
+
+    fn deref(&self) -> &RedHeld {
+        &self.held
+    }
+}
+
+impl Drop for RedGuard {
+    fn drop(&mut self) {
+        self.tasks.abort_all();
+        drop(self.held.members.close());
+    }
+}
+
+impl fmt::Debug for RedHeld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedHeld").field("lock", &name(self.name())).field("left", &self.check()).finish()
+    }
+}
+
+impl fmt::Debug for RedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedGuard").field("held", &self.held).finish()
+    }
+}

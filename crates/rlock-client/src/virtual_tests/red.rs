@@ -1,0 +1,70 @@
+//! How long a red lock is valid, and that nothing covers up that it was not.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+
+use super::server::{Mood, VirtualServer};
+use super::{COUNTED, SECOND};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::red::members::Members;
+use crate::router::{Node, Router};
+use crate::{Client, Error, Lost, RedLock};
+
+/// Three servers and a client of each.
+fn three() -> (Vec<VirtualServer>, Vec<Client>) {
+    let servers: Vec<_> = (0..3).map(|_| VirtualServer::start()).collect();
+    let client = |(number, server): (usize, &VirtualServer)| {
+        let connector = Arc::new(server.clone());
+        let clock = Clock::Tokio(Instant::now());
+        Client::start(Config::default(), clock, number.to_string(), |links| Router::One {
+            node: Arc::new(Node::new(connector, links)),
+            follows: false,
+        })
+    };
+    let clients = servers.iter().enumerate().map(client).collect();
+    (servers, clients)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_red_lock_is_valid_as_long_as_its_quorum() {
+    let (servers, clients) = three();
+    let lock = RedLock::new(&clients, "lock").unwrap();
+    let begin = Instant::now();
+    let guard = lock.clone().lease(30 * SECOND).lock().await.unwrap();
+    assert!(guard.check().unwrap() <= COUNTED);
+    assert_eq!(guard.lost().await, Lost::Expired);
+    let took = begin.elapsed();
+    assert!(took >= COUNTED && took < COUNTED + SECOND / 20, "{took:?}");
+    drop(guard);
+    // Renewed for hours, also by two of the three.
+    let guard = lock.lock().await.unwrap();
+    sleep(SECOND).await;
+    servers[0].set(Mood::Silent);
+    for _ in 0..2 * 3600 {
+        sleep(SECOND).await;
+        assert!(guard.check().unwrap() >= 19 * SECOND);
+    }
+    servers[1].set(Mood::Silent);
+    let begin = Instant::now();
+    assert_eq!(guard.lost().await, Lost::Unreachable);
+    // Since the last renewal of that server, which is 10 seconds ago at most.
+    assert!(begin.elapsed() >= 19 * SECOND && begin.elapsed() < COUNTED + SECOND / 20);
+    sleep(SECOND).await;
+    assert_eq!(servers[2].holder("lock"), None, "it is given back where it was left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_joins_does_not_cover_a_gap_up() {
+    let (_servers, clients) = three();
+    let members = Members::new(b"lock", 3, 2);
+    let short = clients[0].lock("lock").lease(SECOND).lock().await.unwrap();
+    assert!(members.join(0, short) && !members.are_enough());
+    assert!(members.join(1, clients[1].lock("lock").lock().await.unwrap()) && members.are_enough());
+    // One of two is not held any more, and nobody has looked: somebody else may have had a quorum since.
+    sleep(2 * SECOND).await;
+    assert!(!members.join(2, clients[2].lock("lock").lock().await.unwrap()));
+    assert!(matches!(members.check(), Err(Error::Lost { why: Lost::Expired, .. })));
+    assert_eq!(members.why(), Some(Lost::Expired));
+}

@@ -1,0 +1,199 @@
+//! A lock on five servers, of which some fail.
+
+mod common;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use common::five::{Five, WAYS, Way, hasty};
+use common::proxy::Fate;
+use common::{eventually, within};
+use rlock_client::{Client, Error, Lost, RedLock};
+use rlock_testkit::TestServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_taken_on_all_servers_denied_and_released() {
+    let five = Five::start().await;
+    let (lock, other) = (five.lock(Client::builder, "lock"), five.lock(Client::builder, "lock"));
+    let mut owners = HashSet::new();
+    for round in 1..=3 {
+        let guard = within("the lock", lock.lock()).await.unwrap();
+        let left = guard.check().unwrap();
+        assert!(left > Duration::from_secs(20) && left < Duration::from_secs(30), "{left:?}");
+        // Who comes later than the quorum is there soon after.
+        let all = || five.holders(0..5, "lock").into_iter().collect::<Option<Vec<_>>>();
+        owners.extend(eventually("the lock everywhere", all).await);
+        // Every attempt has owners of its own.
+        assert_eq!(owners.len(), round * 5, "{owners:?}");
+        assert!(within("a denial", other.try_lock()).await.unwrap().is_none());
+        let limit = Duration::from_millis(100);
+        let error = within("a time-out", other.lock_timeout(limit)).await.unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        let held = guard.held();
+        if round == 1 {
+            drop(guard)
+        } else {
+            within("the release", guard.unlock()).await.unwrap()
+        }
+        assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
+        five.all_free(0..5, "lock").await;
+    }
+    assert_eq!(within("the work", lock.run(async |held| held.check().is_ok())).await, Ok(true));
+    five.all_free(0..5, "lock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_of_five_may_fail_in_any_way() {
+    for way in WAYS {
+        let mut five = Five::start().await;
+        let (lock, other) = (five.lock(hasty, "lock"), five.lock(hasty, "lock"));
+        for failed in [1, 2] {
+            five.fail(failed - 1, way);
+            let guard = within("the lock", lock.lock()).await.unwrap();
+            guard.check().unwrap();
+            let holders = five.holders(failed..5, "lock").into_iter().flatten().count();
+            assert!(holders >= 3, "{way:?} {failed} {holders}");
+            let denied = within("a denial", other.try_lock()).await;
+            assert!(matches!(denied, Ok(None)), "{way:?} {failed} {denied:?}");
+            within("the release", guard.unlock()).await.unwrap();
+            five.all_free(failed..5, "lock").await;
+            let guard = within("the other's turn", other.lock()).await.unwrap();
+            drop(guard);
+            five.all_free(failed..5, "lock").await;
+        }
+        // What those that failed were asked for they give back, or it never reached them.
+        (0..2).for_each(|server| five.mend(server, way));
+        five.all_free(0..5, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_three_or_all_servers_gone_nothing_is_acquired_and_nothing_stays() {
+    for way in WAYS {
+        let mut five = Five::start().await;
+        let lock = five.lock(hasty, "lock");
+        within("the lock", lock.lock()).await.unwrap().unlock().await.unwrap();
+        five.all_free(0..5, "lock").await;
+        for failed in [3, 5] {
+            (if failed == 3 { 0..3 } else { 3..5 }).for_each(|server| five.fail(server, way));
+            let error = within("an answer", lock.try_lock()).await.unwrap_err();
+            assert!(matches!(error, Error::Transport { .. }), "{way:?} {failed} {error}");
+            let error =
+                within("a time-out", lock.lock_timeout(Duration::from_millis(500))).await.unwrap_err();
+            assert!(matches!(error, Error::Timeout { .. }), "{way:?} {failed} {error}");
+            five.all_free(failed..5, "lock").await;
+        }
+        let waiting = tokio::spawn(lock.lock());
+        (0..5).for_each(|server| five.mend(server, way));
+        within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+        five.all_free(0..5, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
+    let lease = Duration::from_secs(4);
+    let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
+    for way in [Way::Killed, Way::Stopped] {
+        let mut five = Five::start().await;
+        let lock = five.lock(builder, "lock");
+        let guard = within("the lock", lock.lock()).await.unwrap();
+        eventually("the lock everywhere", || {
+            five.holders(0..5, "lock").iter().all(Option::is_some).then_some(())
+        })
+        .await;
+        (0..2).for_each(|server| five.fail(server, way));
+        tokio::time::sleep(lease * 2).await;
+        guard.check().unwrap_or_else(|error| panic!("{way:?} {error}"));
+        five.fail(2, way);
+        // No renewal that was sent later is confirmed: the quorum's end is before its server's.
+        let failed = Instant::now();
+        if let Ok(left) = guard.check() {
+            assert!(Instant::now() + left < failed + lease, "{left:?}");
+        }
+        let held = guard.held();
+        assert_eq!(within("the loss", held.lost()).await, Lost::Unreachable);
+        assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+        // It is given back where it was left, and stays lost when the servers come back.
+        five.all_free(3..5, "lock").await;
+        (0..3).for_each(|server| five.mend(server, way));
+        let other = five.lock(builder, "lock");
+        let others = within("the other's turn", other.lock()).await.unwrap();
+        assert!(guard.check().is_err() && others.check().is_ok());
+        assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Unreachable, .. })));
+        others.unlock().await.unwrap();
+        five.all_free(0..5, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_restart_one_after_the_other_join_again() {
+    let mut five = Five::start().await;
+    let lock = five.lock(|| hasty().watchdog_timeout(Duration::from_secs(4)), "lock");
+    let guard = within("the lock", lock.lock()).await.unwrap();
+    for server in [0, 1, 2, 3] {
+        five.fail(server, Way::Killed);
+        five.mend(server, Way::Killed);
+        eventually("the lock everywhere", || {
+            five.holders(0..5, "lock").iter().all(Option::is_some).then_some(())
+        })
+        .await;
+        guard.check().unwrap();
+    }
+    guard.unlock().await.unwrap();
+    five.all_free(0..5, "lock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_granted_and_not_heard_of_is_given_back_everywhere() {
+    for fate in [Fate::Mute, Fate::CutAfter, Fate::Late(1_700)] {
+        let five = Five::start().await;
+        let lock = five.lock(hasty, "lock");
+        // All links are there.
+        within("the lock", lock.lock()).await.unwrap().unlock().await.unwrap();
+        five.all_free(0..5, "lock").await;
+        let met: Vec<_> = five.proxies[..3].iter().map(|proxy| proxy.once("RLOCK.ACQUIRE", fate)).collect();
+        let outcome = within("an answer", lock.try_lock()).await;
+        assert!(matches!(outcome, Err(Error::Transport { .. }) | Ok(Some(_))), "{fate:?} {outcome:?}");
+        assert!(met.iter().all(|met| met.load(std::sync::atomic::Ordering::SeqCst)));
+        drop(outcome);
+        if let Fate::Late(_) = fate {
+            let late = || five.proxies[..3].iter().all(|proxy| proxy.late() == 1).then_some(());
+            eventually("the late requests", late).await;
+        }
+        five.all_free(0..5, "lock").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_of_its_own_ends_everywhere() {
+    let five = Five::start().await;
+    let lock = five.lock(hasty, "lock").lease(Duration::from_secs(2));
+    let guard = within("the lock", lock.lock()).await.unwrap();
+    assert!(guard.check().unwrap() < Duration::from_secs(2));
+    assert_eq!(within("the end of the lease", guard.lost()).await, Lost::Expired);
+    let guard = within("the lock", lock.lock()).await.unwrap();
+    within("the release", guard.unlock()).await.unwrap();
+    five.all_free(0..5, "lock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_told() {
+    let (server, bare) = (TestServer::start(), TestServer::builder().without_module().start());
+    let at = |server: &TestServer, host: &str| {
+        Client::builder().connect_lazy(&format!("redis://{host}:{}", server.port())).unwrap()
+    };
+    assert!(matches!(RedLock::new([], "lock"), Err(Error::Invalid { .. })));
+    let twice = RedLock::new(&[at(&server, "127.0.0.1"), at(&server, "127.0.0.1")], "lock").unwrap_err();
+    assert!(twice.to_string().contains(&server.port().to_string()), "{twice}");
+    // Two of three servers will never do.
+    let clients = [at(&server, "127.0.0.1"), at(&bare, "127.0.0.1"), at(&bare, "localhost")];
+    let lock = RedLock::new(&clients, "lock").unwrap();
+    assert_eq!((lock.quorum(), lock.name()), (2, &b"lock"[..]));
+    let error = within("an answer", lock.try_lock()).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    let error = within("an answer", lock.lock()).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    let [client, ..] = clients;
+    client.shutdown(Duration::from_secs(5)).await.unwrap();
+}

@@ -1,0 +1,85 @@
+//! Locks that are several: in clusters, and for code that is not async.
+
+mod common;
+
+use std::time::Duration;
+
+use common::cluster::Cluster;
+use common::{SOON, holder, url, within};
+use rlock_client::blocking;
+use rlock_client::{Client, Error, Lost, MultiLock};
+use rlock_testkit::{TestServer, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_multi_lock_reaches_over_a_cluster() {
+    let cluster = Cluster::start(3);
+    let clients = [
+        within("a client", Client::connect(&cluster.url())).await.unwrap(),
+        within("a client", Client::connect(&cluster.url())).await.unwrap(),
+    ];
+    let names = [cluster.lock_on(2, 'x'), cluster.lock_on(0, 'y'), cluster.lock_on(1, 'z')];
+    // The second client names them in another order; one of them is named by both clients.
+    let locks = MultiLock::new(names.iter().map(|name| clients[0].lock(name))).unwrap();
+    let others = MultiLock::new(
+        names.iter().rev().map(|name| clients[1].lock(name)).chain([clients[0].lock(&names[0])]),
+    )
+    .unwrap();
+    assert_eq!(others.locks().len(), 3);
+    let guard = within("the locks", locks.lock()).await.unwrap();
+    assert!(within("a denial", others.try_lock()).await.unwrap().is_none());
+    let waiting = tokio::spawn(others.lock());
+    guard.check().unwrap();
+    within("the release", guard.unlock()).await.unwrap();
+    let guard = within("the others' turn", waiting).await.unwrap().unwrap();
+    for (name, primary) in names.iter().zip([2, 0, 1]) {
+        assert!(holder(&mut cluster.primaries[primary].connect(), name).is_some());
+    }
+    drop(guard);
+    eventually("free locks", SOON, || {
+        let holder =
+            |(name, primary): (&String, usize)| holder(&mut cluster.primaries[primary].connect(), name);
+        names.iter().zip([2, 0, 1]).all(|lock| holder(lock).is_none()).then_some(())
+    });
+}
+
+#[test]
+fn locks_that_are_several_block_threads() {
+    let servers: Vec<_> = (0..3).map(|_| TestServer::start()).collect();
+    let clients: Vec<_> = servers
+        .iter()
+        .map(|server| blocking::Client::connect_lazy_with(Client::builder(), &url(server)).unwrap())
+        .collect();
+    let held_by_all =
+        |lock: &str| servers.iter().filter(|server| holder(&mut server.connect(), lock).is_some()).count();
+    let locks = blocking::MultiLock::new(clients.iter().map(|client| client.lock("multi"))).unwrap();
+    let guard = locks.lock().unwrap();
+    assert_eq!((guard.locks().len(), held_by_all("multi")), (3, 3));
+    assert!(locks.try_lock().unwrap().is_none());
+    let limit = Duration::from_millis(50);
+    assert!(matches!(locks.lock_timeout(limit), Err(Error::Timeout { .. })));
+    assert!(matches!(locks.clone().wait(limit).lock(), Err(Error::Timeout { .. })));
+    guard.held().check().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(held_by_all("multi"), 0);
+    let guard = locks.lock().unwrap();
+    clients[1].lock("multi").force_release().unwrap();
+    // The watchdog learns it after 10 seconds.
+    let (lost, why) = guard.lost();
+    assert_eq!((lost.name(), why), (&b"multi"[..], Lost::Taken));
+    drop(guard);
+    eventually("the release", SOON, || (held_by_all("multi") == 0).then_some(()));
+    let lock = blocking::RedLock::new(&clients, "red").unwrap().wait(Duration::from_secs(10));
+    let guard = lock.lock().unwrap();
+    assert!(lock.try_lock().unwrap().is_none());
+    assert!(matches!(lock.lock_timeout(limit), Err(Error::Timeout { .. })));
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+    let short = lock.lease(Duration::from_secs(1)).lock().unwrap();
+    assert_eq!(short.lost(), Lost::Expired);
+    let held = short.held();
+    drop((short, clients, locks));
+    assert!(held.check().is_err());
+    eventually("the release", SOON, || (held_by_all("red") == 0).then_some(()));
+    assert!(matches!(blocking::MultiLock::new([]), Err(Error::Invalid { .. })));
+    assert!(matches!(blocking::RedLock::new([], "red"), Err(Error::Invalid { .. })));
+}

@@ -1,0 +1,136 @@
+//! Locks on several servers whose futures are dropped at any moment, and guards that are dropped anywhere.
+
+mod common;
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::{connect, eventually, holder, seed, waiters, within};
+use rlock_client::{Client, MultiLock, RedLock};
+use rlock_testkit::TestServer;
+use tokio::task::JoinSet;
+
+/// Polls a future so many times, with a little time in between, then drops it.
+async fn poll_and_drop<T>(work: impl Future<Output = T>, polls: usize) -> Option<T> {
+    let mut work = pin!(work);
+    for _ in 0..polls {
+        if let Poll::Ready(value) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Some(value);
+        }
+        tokio::time::sleep(Duration::from_micros(50)).await;
+    }
+    None
+}
+
+/// Three servers and a client of each.
+async fn three() -> (Vec<TestServer>, Vec<Client>) {
+    let servers: Vec<_> = (0..3).map(|_| TestServer::start()).collect();
+    let mut clients = Vec::new();
+    for server in &servers {
+        clients.push(connect(server).await);
+    }
+    (servers, clients)
+}
+
+/// Nobody has any of these locks anywhere, and nobody waits.
+async fn all_free(servers: &[TestServer], locks: &[&str]) {
+    for server in servers {
+        let mut raw = server.connect();
+        for lock in locks {
+            eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
+        }
+        eventually("an empty queue", || (waiters(server) == 0).then_some(())).await;
+    }
+}
+
+/// Two locks on the first server, one on each of the others.
+fn multi(clients: &[Client]) -> MultiLock {
+    MultiLock::new(clients.iter().map(|client| client.lock("a")).chain([clients[0].lock("b")])).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_multi_lock_is_dropped_after_every_number_of_polls() {
+    let (servers, clients) = three().await;
+    let locks = multi(&clients);
+    for polls in 0..40 {
+        // One of the locks is taken by somebody who gives it back meanwhile.
+        let taken = clients[polls % 3].lock("a").lock().await.unwrap();
+        let waiting = poll_and_drop(locks.lock(), polls);
+        let release = async {
+            tokio::time::sleep(Duration::from_micros(polls as u64 * 40)).await;
+            taken.unlock().await.unwrap();
+        };
+        let (gotten, ()) = within("both", async { tokio::join!(waiting, release) }).await;
+        drop(gotten);
+        all_free(&servers, &["a", "b"]).await;
+        drop(poll_and_drop(locks.try_lock(), polls / 2).await);
+        all_free(&servers, &["a", "b"]).await;
+        let guard = within("the locks", locks.lock()).await.unwrap();
+        drop(poll_and_drop(guard.unlock(), polls / 2).await);
+        all_free(&servers, &["a", "b"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_red_lock_is_dropped_after_every_number_of_polls() {
+    let (servers, clients) = three().await;
+    let lock = RedLock::new(&clients, "a").unwrap();
+    for polls in 0..40 {
+        // On one of the servers somebody else has it, every third time on two.
+        let taken = clients[polls % 3].lock("a").lock().await.unwrap();
+        let second = if polls % 3 == 0 { clients[1].lock("a").try_lock().await.unwrap() } else { None };
+        drop(poll_and_drop(lock.lock(), polls).await);
+        taken.unlock().await.unwrap();
+        drop(second);
+        all_free(&servers, &["a"]).await;
+        drop(poll_and_drop(lock.try_lock(), polls).await);
+        all_free(&servers, &["a"]).await;
+        let guard = within("the lock", lock.lock()).await.unwrap();
+        drop(poll_and_drop(guard.unlock(), polls / 2).await);
+        all_free(&servers, &["a"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_random_cancellations_leave_nothing_behind() {
+    let (servers, clients) = three().await;
+    let mut random = fastrand::Rng::with_seed(seed());
+    let mut tasks = JoinSet::new();
+    for _ in 0..12 {
+        let (clients, mut random) = (clients.clone(), random.fork());
+        tasks.spawn(async move {
+            for _ in 0..60 {
+                let life = Duration::from_micros(random.u64(..8_000));
+                if random.bool() {
+                    let lock = RedLock::new(&clients, "red").unwrap();
+                    if let Ok(Ok(guard)) = tokio::time::timeout(life, lock.lock()).await {
+                        drop(poll_and_drop(guard.unlock(), random.usize(..6)).await);
+                    }
+                } else if let Ok(Ok(guard)) = tokio::time::timeout(life, multi(&clients).lock()).await {
+                    drop(poll_and_drop(guard.unlock(), random.usize(..6)).await);
+                }
+            }
+        });
+    }
+    within("the tasks", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    all_free(&servers, &["a", "b", "red"]).await;
+    // And everything still works.
+    within("the locks", multi(&clients).lock()).await.unwrap().unlock().await.unwrap();
+    let red = RedLock::new(&clients, "red").unwrap();
+    within("the lock", red.lock()).await.unwrap().unlock().await.unwrap();
+}
+
+#[test]
+fn guards_are_dropped_without_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (servers, clients) = runtime.block_on(three());
+    let (locks, red) = (multi(&clients), RedLock::new(&clients, "red").unwrap());
+    let guards = (runtime.block_on(locks.lock()).unwrap(), runtime.block_on(red.lock()).unwrap());
+    std::thread::spawn(move || drop(guards)).join().unwrap();
+    runtime.block_on(all_free(&servers, &["a", "b", "red"]));
+    // After the runtime nothing happens but the end of the leases.
+    let guards = (runtime.block_on(locks.lock()).unwrap(), runtime.block_on(red.lock()).unwrap());
+    drop(runtime);
+    drop(guards);
+}

@@ -1,0 +1,49 @@
+//! What callbacks share.
+
+use std::cell::{Cell, RefCell};
+
+/// A value for all callbacks of the module, whatever thread they run on: most run on the server's main
+/// thread, but another module may call our commands from a thread of its own, which holds the server's
+/// lock for that time. A value of the thread's own would be another one there, and a lock that is released
+/// there handed to nobody.
+pub(crate) struct Shared<T>(T);
+
+// SAFETY: the server runs one callback at a time. Whoever is in one holds the server's lock, and what one
+// thread wrote before it gave the lock away is seen by the next that has it.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<Cell<T>> {
+    pub(crate) const fn cell(value: T) -> Self {
+        Self(Cell::new(value))
+    }
+
+    pub(crate) fn get(&self) -> T
+    where
+        T: Copy,
+    {
+        self.0.get()
+    }
+
+    pub(crate) fn replace(&self, value: T) -> T {
+        self.0.replace(value)
+    }
+}
+
+impl<T: Default> Shared<RefCell<Option<T>>> {
+    /// Made when it is first used.
+    pub(crate) const fn lazy() -> Self {
+        Self(RefCell::new(None))
+    }
+
+    /// The value for as long as `body` runs, which must not come back here.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        body(self.0.borrow_mut().get_or_insert_default())
+    }
+
+    /// Gives back what the value holds. No destructor does: one would keep the library in memory after it
+    /// was unloaded, so that loading a newer one from the same path would bring this one back.
+    pub(crate) fn clear(&self) {
+        let value = self.0.borrow_mut().take();
+        drop(value);
+    }
+}
