@@ -50,6 +50,13 @@ server_test() {
     edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
     edge-departure-unseen) echo departures a_client_that_goes_leaves_the_queue ;;
     edge-write-in-pause) echo pauses nothing_is_granted_during_client_pause ;;
+    token-stays-on-re-entry) echo fenced each_acquisition_has_a_larger_token ;;
+    token-not-stored) echo fenced each_acquisition_has_a_larger_token ;;
+    hand-off-without-token) echo fenced who_waits_gets_the_token_with_the_grant ;;
+    token-by-counter-only) echo fencing a_promoted_server_that_lost_tokens_gives_larger_ones ;;
+    token-by-clock-only) echo fencing tokens_that_were_not_lost_are_exceeded_whatever_the_clock_says ;;
+    wait-without-token) echo fenced a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock ;;
+    edge-token-not-replicated) echo fenced the_token_is_replicated_with_the_acquisition_as_one_unit ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
     # Nothing here is quick enough to change a lease between a departure and the timer.
     take-back-without-id) ;;

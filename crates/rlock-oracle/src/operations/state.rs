@@ -231,9 +231,11 @@ impl Oracle {
         let next = match self.places[lock.0].token {
             _ if !fenced => return Some(0),
             LastToken::None => self.now,
-            LastToken::Is(last) => self.now.max(last + 1),
+            LastToken::Is(last) => self.now.max(last.saturating_add(1)),
             LastToken::Spoiled => return None,
         };
+        // A clock before 1970 gives none.
+        let next = next.max(1);
         (next <= LARGEST).then_some(next)
     }
 
