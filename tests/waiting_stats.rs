@@ -125,7 +125,11 @@ fn what_freed_a_lock_is_told_apart() {
 
 #[test]
 fn grants_by_message_and_turns_are_counted() {
-    let server = TestServer::builder().conf("rlock.grant-confirm-ms", 1_500).start();
+    // Long enough for carol to confirm in time on a busy machine, and no turn because of that time.
+    let server = TestServer::builder()
+        .conf("rlock.grant-confirm-ms", 1_500)
+        .conf("rlock.foreign-turn-ms", 60_000)
+        .start();
     let client = &mut server.connect();
     let (_grants, _foreign) = (
         Subscriber::channel(&server, "grants"),
