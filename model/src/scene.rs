@@ -163,7 +163,7 @@ pub(crate) fn owner(number: u8) -> [u8; 2] {
     [b'o', b'0' + number]
 }
 
-/// The number at the end of a name that [`lock`], [`owner`] or [`channel`] made.
+/// The number at the end of a name that [`lock`] or [`owner`] made, or of a channel.
 pub(crate) fn number(name: &[u8]) -> u8 {
     name.get(1).map_or(u8::MAX, |digit| digit.wrapping_sub(b'0'))
 }
