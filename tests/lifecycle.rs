@@ -89,6 +89,9 @@ fn the_module_is_unloaded_after_use_and_loaded_again() {
         );
         assert_eq!(server.info("rlock")["rlock_acquired"], if round == 1 { "2" } else { "1" });
         let before = common::state(client, "lock");
+        // Redis 8.0 compares each client's next command with its last one, also when that has been freed with
+        // its module: 8.0.6 crashed here once in ten runs.
+        assert_eq!(say(other, "PING"), "PONG");
         assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK", "round {round}");
         says_each(
             client,
