@@ -2,7 +2,7 @@
 
 mod support;
 
-use rlock_testkit::{DataDir, ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 use serde_json::Value;
 use support::{Ended, SOON, ask, rlock};
 
@@ -146,12 +146,8 @@ fn the_url_of_a_service_is_enough_for_everything() {
 /// A sentinel is the server program by another name.
 #[track_caller]
 fn sentinel(primary: &TestServer) -> TestServer {
-    let data = DataDir::temporary();
-    let server = primary.binary().file_name().and_then(|name| name.to_str()).expect("a name");
-    let program = data.path().join(server.replace("-server", "-sentinel"));
-    std::os::unix::fs::symlink(primary.binary(), &program).expect("a link");
     let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
-    TestServer::builder().without_module().binary(program).dir(data).conf("sentinel", watched).start()
+    TestServer::builder().sentinel().conf("sentinel", watched).start()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
 use crate::version::ServerVersion;
+use crate::wait::eventually;
 
 /// The log's name in the server's directory; standard output and error go there as well.
 pub(crate) const LOG_FILE: &str = "server.log";
@@ -151,12 +152,26 @@ impl TestServer {
         file.write_all_at(format!("{seconds:<20}").as_bytes(), 0).expect("writing the clock's file");
     }
 
-    /// Sends a signal, for instance `libc::SIGSTOP` and `SIGCONT`.
+    /// Sends a signal, for instance `libc::SIGSTOP` and `SIGCONT`. After SIGSTOP the whole server stands still:
+    /// its threads stop only once one of them has taken the signal.
+    #[track_caller]
     pub fn signal(&self, signal: i32) {
         if ![libc::SIGSTOP, libc::SIGCONT].contains(&signal) {
             self.end_expected.store(true, Ordering::Relaxed);
         }
         self.process.signal(signal);
+        if signal == libc::SIGSTOP && cfg!(target_os = "linux") {
+            eventually("the server to stand still", EXIT_DEADLINE, || self.stands_still().then_some(()));
+        }
+    }
+
+    /// Whether no thread runs: the state follows the name, which is in brackets.
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return true };
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 't', 'Z', 'X']))
+        })
     }
 
     /// Waits until the server has ended by itself, for tests that expect that.
