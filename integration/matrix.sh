@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test of the module on every server that rlock supports, with one build of it, and the refusal
-# to load on one that is too old. Those of the client and the command are run by `make test` alone. A server that cannot be had is a failure, by its name.
+# to load on one that is too old. Those of the client and the command are run by `make test` alone. A server that cannot be
+# had is a failure, by its name.
 #
 #   integration/matrix.sh                 all of them
 #   integration/matrix.sh 'valkey-*'      only those whose name matches

@@ -34,7 +34,9 @@ pub(crate) fn acquire(
     }
     if let Ask::Enqueue(wait, channel) = ask {
         // 0 is for ever, so a wait that is nearly over is one of 1 ms.
-        command.arg("ENQUEUE").arg(wait.map_or(0, milliseconds)).arg(channel);
+        // Not shorter than what was asked for: a part of a millisecond is lost here, and one in the server.
+        let wait = wait.map(|wait| milliseconds(wait.saturating_add(Duration::from_millis(2))));
+        command.arg("ENQUEUE").arg(wait.unwrap_or(0)).arg(channel);
     }
     command
 }
@@ -188,7 +190,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let text = |command: &Cmd| String::from_utf8(words(command)).unwrap().replace("\r\n", " ");
         let command = acquire(b"k", b"o", second, 1, false, Ask::Enqueue(Some(Duration::ZERO), b"c"));
-        assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 1 $1 c "), "{}", text(&command));
+        assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 2 $1 c "), "{}", text(&command));
         let command = acquire(b"k", b"o", second, 2, true, Ask::Enqueue(None, b"c"));
         assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $6 FENCED $7 ENQUEUE $1 0 $1 c "));
         assert!(text(&release(b"k", b"o", 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));

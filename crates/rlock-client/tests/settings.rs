@@ -108,7 +108,10 @@ async fn a_clients_settings_are_those_of_its_locks() {
     let guard = client.lock("lock").lock().await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(2));
     let error = client.lock("lock").lock().await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(95)), "{error}");
+    assert!(
+        matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(100)),
+        "{error}"
+    );
     // Unless a lock says otherwise: it waits for the end of the lease, which is not renewed.
     let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).lock()).await.unwrap();
     assert_eq!(guard.unlock().await, Err(Error::Lost { lock: "lock".into(), why: Lost::Expired }));
