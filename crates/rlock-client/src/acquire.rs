@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::OwnedMutexGuard;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::client::Handle;
 use crate::clock::Moment;
@@ -16,7 +15,7 @@ use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::guard::Guard;
 use crate::hold::{Hold, Origin};
-use crate::message::{Notice, Party};
+use crate::message::{Mailbox, Notice, Party};
 use crate::release::Job;
 use crate::router::{Line, Place};
 
@@ -26,7 +25,7 @@ const LONGEST_CHANNEL: usize = 512;
 /// What is asked for.
 #[derive(Clone)]
 pub(crate) struct Order {
-    pub(crate) party: Party,
+    pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
     /// Whether a fencing token is asked for.
@@ -55,7 +54,7 @@ pub(crate) struct Attempt {
     pub(crate) handle: Arc<Handle>,
     pub(crate) order: Order,
     pub(crate) began: Moment,
-    mailbox: Option<UnboundedReceiver<Notice>>,
+    mailbox: Option<Arc<Mailbox>>,
     turn: Option<OwnedMutexGuard<()>>,
     /// Whether the server may know of this owner.
     known: bool,
@@ -95,19 +94,20 @@ impl Attempt {
     /// Asks for the lock, waiting in the queue if there may be waited; `look` asks for the holder's lease too.
     pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Moment>) -> Step {
         let shared = self.handle.shared.clone();
-        let (_, channel) = shared.router.channel(&shared.uuid, &self.order.party.key);
+        let (_, channel) = shared.router.channel(&shared.channel, &self.order.party.key);
         if shared.config.waiting == Waiting::Polling || channel.len() > LONGEST_CHANNEL {
             return self.ask(None, true, by).await;
         }
-        if self.mailbox.is_none() {
-            self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
-        }
-        if !self.known && !shared.router.hears(&channel, &self.order.party.key) {
-            // Most locks are free: do not subscribe to a channel for each of them.
+        let expected = || shared.waits_expected() && shared.router.hears(&channel, &self.order.party.key);
+        if !self.known && !expected() {
+            // Most locks are free, and a place in the queue costs the server and us more than such a lock does.
             match self.ask(None, false, by).await {
                 Step::Denied(_) => (),
                 step => return step,
             }
+        }
+        if self.mailbox.is_none() {
+            self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
         }
         match self.ask(Some(&channel), look, by).await {
             Step::Refused(refusal) if matches!(refusal.error, Error::Permission { .. }) => {
@@ -129,12 +129,13 @@ impl Attempt {
 
     async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
         let shared = self.handle.shared.clone();
-        let Party { key, owner } = self.order.party.clone();
-        let now = shared.clock.now();
-        let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(|by| by.since(now)), channel));
-        let mut commands = vec![command::acquire(&key, &owner, self.order.lease, 1, self.order.fenced, ask)];
+        let party = self.order.party.clone();
+        let Party { key, owner } = party.as_ref();
+        let left = |by: Moment| by.since(shared.clock.now());
+        let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(left), channel));
+        let mut commands = vec![command::acquire(key, owner, self.order.lease, 1, self.order.fenced, ask)];
         if look {
-            commands.push(command::about("PTTL", &key, None));
+            commands.push(command::about("PTTL", key, None));
         }
         let manner = Manner { subscribed: channel.is_some(), ..Manner::by(by) };
         // Waiting for a connection is no sending: see the moment once more when there is one.
@@ -145,7 +146,7 @@ impl Attempt {
         let sent = shared.clock.now();
         self.lease_end = sent.after(self.order.lease);
         self.known = true;
-        match exchange(&shared, &key, &commands, manner, &mut self.sent_on).await {
+        match exchange(&shared, key, &commands, manner, &mut self.sent_on).await {
             Ok(mut replies) => {
                 self.sent_on = None;
                 let reply = replies.take(0);
@@ -184,12 +185,17 @@ impl Attempt {
             Ok(value) => value,
             Err(refusal) => return Step::Refused(refusal),
         };
-        match command::acquired(&value) {
+        let acquired = command::acquired(&value);
+        if matches!(acquired, Ok(Acquired::Queued | Acquired::Denied)) {
+            self.handle.shared.expect_waits(true);
+        }
+        match acquired {
             Ok(Acquired::Held(_)) if self.is_over(sent) => {
                 Step::Unanswered("the reply came after the lease".into())
             }
             Ok(Acquired::Held(token)) => {
                 self.token = token;
+                self.handle.shared.expect_waits(false);
                 Step::Held(sent)
             }
             Ok(Acquired::Queued) => match place {
@@ -215,7 +221,7 @@ impl Attempt {
     /// it is asked for another: that of the message may be one of an earlier grant.
     pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
         let shared = self.handle.shared.clone();
-        let Party { key, owner } = &self.order.party;
+        let Party { key, owner } = self.order.party.as_ref();
         let lease = self.order.lease;
         let command = if self.order.fenced {
             command::acquire(key, owner, lease, 1, true, Ask::Now)
@@ -256,14 +262,9 @@ impl Attempt {
     }
 
     /// The next notice from the server.
-    pub(crate) async fn notice(&mut self) -> Notice {
-        let notice = match &mut self.mailbox {
-            Some(mailbox) => mailbox.recv().await,
-            None => None,
-        };
-        match notice {
-            Some(notice) => notice,
-            // The mailbox is closed only after this attempt.
+    pub(crate) async fn notice(&self) -> Notice {
+        match &self.mailbox {
+            Some(mailbox) => mailbox.next().await,
             None => std::future::pending().await,
         }
     }
@@ -272,12 +273,14 @@ impl Attempt {
     pub(crate) fn finish(mut self, sent: Moment) -> Guard {
         self.done = true;
         let shared = &self.handle.shared;
+        let acquired = shared.clock.now();
         let origin = Origin {
             party: self.order.party.clone(),
             lease: self.order.lease,
             token: self.token,
             renewed: self.order.renewed,
             sent,
+            acquired,
             stray: self.stray,
             mailbox: self.mailbox.is_some(),
             turn: self.turn.take(),
@@ -287,8 +290,8 @@ impl Attempt {
         if named {
             shared.turns.of(&hold.party).publish(&hold);
         }
-        let waited = shared.clock.now().since(self.began);
-        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited));
+        let waited = || acquired.since(self.began);
+        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited()));
         Guard::new(self.handle.clone(), hold)
     }
 }

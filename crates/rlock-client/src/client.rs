@@ -175,7 +175,7 @@ impl Client {
             let up = shared.clock.until(Some(by), node.main.up()).await;
             // Without its arguments: the answer is an error of one kind or another.
             let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
-                Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await.map_err(Error::transport),
+                Ok(live) => live.request(&[cmd("RLOCK.RENEW")]).await.map_err(Error::transport),
                 Err(error) => Err(error),
             };
             let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));
@@ -203,7 +203,7 @@ fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
         if party.owner.starts_with(format!("{}:", shared.uuid).as_bytes())
             && let Some(jobs) = shared.jobs.upgrade()
         {
-            let _ = jobs.send(Job::unknown(&shared, party));
+            let _ = jobs.send(Job::unknown(&shared, Arc::new(party)));
         }
     })
 }

@@ -107,7 +107,7 @@ fn is_demoted(role: &Value) -> bool {
 }
 
 async fn ask(connection: &Multiplexed, command: Cmd) -> Result<Value, Error> {
-    let replies = connection.send(vec![command]).await.map_err(Error::transport)?;
+    let replies = connection.send(&[command]).await.map_err(Error::transport)?;
     Ok(replies.into_iter().next().unwrap_or(Value::Nil))
 }
 
