@@ -83,8 +83,11 @@ impl Client {
     }
 
     fn start(client: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
-        let thread = Thread::start()
-            .map_err(|error| Error::invalid(format!("cannot start the client's thread: {error}")))?;
+        let thread = Thread::start().map_err(|error| {
+            Error::invalid(format!(
+                "cannot start the client's thread: {error}; see the limits on threads and open files"
+            ))
+        })?;
         let client = thread.run(client)?;
         Ok(Client { client, thread: Arc::new(thread) })
     }

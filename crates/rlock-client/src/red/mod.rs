@@ -92,7 +92,7 @@ impl RedLock {
         servers.sort_unstable();
         let twice = servers.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first);
         if let Some(twice) = twice {
-            let message = format!("a red lock has the server {twice} twice: a majority would be none");
+            let message = format!("a red lock has the server {twice} twice: name each server once");
             return Err(Error::invalid(message));
         }
         let wait = locks.iter().filter_map(|lock| lock.wait).min();
