@@ -155,6 +155,17 @@ impl Guard {
         self.release().instrument(span).await
     }
 
+    /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
+    pub(crate) async fn end_work(self) -> Result<(), Error> {
+        self.check()?;
+        match self.unlock().await {
+            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
+            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+            outcome => outcome,
+        }
+    }
+
     async fn release(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::client::Handle;
 use crate::config::Durability;
-use crate::error::{Error, Lost, name};
+use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
 use acquiring::Patience;
 
@@ -139,13 +139,8 @@ impl Lock {
             why = guard.lost() => return Err(Error::lost(&self.key, why)),
             value = work(guard.held()) => value,
         };
-        guard.check()?;
-        match guard.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
-            Err(Error::NotHeld { .. }) => Err(Error::lost(&self.key, Lost::Taken)),
-            Err(error) => Err(error),
-        }
+        guard.end_work().await?;
+        Ok(value)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::error::{Error, Lost, name};
+use crate::error::{Error, name};
 use crate::lock::Lock;
 use attempt::{Attempt, Outcome};
 pub use guard::{RedGuard, RedHeld};
@@ -186,13 +186,8 @@ impl RedLock {
             why = guard.lost() => return Err(Error::lost(self.name(), why)),
             value = work(guard.held()) => value,
         };
-        guard.check()?;
-        match guard.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            Err(error) => Err(error),
-        }
+        guard.end_work().await?;
+        Ok(value)
     }
 
     async fn acquire_within(&self, wait: Option<Duration>) -> Result<RedGuard, Error> {
