@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, PushKind, Value};
+use redis::{Cmd, PushKind, Value, cmd};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
@@ -23,6 +23,7 @@ pub(crate) struct Live {
     channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
     suspicions: UnboundedSender<u64>,
     pace: Pace,
+    identity: OnceCell<Option<String>>,
 }
 
 /// A channel that is being listened to.
@@ -51,7 +52,7 @@ impl Live {
     pub(super) fn new(connection: Box<dyn Connection>, suspicions: UnboundedSender<u64>, pace: Pace) -> Live {
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        Live { epoch, connection, channels: Mutex::default(), suspicions, pace }
+        Live { epoch, connection, channels: Mutex::default(), suspicions, pace, identity: OnceCell::new() }
     }
 
     /// Sends commands in one piece. `Err`: they may or may not have been carried out.
@@ -83,6 +84,17 @@ impl Live {
                 Err(format!("no reply within {time:?}"))
             }
         }
+    }
+
+    /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
+    pub(crate) async fn identity(&self) -> Option<&str> {
+        let ask = || async {
+            let mut question = cmd("INFO");
+            question.arg("server");
+            let answers = self.request(&[question]).await.ok()?;
+            answers.into_iter().next().and_then(run_id)
+        };
+        self.identity.get_or_init(ask).await.as_deref()
     }
 
     /// Subscribes to a channel, unless that was done on this connection.
@@ -120,6 +132,12 @@ impl Live {
     fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Arc<Subscription>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a server calls itself, from when it was started to its end.
+fn run_id(info: Value) -> Option<String> {
+    let info: String = redis::from_redis_value(info).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_string)
 }
 
 /// Whether a reply is none.

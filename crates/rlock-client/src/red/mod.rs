@@ -1,5 +1,6 @@
 //! One lock on several servers that know nothing of each other.
 
+mod apart;
 mod attempt;
 mod guard;
 pub(crate) mod members;
@@ -11,6 +12,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::{Error, name};
 use crate::lock::Lock;
+use apart::check_apart;
 use attempt::{Attempt, Outcome};
 pub use guard::{RedGuard, RedHeld};
 
@@ -79,7 +81,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is no client, or two have one server.
+    /// [`Error::Invalid`] where there is no client, or two have one address. One server by two addresses is noticed
+    /// when the lock is asked for.
     pub fn new<'a>(
         clients: impl IntoIterator<Item = &'a Client>,
         name: impl AsRef<[u8]>,
@@ -131,11 +134,12 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// The first error, where so many servers had one that there could be no quorum.
+    /// The first error, where so many servers had one that there could be no quorum; [`Error::Invalid`] where two
+    /// addresses lead to one server, as far as it lets this user ask for `INFO`.
     pub fn try_lock(&self) -> impl Future<Output = Result<Option<RedGuard>, Error>> + Send + use<> {
         let red = self.clone();
         async move {
-            match red.attempt().await {
+            match red.attempt().await? {
                 Outcome::Held(guard) => Ok(Some(guard)),
                 Outcome::Denied => Ok(None),
                 Outcome::Failed(errors) => errors.into_iter().next().map_or(Ok(None), Err),
@@ -149,8 +153,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// Anything that waiting does not mend on so many servers that there can be no quorum; [`Error::Timeout`] where a
-    /// limit was set.
+    /// Anything that waiting does not mend on so many servers that there can be no quorum, [`Error::Invalid`] as from
+    /// [`RedLock::try_lock`]; [`Error::Timeout`] where a limit was set.
     pub fn lock(&self) -> impl Future<Output = Result<RedGuard, Error>> + Send + use<> {
         let red = self.clone();
         async move { red.acquire_within(red.wait).await }
@@ -196,7 +200,7 @@ impl RedLock {
         let by = wait.map(|wait| began.after(wait));
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.attempt().await {
+            match self.attempt().await? {
                 Outcome::Held(guard) => return Ok(guard),
                 Outcome::Denied => (),
                 Outcome::Failed(errors) => {
@@ -216,8 +220,9 @@ impl RedLock {
         }
     }
 
-    async fn attempt(&self) -> Outcome {
-        Attempt::begin(&self.locks, self.quorum()).outcome().await
+    async fn attempt(&self) -> Result<Outcome, Error> {
+        check_apart(&self.locks).await?;
+        Ok(Attempt::begin(&self.locks, self.quorum()).outcome().await)
     }
 
     fn clock(&self) -> Clock {
