@@ -67,7 +67,8 @@ impl Client {
     /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
     ///
     /// User and password are those of the servers' access control, percent-encoded where they have other characters
-    /// than letters and digits; sentinels are asked without them. Ports are 6379, of sentinels 26379. Of a cluster
+    /// than letters and digits. Sentinels are asked without them: a user and a password of their own stand at the
+    /// end, `?sentinel_username=…&sentinel_password=…`. Ports are 6379, of sentinels 26379. Of a cluster
     /// one server that is there is enough, several are better. Over TLS, servers must prove to be who they say by
     /// the platform's authorities or `Builder::root_certificates`; the names that sentinels and clusters give must
     /// be in the certificates (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
