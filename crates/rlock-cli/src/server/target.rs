@@ -185,7 +185,7 @@ fn sentinels_login(query: &str) -> String {
     let value = |name: &str| {
         let parts = query.split('&').filter_map(|part| part.split_once('='));
         // Percent signs are left: the value is encoded already, if not as far as it has to be here.
-        parts.filter(|(word, _)| *word == name).last().map(|(_, value)| encoded(value).replace("%25", "%"))
+        parts.filter(|(word, _)| *word == name).next_back().map(|(_, value)| encoded(value).replace("%25", "%"))
     };
     match (value("sentinel_username"), value("sentinel_password")) {
         (None, None) => String::new(),

@@ -70,6 +70,13 @@ impl Lock {
     /// Within this client, acquiring the lock while the owner holds it enters it again. A process that was
     /// restarted takes up the holds of its predecessor. No two clients may use one owner at a time: the server
     /// cannot tell them apart.
+    ///
+    /// Nor can it tell one hold of this owner from the next. Where a connection breaks after a release was written to
+    /// it, the server may carry that release out later, as late as it reads what is left of the old connection, and
+    /// then it ends whatever hold the owner has by that time. The hold's next renewal finds out
+    /// ([`Lost::Taken`](crate::Lost::Taken)); until then two may be at work. Owners that the client makes are
+    /// used once, so what comes late for them finds nothing: name an owner only where a restarted process has to
+    /// find its lock again, and use fencing tokens where two at work do harm.
     #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock {
         self.owner = Some(owner.as_ref().to_vec());
