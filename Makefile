@@ -75,6 +75,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
+	@$(ENV) RLOCK_WAIT_SECONDS=60 $(CARGO) test --locked -p rlock-client --test lock a_wait_outlasts
 	$(MAKE) planted
 	$(MAKE) leaks
 

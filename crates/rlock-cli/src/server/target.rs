@@ -183,9 +183,9 @@ pub(crate) fn parted(address: &str) -> Option<(String, u16)> {
 /// The user and the password of Sentinels, which stand at the end of a URL: `user:password@`, or nothing.
 fn sentinels_login(query: &str) -> String {
     let value = |name: &str| {
-        let parts = query.split('&').filter_map(|part| part.split_once('='));
+        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
         // Percent signs are left: the value is encoded already, if not as far as it has to be here.
-        parts.filter(|(word, _)| *word == name).next_back().map(|(_, value)| encoded(value).replace("%25", "%"))
+        parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value).replace("%25", "%"))
     };
     match (value("sentinel_username"), value("sentinel_password")) {
         (None, None) => String::new(),
