@@ -1,0 +1,134 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** Neither side keeps the other out for long, however many of it there are. */
+final class Starvation {
+    private static final long SECONDS = 8;
+    private static final int CROWD = 6;
+
+    private Starvation() {
+    }
+
+    static List<Scenario> scenarios() {
+        return List.of(
+            new Scenario("a crowd of native waiters lets Redisson in", Starvation::nativeCrowd),
+            new Scenario("a crowd of Redisson threads lets a native waiter in first", Starvation::redissonCrowd));
+    }
+
+    /**
+     * The queue is never empty, so that every release hands the lock on; but every 100 hand-offs, or every second, it is left to
+     * Redisson for 20 ms. Each such turn lets one thread in.
+     */
+    private static String nativeCrowd(World world) throws Exception {
+        String key = world.key("native-crowd");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong handOffs = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            crowd.add(Check.start(() -> nativeOfTheCrowd(world, key, stop, handOffs)));
+        }
+        List<Future<long[]>> threads = new ArrayList<>();
+        for (RedissonClient redisson : world.clients()) {
+            threads.add(Check.start(() -> takeTurns(redisson.getLock(key), stop)));
+        }
+        Thread.sleep(SECONDS * 1_000);
+        stop.set(true);
+        long turns = 0;
+        long longest = 0;
+        for (Future<long[]> thread : threads) {
+            long[] turnsAndLongest = Check.soon(thread);
+            turns += turnsAndLongest[0];
+            longest = Math.max(longest, turnsAndLongest[1]);
+        }
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        Check.that(turns >= SECONDS / 2, "Redisson got only " + turns + " turns");
+        Check.that(longest < SECONDS * 1_000 / 2, "the longest wait of a Redisson thread was " + longest + " ms");
+        return handOffs + " native and " + turns + " Redisson turns in " + SECONDS + " s, Redisson's longest wait " + longest + " ms";
+    }
+
+    private static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
+        try (Native client = world.client()) {
+            while (!stop.get()) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "0"), "not acquired");
+                handOffs.incrementAndGet();
+                Check.equal(1L, client.release(key, owner), "release");
+            }
+        }
+        return null;
+    }
+
+    /** How many turns the thread had, and the longest wait for one in ms. */
+    private static long[] takeTurns(RLock lock, AtomicBoolean stop) throws InterruptedException {
+        long turns = 0;
+        long longest = 0;
+        while (!stop.get()) {
+            long start = System.nanoTime();
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            longest = Math.max(longest, Check.millisSince(start));
+            turns++;
+            lock.unlock();
+        }
+        return new long[] {turns, longest};
+    }
+
+    /** Redisson's unlock hands the lock to who waits in the server: only who has it at the time goes first. */
+    private static String redissonCrowd(World world) throws Exception {
+        String key = world.key("redisson-crowd");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong turns = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            RLock lock = world.clients().get(i % 2).getLock(key);
+            crowd.add(Check.start(() -> redissonOfTheCrowd(lock, stop, turns)));
+        }
+        List<Long> overtaken = new ArrayList<>();
+        long end = System.nanoTime() + SECONDS * 1_000_000_000 / 2;
+        try (Native client = world.client(); Native other = world.client()) {
+            while (System.nanoTime() < end) {
+                overtaken.add(turnsWhileWaiting(client, other, key, world.owner(), turns));
+            }
+        }
+        stop.set(true);
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        long most = overtaken.stream().mapToLong(Long::longValue).max().orElseThrow();
+        Check.that(most <= 2, "who waited in the server was overtaken " + most + " times");
+        return overtaken.size() + " waits among " + turns + " Redisson turns, at most " + most + " of them during one";
+    }
+
+    /** How many turns others had from when the owner was seen to wait; the one that has the lock may be counted late. */
+    private static long turnsWhileWaiting(Native client, Native other, String key, String owner, AtomicLong turns)
+            throws Exception {
+        Future<Boolean> wait =
+            Check.start(() -> client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "60000"));
+        while (other.waiters(key) == 0 && !wait.isDone()) {
+            Thread.onSpinWait();
+        }
+        long before = turns.get();
+        Check.equal(true, Check.soon(wait), "acquired");
+        long during = turns.get() - before;
+        Check.equal(1L, client.release(key, owner), "release");
+        return during;
+    }
+
+    private static Void redissonOfTheCrowd(RLock lock, AtomicBoolean stop, AtomicLong turns) {
+        while (!stop.get()) {
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            turns.incrementAndGet();
+            lock.unlock();
+        }
+        return null;
+    }
+}
