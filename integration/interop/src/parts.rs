@@ -1,0 +1,101 @@
+//! What is run, part by part.
+
+use rlock_testkit::TestServer;
+use rlock_testkit::docs::code;
+
+use crate::place::{Outcome, Place, cluster, root, url};
+
+/// One thing to show.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn() -> Outcome,
+}
+
+/// The newest Redisson, and the last of those before.
+const REDISSON: &str = "4.7.0";
+const REDISSON_3: &str = "3.52.0";
+
+pub(crate) const PARTS: &[Part] = &[
+    Part { name: "redisson", run: || redisson(REDISSON, &TestServer::start(), false) },
+    Part { name: "redisson-cluster", run: || redisson(REDISSON, &cluster(), true) },
+    Part { name: "redisson-3", run: || redisson(REDISSON_3, &TestServer::start(), false) },
+    Part { name: "redisson-3-cluster", run: || redisson(REDISSON_3, &cluster(), true) },
+    Part { name: "python", run: python },
+    Part { name: "node-redis", run: || node("node-redis") },
+    Part { name: "ioredis", run: || node("ioredis") },
+    Part { name: "go", run: go },
+    Part { name: "java", run: java },
+    Part { name: "rust", run: rust },
+    Part { name: "redis-cli", run: redis_cli },
+];
+
+/// The code of a page for those who use a client library.
+fn page(name: &str, language: &str) -> String {
+    code(&root().join("docs/clients").join(format!("{name}.md")), language)
+}
+
+/// Builds integration/redisson with this version; the libraries are in `lib` then.
+fn build_redisson(version: &str) -> Result<Place, String> {
+    let place = Place::new(&format!("redisson-{version}"));
+    let pom = root().join("integration/redisson/pom.xml").display().to_string();
+    let out = format!("-Dout={}", place.path("").display());
+    let version = format!("-Dredisson.version={version}");
+    place.run("mvn", &["--batch-mode", "--quiet", "-f", &pom, &out, &version, "compile"])?;
+    Ok(place)
+}
+
+fn redisson(version: &str, server: &TestServer, is_cluster: bool) -> Outcome {
+    let place = build_redisson(version)?;
+    let variables = [url(server), ("REDIS_CLUSTER", u8::from(is_cluster).to_string())];
+    place.run_with("java", &["-cp", "classes:lib/*", "rlock.Main"], &variables)
+}
+
+fn python() -> Outcome {
+    let place = Place::new("python");
+    place.take("python", &["requirements.txt"]);
+    place.install("requirements.txt", || {
+        place.run("python3", &["-m", "venv", "--clear", "venv"])?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"];
+        place.run("venv/bin/python", &[&pip[..], &["-r", "requirements.txt"]].concat())
+    })?;
+    place.write("page.py", &page("python", "python"));
+    place.run_with("venv/bin/python", &["page.py"], &[url(&TestServer::start())])
+}
+
+fn node(client: &str) -> Outcome {
+    let place = Place::new("node");
+    place.take("node", &["package.json", "package-lock.json"]);
+    place.install("package-lock.json", || place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"]))?;
+    let program = format!("{client}.mjs");
+    place.write(&program, &page(client, "js"));
+    place.run_with("node", &[&program], &[url(&TestServer::start())])
+}
+
+fn go() -> Outcome {
+    let place = Place::new("go");
+    place.take("go", &["go.mod", "go.sum"]);
+    place.write("main.go", &page("go", "go"));
+    place.run("go", &["build", "-o", "page", "."])?;
+    place.run_with("./page", &[], &[url(&TestServer::start())])
+}
+
+/// With the libraries that Redisson's part has brought.
+fn java() -> Outcome {
+    let place = build_redisson(REDISSON)?;
+    place.write("Page.java", &page("java", "java"));
+    place.run_with("java", &["-cp", "lib/*", "Page.java"], &[url(&TestServer::start())])
+}
+
+fn rust() -> Outcome {
+    let place = Place::new("rust");
+    place.take("rust", &["Cargo.toml", "Cargo.lock"]);
+    place.write("src/main.rs", &page("rust", "rust"));
+    let target = ("CARGO_TARGET_DIR", place.path("target").display().to_string());
+    place.run_with("cargo", &["run", "--quiet", "--locked"], &[url(&TestServer::start()), target])
+}
+
+fn redis_cli() -> Outcome {
+    let place = Place::new("redis-cli");
+    place.write("page.sh", &page("redis-cli", "sh"));
+    place.run_with("sh", &["page.sh"], &[url(&TestServer::start())])
+}
