@@ -40,7 +40,10 @@ fn build_redisson(version: &str) -> Result<Place, String> {
     let pom = root().join("integration/redisson/pom.xml").display().to_string();
     let out = format!("-Dout={}", place.path("").display());
     let version = format!("-Dredisson.version={version}");
-    place.run("mvn", &["--batch-mode", "--quiet", "-f", &pom, &out, &version, "compile"])?;
+    place.run(
+        "mvn",
+        &["--batch-mode", "--quiet", "-Dstyle.color=never", "-f", &pom, &out, &version, "compile"],
+    )?;
     Ok(place)
 }
 
@@ -65,7 +68,9 @@ fn python() -> Outcome {
 fn node(client: &str) -> Outcome {
     let place = Place::new("node");
     place.take("node", &["package.json", "package-lock.json"]);
-    place.install("package-lock.json", || place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"]))?;
+    place.install("package-lock.json", || {
+        place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
+    })?;
     let program = format!("{client}.mjs");
     place.write(&program, &page(client, "js"));
     place.run_with("node", &[&program], &[url(&TestServer::start())])
@@ -83,7 +88,8 @@ fn go() -> Outcome {
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
     place.write("Page.java", &page("java", "java"));
-    place.run_with("java", &["-cp", "lib/*", "Page.java"], &[url(&TestServer::start())])
+    place.run("javac", &["-cp", "lib/*", "-d", "page", "Page.java"])?;
+    place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
 }
 
 fn rust() -> Outcome {

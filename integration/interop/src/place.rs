@@ -25,7 +25,8 @@ pub(crate) struct Place(PathBuf);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Place {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         let directory = target.join("interop").join(name);
         fs::create_dir_all(&directory).expect("making a directory under target");
         Place(directory)
@@ -45,7 +46,8 @@ impl Place {
     pub(crate) fn take(&self, source: &str, names: &[&str]) {
         for name in names {
             let from = root().join("integration/interop").join(source).join(name);
-            let content = fs::read_to_string(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+            let content =
+                fs::read_to_string(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
             self.write(name, &content);
         }
     }
@@ -81,7 +83,9 @@ impl Place {
         let name = program.to_string_lossy();
         match command.status() {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) if status.code() == Some(124) => Err(format!("{name} was not done in {LIMIT_SECONDS} s")),
+            Ok(status) if status.code() == Some(124) => {
+                Err(format!("{name} was not done in {LIMIT_SECONDS} s"))
+            }
             Ok(status) if status.code() == Some(127) => Err(format!("{name} is not installed")),
             Ok(status) => Err(format!("{name} {}: {status}", arguments.join(" "))),
             Err(error) => Err(format!("{name}: {error}")),

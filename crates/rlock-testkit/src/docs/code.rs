@@ -17,3 +17,16 @@ pub fn code(document: &Path, language: &str) -> String {
     assert!(!code.is_empty(), "{} shows no ```{language}", document.display());
     code
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_one_language_are_joined() {
+        let dir = crate::DataDir::temporary();
+        let page = dir.path().join("page.md");
+        fs::write(&page, "a\n```go\none\n```\nb\n```sh\ntwo\n```\n```go\nthree\n```\n").unwrap();
+        assert_eq!(code(&page, "go"), "one\nthree\n");
+    }
+}
