@@ -3,7 +3,7 @@
 use rlock_testkit::TestServer;
 use rlock_testkit::docs::code;
 
-use crate::place::{Outcome, Place, cluster, root, url};
+use crate::place::{Outcome, Place, address, cluster, root, url};
 
 /// One thing to show.
 pub(crate) struct Part {
@@ -16,10 +16,11 @@ const REDISSON: &str = "4.7.0";
 const REDISSON_3: &str = "3.52.0";
 
 pub(crate) const PARTS: &[Part] = &[
-    Part { name: "redisson", run: || redisson(REDISSON, &TestServer::start(), false) },
-    Part { name: "redisson-cluster", run: || redisson(REDISSON, &cluster(), true) },
-    Part { name: "redisson-3", run: || redisson(REDISSON_3, &TestServer::start(), false) },
-    Part { name: "redisson-3-cluster", run: || redisson(REDISSON_3, &cluster(), true) },
+    Part { name: "redisson", run: || redisson_alone(REDISSON) },
+    Part { name: "redisson-cluster", run: || redisson_cluster(REDISSON) },
+    Part { name: "redisson-replica", run: redisson_replica },
+    Part { name: "redisson-3", run: || redisson_alone(REDISSON_3) },
+    Part { name: "redisson-3-cluster", run: || redisson_cluster(REDISSON_3) },
     Part { name: "python", run: python },
     Part { name: "node-redis", run: || node("node-redis") },
     Part { name: "ioredis", run: || node("ioredis") },
@@ -38,19 +39,31 @@ fn page(name: &str, language: &str) -> String {
 fn build_redisson(version: &str) -> Result<Place, String> {
     let place = Place::new(&format!("redisson-{version}"));
     let pom = root().join("integration/redisson/pom.xml").display().to_string();
-    let out = format!("-Dout={}", place.path("").display());
-    let version = format!("-Dredisson.version={version}");
-    place.run(
-        "mvn",
-        &["--batch-mode", "--quiet", "-Dstyle.color=never", "-f", &pom, &out, &version, "compile"],
-    )?;
+    // Maven writes codes for colours even where it is told not to: what it says is of interest when it fails.
+    let build = "mvn --batch-mode --quiet -f \"$0\" -Dout=\"$PWD\" -Dredisson.version=\"$1\" compile >build.log 2>&1 \
+                 || { code=$?; cat build.log; exit $code; }";
+    place.run("sh", &["-c", build, &pom, version])?;
     Ok(place)
 }
 
-fn redisson(version: &str, server: &TestServer, is_cluster: bool) -> Outcome {
-    let place = build_redisson(version)?;
-    let variables = [url(server), ("REDIS_CLUSTER", u8::from(is_cluster).to_string())];
-    place.run_with("java", &["-cp", "classes:lib/*", "rlock.Main"], &variables)
+fn redisson(version: &str, variables: &[(&str, String)], only: &str) -> Outcome {
+    build_redisson(version)?.run_with("java", &["-cp", "classes:lib/*", "rlock.Main", only], variables)
+}
+
+fn redisson_alone(version: &str) -> Outcome {
+    redisson(version, &[url(&TestServer::start())], "")
+}
+
+fn redisson_cluster(version: &str) -> Outcome {
+    redisson(version, &[url(&cluster()), ("REDIS_CLUSTER", "1".into())], "")
+}
+
+/// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those
+/// who listen to a replica, and so gives Redisson no turn while native clients wait all the time.
+fn redisson_replica() -> Outcome {
+    let (primary, replica) = (TestServer::start(), TestServer::builder().without_module().start());
+    replica.replicate_from(&primary);
+    redisson(REDISSON, &[url(&primary), ("REDIS_REPLICA_URL", address(&replica))], "Redisson waiter")
 }
 
 fn python() -> Outcome {

@@ -95,7 +95,11 @@ impl Place {
 
 /// What tells a program where the server is.
 pub(crate) fn url(server: &TestServer) -> (&'static str, String) {
-    ("REDIS_URL", format!("redis://127.0.0.1:{}", server.port()))
+    ("REDIS_URL", address(server))
+}
+
+pub(crate) fn address(server: &TestServer) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
 }
 
 /// A cluster of one node that has all slots.

@@ -42,18 +42,22 @@ final class Native implements AutoCloseable {
     }
 
     private List<?> acquisition(String key, String owner, long leaseMs, String... words) {
-        List<String> all = new ArrayList<>(List.of(key, owner, Long.toString(leaseMs)));
+        return (List<?>) send("RLOCK.ACQUIRE", with(List.of(key, owner, Long.toString(leaseMs)), words));
+    }
+
+    /** 1: the last hold is gone; 0: holds are left; null: held nothing. */
+    Long release(String key, String owner, String... words) {
+        return (Long) send("RLOCK.RELEASE", with(List.of(key, owner), words));
+    }
+
+    boolean renew(String key, String owner, long leaseMs, String... words) {
+        return (Long) send("RLOCK.RENEW", with(List.of(key, owner, Long.toString(leaseMs)), words)) == 1;
+    }
+
+    private static String[] with(List<String> first, String... words) {
+        List<String> all = new ArrayList<>(first);
         all.addAll(List.of(words));
-        return (List<?>) send("RLOCK.ACQUIRE", all.toArray(String[]::new));
-    }
-
-    /** 1: free; 0: holds are left; null: held nothing. */
-    Long release(String key, String owner) {
-        return (Long) send("RLOCK.RELEASE", key, owner);
-    }
-
-    boolean renew(String key, String owner, long leaseMs) {
-        return (Long) send("RLOCK.RENEW", key, owner, Long.toString(leaseMs)) == 1;
+        return all.toArray(String[]::new);
     }
 
     boolean forceRelease(String key) {

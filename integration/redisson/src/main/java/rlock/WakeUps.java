@@ -28,7 +28,7 @@ final class WakeUps {
     }
 
     /** Sleeps for up to two milliseconds, to be early, late and just in time. */
-    private static void aMoment() throws InterruptedException {
+    static void aMoment() throws InterruptedException {
         TimeUnit.MICROSECONDS.sleep(ThreadLocalRandom.current().nextInt(2_000));
     }
 
@@ -51,7 +51,7 @@ final class WakeUps {
                 Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "8000"), "the lock is not free");
                 Future<Long> waiter = takesAndReleases(world.clients().get(round % 2), key);
                 if (round % 3 == 0) {
-                    Check.eventually("the waiter listens", () -> world.listeners(client, key) > 0);
+                    Check.eventually("the waiter listens", () -> world.listeners(client, World.channel(key)) > 0);
                 }
                 aMoment();
                 long released = System.nanoTime();
@@ -114,7 +114,7 @@ final class WakeUps {
             Future<Boolean> handedOver = Check.start(() -> second.acquire(key, "second", 500, "BLOCK", "60000"));
             Check.eventually("the second waits", () -> first.waiters(key) == 1);
             Future<Long> waiter = takesAndReleases(world.one, key);
-            Check.eventually("Redisson listens", () -> world.listeners(first, key) > 0);
+            Check.eventually("Redisson listens", () -> world.listeners(first, World.channel(key)) > 0);
             first.release(key, "first");
             Check.equal(true, Check.soon(handedOver), "handed over");
             Check.soon(waiter);
@@ -144,7 +144,7 @@ final class WakeUps {
         lock.lock();
         try (Native client = world.client()) {
             Future<Long> waiter = takesAndReleases(world.two, key);
-            Check.eventually("Redisson listens", () -> world.listeners(client, key) > 0);
+            Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(key)) > 0);
             Check.equal(true, client.forceRelease(key), "RLOCK.FORCERELEASE");
             Check.soon(waiter);
             // Nothing brings the hold of the first owner back: not even its watchdog's next tick.
@@ -160,7 +160,7 @@ final class WakeUps {
         try (Native client = world.client()) {
             client.acquire(key, "native", Check.LONG_LEASE_MS);
             Check.equal(false, lock.tryLock(300, TimeUnit.MILLISECONDS), "tryLock");
-            Check.eventually("nobody listens", () -> world.listeners(client, key) == 0);
+            Check.eventually("nobody listens", () -> world.listeners(client, World.channel(key)) == 0);
             Check.equal(0L, client.waiters(key), "waiters");
             client.release(key, "native");
             Check.equal("none", client.info(key).get("kind"), "kind");

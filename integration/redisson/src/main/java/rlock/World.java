@@ -6,6 +6,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
+import org.redisson.config.SubscriptionMode;
 import redis.clients.jedis.HostAndPort;
 
 /** The server, two Redisson clients as two processes would have them, and as many native clients as are asked for. */
@@ -15,25 +17,31 @@ final class World implements AutoCloseable {
 
     private final URI url;
     private final boolean cluster;
+    /** Where Redisson listens, if there is one. */
+    private final URI replica;
     private final AtomicInteger names = new AtomicInteger();
     /** Another run may have left something on the same server. */
     private final String run = Long.toString(System.currentTimeMillis(), Character.MAX_RADIX);
     final RedissonClient one;
     final RedissonClient two;
 
-    private World(URI url, boolean cluster) {
+    private World(URI url, boolean cluster, URI replica) {
         this.url = url;
         this.cluster = cluster;
+        this.replica = replica;
         this.one = redisson();
         this.two = redisson();
     }
 
     static World connect() {
         URI url = URI.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399"));
-        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")));
-        try (Native client = world.client()) {
-            // Redisson's expired and deleted listeners hear keyspace events.
-            client.send("CONFIG", "SET", "notify-keyspace-events", "Egx");
+        String replica = System.getenv("REDIS_REPLICA_URL");
+        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica));
+        for (URI server : replica == null ? List.of(url) : List.of(url, world.replica)) {
+            try (Native client = new Native(new HostAndPort(server.getHost(), server.getPort()))) {
+                // Redisson's expired and deleted listeners hear keyspace events.
+                client.send("CONFIG", "SET", "notify-keyspace-events", "Egx");
+            }
         }
         return world;
     }
@@ -42,7 +50,10 @@ final class World implements AutoCloseable {
     RedissonClient redisson() {
         Config config = new Config();
         config.setLockWatchdogTimeout(WATCHDOG_MS);
-        if (cluster) {
+        if (replica != null) {
+            config.useMasterSlaveServers().setMasterAddress(url.toString()).addSlaveAddress(replica.toString())
+                .setSubscriptionMode(SubscriptionMode.SLAVE).setReadMode(ReadMode.MASTER);
+        } else if (cluster) {
             config.useClusterServers().addNodeAddress(url.toString());
         } else {
             config.useSingleServer().setAddress(url.toString()).setConnectionMinimumIdleSize(4);
@@ -77,7 +88,12 @@ final class World implements AutoCloseable {
 
     /** The channel of Redisson's unlock messages for a lock. */
     static String channel(String key) {
-        return key.contains("{") ? "redisson_lock__channel:" + key : "redisson_lock__channel:{" + key + "}";
+        return "redisson_lock__channel:{" + key + "}";
+    }
+
+    /** That of a read/write lock. */
+    static String readWriteChannel(String key) {
+        return "redisson_rwlock:{" + key + "}";
     }
 
     /** Whether the server publishes these messages only to those who subscribed by SSUBSCRIBE. */
@@ -85,9 +101,18 @@ final class World implements AutoCloseable {
         return cluster;
     }
 
-    /** How many connections listen for unlock messages: whoever waits by Redisson's protocol does. */
-    long listeners(Native client, String key) {
-        Object answer = client.send("PUBSUB", cluster ? "SHARDNUMSUB" : "NUMSUB", channel(key));
+    /** How many connections listen on a channel: whoever waits by Redisson's protocol does. */
+    long listeners(Native client, String channel) {
+        if (replica == null) {
+            return subscribers(client, channel);
+        }
+        try (Native there = new Native(new HostAndPort(replica.getHost(), replica.getPort()))) {
+            return subscribers(there, channel);
+        }
+    }
+
+    private long subscribers(Native client, String channel) {
+        Object answer = client.send("PUBSUB", cluster ? "SHARDNUMSUB" : "NUMSUB", channel);
         return (Long) ((List<?>) answer).get(1);
     }
 
@@ -97,7 +122,7 @@ final class World implements AutoCloseable {
 
     @Override
     public String toString() {
-        return (cluster ? "a cluster at " : "the server at ") + url;
+        return (cluster ? "a cluster at " : "the server at ") + url + (replica == null ? "" : ", listening to the replica at " + replica);
     }
 
     @Override
