@@ -4,6 +4,7 @@
 //!
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
+//! - [`readers`]: who reads a read/write lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
@@ -26,6 +27,7 @@ mod ffi;
 mod keyspace;
 mod options;
 mod perform;
+mod readers;
 mod site;
 mod stats;
 mod waiters;

@@ -2,14 +2,16 @@
 //! [`LockSite`] a lock in it.
 
 use std::cell::OnceCell;
+use std::ops::ControlFlow;
 
-use rlock_core::decide::UnlockMessage;
-use rlock_core::port::{Ground, Note, Server, Settings, Site};
+use rlock_core::decision::UnlockMessage;
+use rlock_core::living::ReadLease;
+use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Change, Error, Expiry, LockState, MonoMs, Reply, UnixMs};
 
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
-use crate::{keyspace, options, perform, stats, waiters};
+use crate::{keyspace, options, perform, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
     type Site<'s> = LockSite<'s>;
@@ -131,6 +133,22 @@ impl<'s> Site for LockSite<'s> {
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
         self.with_owner(owner, |owner| keyspace::state(key, owner))
+    }
+
+    fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
+        readers::lease(self.ctx, self.name, reader, hold)
+    }
+
+    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
+        readers::each(self.ctx, self.name, visit)
+    }
+
+    fn some_readers(&self, most: usize) -> Vec<Reader> {
+        readers::some(self.ctx, self.lock(), self.name, most, self.ctx.real_time())
+    }
+
+    fn clear_away(&self, dead: &[Reader]) {
+        perform::clear_away(self.ctx, self.name, dead, self.in_command);
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {

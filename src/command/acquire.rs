@@ -1,8 +1,8 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
-use rlock_core::Error;
 use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
+use rlock_core::{Error, Mode};
 
 use super::{after_key, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys};
@@ -20,7 +20,7 @@ impl Command for Acquire {
         locks: Locks::Yes,
         summary:
             c"Takes a lock for a lease, holds it once more, or waits for it; null if somebody else holds it",
-        complexity: c"O(1), where it waits O(log n) for n waiters",
+        complexity: c"O(1), where it waits O(log n) for n waiters; to write O(n) for n readers that died",
         tips: None,
         arity: -4,
         key: KeyUse::Change,
@@ -28,6 +28,7 @@ impl Command for Acquire {
             Arg::new(c"key", ArgKind::Key),
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
+            super::MODE_ARG,
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
             Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
             Arg::new(
@@ -52,6 +53,9 @@ impl Command for Acquire {
         let request = request::Acquire::parse(after_key(args))?;
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
+        }
+        if request.mode == Mode::Read {
+            keyspace::check_lease_key(ctx, args.get(1), request.owner.bytes())?;
         }
         if request.fenced {
             keyspace::check_token_key(ctx, args.get(1))?;

@@ -112,6 +112,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         if crate::waiters::idle() {
             crate::waiters::tear_down();
+            crate::readers::tear_down();
             free_constants();
             return raw::REDISMODULE_OK as c_int;
         }

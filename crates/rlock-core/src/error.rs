@@ -33,6 +33,10 @@ pub enum Error {
     RepeatedOption(&'static str),
     /// ALL together with HOLDS.
     AllAndHolds,
+    /// READ together with WRITE.
+    ReadAndWrite,
+    /// READ together with FENCED.
+    FencedRead,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
     /// What follows BLOCK or ENQUEUE is no integer from 0 to 2^43.
@@ -61,6 +65,12 @@ pub enum Error {
     NotALock,
     /// A read/write lock, asked as a mutex.
     ReadWriteLock,
+    /// A mutex, asked as a read/write lock.
+    Mutex,
+    /// A reader that would wait to write, which is for itself.
+    Upgrade,
+    /// The owner reads and writes, and does not say which of them is meant.
+    WhichMode,
     /// The key of the last fencing token holds something that is no string.
     TokenWrongType,
     /// The key of the last fencing token holds no integer.
@@ -90,6 +100,8 @@ impl fmt::Display for Error {
             Self::UnsupportedOption(word) => write!(f, "ERR {word} is not supported by this version of rlock"),
             Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
+            Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other"),
+            Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other: readers change nothing that a token could protect"),
             Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
             Self::BadWait(word) => write!(f, "ERR {word} must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
             Self::BadChannel => f.write_str("ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes"),
@@ -114,8 +126,15 @@ impl fmt::Display for Error {
                 "WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key",
             ),
             Self::ReadWriteLock => f.write_str(
-                "WRONGLOCK the key holds a read/write lock, which this version of rlock does not serve; nothing was changed",
+                "WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key",
             ),
+            Self::Mutex => f.write_str(
+                "WRONGLOCK the key holds a plain lock; leave out READ and WRITE, or use another key",
+            ),
+            Self::Upgrade => f.write_str(
+                "ERR the owner reads, and would wait for itself; release the read hold first, or take WRITE before READ",
+            ),
+            Self::WhichMode => f.write_str("ERR the owner holds the lock to read and to write; say READ or WRITE"),
             Self::TokenWrongType => f.write_str(
                 "WRONGTYPE the key of the lock's fencing token holds something that is no string; nothing was changed",
             ),
@@ -149,6 +168,8 @@ mod tests {
             Error::UnsupportedOption("READ"),
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
+            Error::ReadAndWrite,
+            Error::FencedRead,
             Error::MissingValue("HOLDS"),
             Error::BadWait("BLOCK"),
             Error::BadChannel,
@@ -163,6 +184,9 @@ mod tests {
             Error::WrongType,
             Error::NotALock,
             Error::ReadWriteLock,
+            Error::Mutex,
+            Error::Upgrade,
+            Error::WhichMode,
             Error::TokenWrongType,
             Error::NotAToken,
             Error::NoTokenLeft,

@@ -11,7 +11,10 @@
 //! - [`types`]: the words of the field as types: owner, holds, lease, point in time.
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
-//! - [`decide`]: the rules.
+//! - [`decision`]: what a rule says is to happen.
+//! - [`decide`]: the rules of the plain lock.
+//! - [`read_write`]: the rules of the read/write lock.
+//! - [`living`]: which of its readers are alive.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
 //! - [`token`]: fencing tokens.
@@ -27,12 +30,15 @@
 pub mod bugs;
 pub mod call;
 pub mod decide;
+pub mod decision;
 pub mod error;
 pub mod leave;
+pub mod living;
 pub mod message;
 pub mod names;
 pub mod port;
 pub mod queue;
+pub mod read_write;
 pub mod request;
 mod serve;
 pub mod shape;
@@ -40,8 +46,8 @@ pub mod timer;
 pub mod token;
 pub mod types;
 
-pub use decide::{Admission, Change, Decision, HashChange, LockEvent, Reply};
+pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 pub use error::Error;
 pub use shape::LockState;
 pub use token::Token;
-pub use types::{Expiry, Holds, LeaseMs, MonoMs, Owner, UnixMs, WaitMs};
+pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, UnixMs, WaitMs};

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::shape::WRITE_SUFFIX;
+
 /// A name that is made for a moment.
 pub type Name = SmallVec<[u8; 128]>;
 
@@ -21,6 +23,28 @@ fn prefixed(prefix: &[u8], name: &[u8]) -> Name {
 /// The channel on which a lock's release is published.
 pub fn unlock_channel(name: &[u8]) -> Name {
     prefixed(b"redisson_lock__channel", name)
+}
+
+/// The channel on which the release of a read/write lock is published.
+pub fn read_write_channel(name: &[u8]) -> Name {
+    prefixed(b"redisson_rwlock", name)
+}
+
+/// The field of a writer.
+pub fn write_field(owner: &[u8]) -> Name {
+    [owner, WRITE_SUFFIX].into_iter().flatten().copied().collect()
+}
+
+/// The key whose expiry is the lease of an owner's read hold of this number, 1 and up.
+///
+/// Redisson's `suffix`: `name:s` where the name has a `{`, else `{name}:s`.
+pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
+    let tagged = name.contains(&b'{');
+    let (open, close): (&[u8], &[u8]) = if tagged { (b"", b":") } else { (b"{", b"}:") };
+    let mut key: Name =
+        [open, name, close, owner, b":rwlock_timeout:"].into_iter().flatten().copied().collect();
+    key.extend_from_slice(hold.to_string().as_bytes());
+    key
 }
 
 /// The key of a lock's last fencing token.
@@ -87,6 +111,10 @@ mod tests {
             assert_eq!(unlock_channel(name)[..], **channel);
             assert_eq!(token_key(name)[..], **token);
         }
+        assert_eq!(read_write_channel(b"orders")[..], b"redisson_rwlock:{orders}"[..]);
+        assert_eq!(read_lease_key(b"orders", b"w:1", 2)[..], b"{orders}:w:1:rwlock_timeout:2"[..]);
+        assert_eq!(read_lease_key(b"{o}rders", b"w:1", 12)[..], b"{o}rders:w:1:rwlock_timeout:12"[..]);
+        assert_eq!(write_field(b"w:1")[..], b"w:1:write"[..]);
         assert_eq!(fair_queue(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
         assert_eq!(
             fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],

@@ -3,12 +3,15 @@
 
 use crate::bugs::{Bug, planted};
 use crate::decide;
+use crate::decision::Change;
 use crate::leave::{end_waits, send_all_away, send_away};
+use crate::living;
 use crate::message::DropReason;
 use crate::port::{Ground, Note, Server, Site};
 use crate::queue::{Cause, Grant, LockId, Rearm};
-use crate::serve::{is_free, perform_and_serve, serve_unseen};
-use crate::types::LeaseMs;
+use crate::read_write;
+use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
+use crate::types::{LeaseMs, Mode};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -57,8 +60,8 @@ enum Looked {
 /// Looks at a lock with waiters outside a command.
 fn look_at<S: Site>(site: &S) -> Looked {
     let (server, lock) = (site.server(), site.lock());
-    if !is_free(site, &site.open()) {
-        // Somebody holds it, or the key holds something else for a while.
+    let Some((owner, mode)) = head(site) else { return Looked::Done };
+    if let Access::Until(_) = access(site, &owner, mode) {
         look_again(site);
         return Looked::Done;
     }
@@ -85,11 +88,7 @@ fn take_back<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Looked {
 }
 
 fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
-    let change_of = |key: &S::Key| {
-        let state = site.state(key, Some(&grant.owner)).ok()?;
-        decide::take_back(state, grant.ends)
-    };
-    if change_of(&site.open()).is_none() {
+    if change_to_take_back(site, grant).is_none() {
         return Looked::Done;
     }
     match site.ground() {
@@ -99,26 +98,41 @@ fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
         Ground::Moved => return Looked::Done,
     }
     // Asking is a command, in which the lease may have ended.
-    let key = site.open();
-    let Some(change) = change_of(&key) else { return Looked::Done };
+    let Some((key, change)) = change_to_take_back(site, grant) else { return Looked::Done };
     site.server().note(Note::TakenBack);
     // A failure is in the log; the lease ends by itself then.
     let _ = perform_and_serve(site, key, Some(&grant.owner), &change, site.server().now());
     Looked::Done
 }
 
+/// What takes a grant back, if it is still as it was made, and the lock's key, open.
+fn change_to_take_back<S: Site>(site: &S, grant: &Grant) -> Option<(S::Key, Change)> {
+    if grant.mode == Mode::Mutex {
+        let key = site.open();
+        let state = site.state(&key, Some(&grant.owner)).ok()?;
+        return Some((key, decide::take_back(state, grant.ends)?));
+    }
+    let (_, state) = living::state(site, Some(&grant.owner)).ok()?;
+    let change = read_write::take_back(state, grant.mode, grant.ends)?;
+    Some((site.open(), change))
+}
+
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
 pub(crate) fn look_again<S: Site>(site: &S) {
-    let (server, lock, key) = (site.server(), site.lock(), site.open());
-    if is_free(site, &key) {
-        let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
-        server.queues(|queues| {
-            let again = queues.window(lock, clock, longest).unwrap_or(AGAIN);
-            queues.wake_at(lock, Some(now.after(again)));
-        });
-    } else {
-        let expiry = site.expiry(&key);
-        server.queues(|queues| queues.seen_held(lock, expiry));
+    let (server, lock) = (site.server(), site.lock());
+    match head(site).map(|(owner, mode)| access(site, &owner, mode)) {
+        None => {}
+        Some(Access::Free | Access::Shared) => {
+            let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
+            server.queues(|queues| {
+                let again = queues.window(lock, clock, longest).unwrap_or(AGAIN);
+                queues.wake_at(lock, Some(now.after(again)));
+            });
+        }
+        Some(Access::Until(until)) => {
+            let expiry = site.expiry(&site.open());
+            server.queues(|queues| queues.seen_held(lock, expiry, until));
+        }
     }
     if planted(Bug::ForgetTimer) {
         return;
