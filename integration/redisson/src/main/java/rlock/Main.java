@@ -35,7 +35,10 @@ public final class Main {
             beside.addAll(WakeUps.scenarios());
             beside.addAll(Watchdogs.scenarios());
             beside.addAll(Listeners.scenarios());
+            beside.addAll(ReadWrite.scenarios());
+            beside.addAll(ReadLeases.scenarios());
             alone.addAll(Contention.scenarios());
+            alone.addAll(ReadLeases.alone());
             alone.addAll(Starvation.scenarios());
             runAll(beside, only, world, 6);
             runAll(alone, only, world, 1);
