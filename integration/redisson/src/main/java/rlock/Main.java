@@ -35,11 +35,13 @@ public final class Main {
             beside.addAll(WakeUps.scenarios());
             beside.addAll(Watchdogs.scenarios());
             beside.addAll(Listeners.scenarios());
+            beside.addAll(Fair.scenarios());
             beside.addAll(ReadWrite.scenarios());
             beside.addAll(ReadLeases.scenarios());
             alone.addAll(Contention.scenarios());
             alone.addAll(ReadLeases.alone());
             alone.addAll(Starvation.scenarios());
+            alone.addAll(Fair.alone());
             runAll(beside, only, world, 6);
             runAll(alone, only, world, 1);
         }

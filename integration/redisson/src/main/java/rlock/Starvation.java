@@ -61,7 +61,7 @@ final class Starvation {
         return handOffs + " native and " + turns + " Redisson turns in " + SECONDS + " s, Redisson's longest wait " + longest + " ms";
     }
 
-    private static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
+    static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
         try (Native client = world.client()) {
             while (!stop.get()) {
                 String owner = world.owner();
@@ -74,7 +74,7 @@ final class Starvation {
     }
 
     /** How many turns the thread had, and the longest wait for one in ms. */
-    private static long[] takeTurns(RLock lock, AtomicBoolean stop) throws InterruptedException {
+    static long[] takeTurns(RLock lock, AtomicBoolean stop) throws InterruptedException {
         long turns = 0;
         long longest = 0;
         while (!stop.get()) {

@@ -91,6 +91,11 @@ final class World implements AutoCloseable {
         return "redisson_lock__channel:{" + key + "}";
     }
 
+    /** Where a fair lock keeps those who wait for it. */
+    static String fairQueue(String key) {
+        return "redisson_lock_queue:{" + key + "}";
+    }
+
     /** That of a read/write lock. */
     static String readWriteChannel(String key) {
         return "redisson_rwlock:{" + key + "}";
