@@ -125,8 +125,15 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request =
-        Acquire { owner: owner_of(&name)?, lease: lease(), mode: Mode::Mutex, arrive_at, fenced, wait };
+    let request = Acquire {
+        owner: owner_of(&name)?,
+        lease: lease(),
+        mode: Mode::Mutex,
+        fair: false,
+        arrive_at,
+        fenced,
+        wait,
+    };
     let held_before = before.holds(owner, lock);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -174,6 +181,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Re
         owner: owner_of(&name)?,
         lease: lease(),
         mode: Mode::Mutex,
+        fair: false,
         arrive_at: two,
         fenced,
         wait: None,

@@ -10,10 +10,22 @@ use crate::error::Error;
 use crate::port::{Reader, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
 use crate::shape::{LockState, ReadWrite};
-use crate::types::{Expiry, Holds, Mode};
+use crate::types::{Expiry, Holds, Mode, UnixMs};
 
 /// How many of the other readers are looked at when one goes, so that fields of the dead go over time.
 const LOOKED_AT: usize = 8;
+
+/// More readers than this are not all looked at.
+const MANY: usize = 64;
+
+/// What becomes of the fields of dead readers that are found on the way to one that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dead {
+    /// They stay: writing may not be allowed.
+    Stay,
+    /// They are removed, so that nobody looks at them twice.
+    ClearedAway,
+}
 
 /// A lease key, looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +65,7 @@ pub(crate) fn state_to_acquire<S: Site>(
     let (seen, state) = state(site, owner)?;
     let abandoned = match state {
         State::Held(held) if mode == Mode::Write && !held.writing && held.reads.is_none() => {
-            held.others == 0 || first_living(site, held.expiry)?.is_none()
+            held.others == 0 || first_living(site, held.expiry, Dead::ClearedAway)?.is_none()
         }
         _ => false,
     };
@@ -82,9 +94,12 @@ fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) 
     (oldest > 0).then_some(key_until)
 }
 
-/// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead. The dead that were
-/// found before it are cleared away, so that nobody looks at them twice.
-pub(crate) fn first_living<S: Site>(site: &S, key_until: Expiry) -> Result<Option<Expiry>, Error> {
+/// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead.
+pub(crate) fn first_living<S: Site>(
+    site: &S,
+    key_until: Expiry,
+    fields: Dead,
+) -> Result<Option<Expiry>, Error> {
     let (mut dead, mut living) = (Vec::new(), None);
     site.readers(&mut |reader| {
         living = lease_end(site, &reader.owner, reader.holds, key_until);
@@ -94,7 +109,7 @@ pub(crate) fn first_living<S: Site>(site: &S, key_until: Expiry) -> Result<Optio
         dead.push(reader);
         ControlFlow::Continue(())
     })?;
-    if living.is_some() && !dead.is_empty() {
+    if living.is_some() && !dead.is_empty() && fields == Dead::ClearedAway {
         site.clear_away(&dead);
     }
     Ok(living)
@@ -120,4 +135,15 @@ pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Other
         return Others { dead: 0, ..found };
     }
     found
+}
+
+/// The latest end of the leases of those who read, where they are few; else what it was to be, `at_most`. `None` where
+/// nobody lives.
+pub(crate) fn latest_end<S: Site>(site: &S, hash: ReadWrite, at_most: UnixMs) -> Option<Expiry> {
+    if hash.others > MANY {
+        return Some(Expiry::At(at_most));
+    }
+    let readers = site.some_readers(MANY);
+    let ends = readers.iter().filter_map(|reader| lease_end(site, &reader.owner, reader.holds, hash.expiry));
+    ends.reduce(Expiry::later)
 }
