@@ -136,6 +136,24 @@ async fn a_reader_that_was_forced_out_learns_it() {
 }
 
 #[tokio::test]
+async fn a_writer_may_be_fenced_and_all_of_an_owner_is_released() {
+    let (server, client) = start().await;
+    let mut raw = server.connect();
+    let pages = client.read_write_lock("pages");
+    let writer = pages.write().fenced().lock().await.unwrap();
+    assert!(writer.token().is_some_and(|token| token > 0));
+    writer.unlock().await.unwrap();
+    let error = pages.read().fenced().try_lock().await.unwrap_err();
+    assert!(error.to_string().contains("READ and FENCED exclude each other"), "{error}");
+    for mode in ["WRITE", "READ"] {
+        run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE pages gone:1 100000 {mode}"));
+    }
+    assert!(client.lock("pages").release_all_of("gone:1").await.unwrap());
+    assert!(!pages.read().is_locked().await.unwrap());
+    assert!(!client.lock("pages").release_all_of("gone:1").await.unwrap());
+}
+
+#[tokio::test]
 async fn a_plain_lock_of_that_name_is_another_kind() {
     let (_server, client) = start().await;
     let _guard = client.lock("pages").lock().await.unwrap();

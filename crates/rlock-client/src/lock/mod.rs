@@ -51,13 +51,17 @@ impl Lock {
         }
     }
 
-    /// The same lock, whose guards have fencing tokens.
-    pub(crate) fn fenced(self) -> Lock {
+    /// The same lock, whose guards have fencing tokens; see [`Client::fenced_lock`](crate::Client::fenced_lock). Not for
+    /// readers, whom the server refuses one.
+    #[must_use]
+    pub fn fenced(self) -> Lock {
         Lock { extras: Extras { fenced: true, ..self.extras }, ..self }
     }
 
-    /// The same lock, in the order of those who wait for Redisson's fair lock.
-    pub(crate) fn fair(self) -> Lock {
+    /// The same lock, in the order of those who wait for Redisson's fair lock; see
+    /// [`Client::fair_lock`](crate::Client::fair_lock). Not for read/write locks, of which Redisson has no fair ones.
+    #[must_use]
+    pub fn fair(self) -> Lock {
         Lock { extras: Extras { fair: true, ..self.extras }, ..self }
     }
 
