@@ -1,10 +1,10 @@
 //! What a key holds, read as the state of a lock.
 
-use rlock_core::shape::{self, SingleField};
+use rlock_core::shape::{self, ReadWrite, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, names};
 
-use crate::ffi::{Ctx, Key, KeyKind, OwnedString, StringRef};
+use crate::ffi::{Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
 
 /// Refuses, in cluster mode, a lock whose channel would fall in another slot.
 pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error> {
@@ -25,6 +25,13 @@ pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: 
 pub(crate) fn check_token_key(ctx: Ctx<'_>, name: Option<StringRef<'_>>) -> Result<(), Error> {
     let allowed = ctx.may_change(token_key(name.ok_or(Error::Arity)?).borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the key of the lock's fencing token")) }
+}
+
+/// Refuses a lock whose lease key for this reader the user may not read and write.
+pub(crate) fn check_lease_key(ctx: Ctx<'_>, name: Option<StringRef<'_>>, owner: &[u8]) -> Result<(), Error> {
+    let name = name.ok_or(Error::Arity)?.bytes();
+    let allowed = ctx.may_change(OwnedString::new(&names::read_lease_key(name, owner, 1)).borrow());
+    if allowed { Ok(()) } else { Err(Error::NoPermission("the lease keys of the lock's readers")) }
 }
 
 /// The name of the key that has a lock's last fencing token: Redisson's.
@@ -52,8 +59,7 @@ pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockS
         KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {
-        let mode = key.field(OwnedString::new(shape::MODE_FIELD).borrow());
-        return Err(shape::several_fields(mode.as_deref()));
+        return read_write(key, owner).map(LockState::ReadWrite);
     }
     if let Some(value) = owner.and_then(|owner| key.field(owner)) {
         let holds = shape::holds(&value)?;
@@ -62,6 +68,36 @@ pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockS
     match only_field(key, |_, _| ())? {
         Some((SingleField::Hold(_), ())) => Ok(LockState::Theirs),
         Some((SingleField::ModeOnly, ())) | None => Ok(LockState::Abandoned),
+    }
+}
+
+/// A hash of several fields, as this owner sees it.
+fn read_write(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<ReadWrite, Error> {
+    let writing = shape::has_writer(key.field(MODE.get()).as_deref())?;
+    let holds = |field: StringRef<'_>| key.field(field).map(|value| shape::holds(&value)).transpose();
+    let reads = owner.map(holds).transpose()?.flatten();
+    let write_field = owner.map(|owner| OwnedString::new(&names::write_field(owner.bytes())));
+    let writes = write_field.map(|field| holds(field.borrow())).transpose()?.flatten();
+    if reads.is_none() && writes.is_none() {
+        check_fields(key)?;
+    }
+    let besides = 1_usize.saturating_add(reads.is_some().into()).saturating_add(writes.is_some().into());
+    Ok(ReadWrite { writing, reads, writes, others: key.len().saturating_sub(besides), expiry: key.expiry() })
+}
+
+/// Refuses a hash with fields of somebody's own beside `mode`: as many are looked at as one step shows, which is all
+/// of a small hash.
+fn check_fields(key: &Key<'_>) -> Result<(), Error> {
+    let mut foreign = None;
+    let stepped = Scan::new().step(key, |field, value| {
+        if let Err(error) = shape::rw_field(field, value) {
+            foreign = Some(error);
+        }
+    });
+    match (stepped, foreign) {
+        (_, Some(error)) => Err(error),
+        (Some(_), None) => Ok(()),
+        (None, None) => Err(Error::Internal("the hash could not be read")),
     }
 }
 

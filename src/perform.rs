@@ -5,12 +5,16 @@
 //! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::decide::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, Token, UnixMs, names};
+use rlock_core::decision::UnlockMessage;
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, ZERO, own_event, warn};
+use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
 use crate::{effects, keyspace};
+
+mod read_write;
+
+pub(crate) use read_write::clear_away;
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
@@ -27,8 +31,13 @@ pub(crate) fn perform(
     if let Some(message) = change.unlock_message.filter(|_| planted(Bug::EdgePublishBeforeWrite)) {
         publish(ctx, name, message);
     }
-    write(&mut key, owner, change)?;
+    // A writer's field has another name than its owner; for all else the owner's own string will do.
+    let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
+    let field = writer.as_ref().map(OwnedString::borrow).or(owner);
+    write(&mut key, field, change)?;
     drop(key);
+    let leases = read_write::Leases::of(name, owner, change);
+    leases.write(ctx)?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
     let touched = change.hash != HashChange::Keep || change.expire_at.is_some();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
@@ -36,12 +45,13 @@ pub(crate) fn perform(
     }
     let read = !in_command || effects::are_read(ctx);
     if read {
-        note_failure(replicate(ctx, name, owner, change, token.as_ref()));
+        note_failure(replicate(ctx, name, field, change, token.as_ref()) && leases.replicate(ctx));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
     }
     notify(ctx, name, change, token.as_ref());
+    leases.notify(ctx);
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);
     }
@@ -59,7 +69,7 @@ fn note_failure(replicated: bool) {
 fn to_set(hash: HashChange) -> Option<i64> {
     match hash {
         HashChange::Set(holds) | HashChange::Replace(holds) => Some(holds.get()),
-        HashChange::Keep | HashChange::Delete => None,
+        HashChange::Keep | HashChange::Remove | HashChange::Delete => None,
     }
 }
 
@@ -69,15 +79,23 @@ fn deletes(hash: HashChange) -> bool {
 
 /// Each of these fails only on a key that is not open for writing, and then the first one does: where an
 /// error is answered, nothing has changed.
-fn write(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
+fn write(key: &mut Key<'_>, field: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
     let deleted = !deletes(change.hash) || key.delete();
-    let set = match (to_set(change.hash), owner) {
-        (Some(holds), Some(owner)) => key.set_field(owner, holds),
+    let becomes = change.becomes.is_none_or(|mode| key.set_text(MODE.get(), read_write::word(mode)));
+    let set = match (to_set(change.hash), field) {
+        (Some(holds), Some(field)) => key.set_field(field, holds),
         (Some(_), None) => false,
         (None, _) => true,
     };
+    if let (HashChange::Remove, Some(field)) = (change.hash, field) {
+        key.remove_field(field);
+    }
     let expires = change.expire_at.is_none_or(|at| key.set_expiry(at));
-    if deleted && set && expires { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
+    if deleted && becomes && set && expires {
+        Ok(())
+    } else {
+        Err(Error::Internal("the server refused a write"))
+    }
 }
 
 /// A token that was stored, with the name of its key.
@@ -95,7 +113,7 @@ fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<Stored
 fn replicate(
     ctx: Ctx<'_>,
     name: StringRef<'_>,
-    owner: Option<StringRef<'_>>,
+    field: Option<StringRef<'_>>,
     change: &Change,
     token: Option<&StoredToken>,
 ) -> bool {
@@ -103,23 +121,33 @@ fn replicate(
         return true;
     }
     let deleted = !deletes(change.hash) || ctx.replicate_del(name);
-    let set = match (to_set(change.hash), owner) {
-        (Some(holds), Some(owner)) => ctx.replicate_hset(name, owner, holds),
+    let mode = change.becomes.map(|mode| [MODE.get(), read_write::word(mode)]);
+    let set = match (to_set(change.hash), field, mode) {
+        (Some(holds), Some(field), None) => ctx.replicate_hset(name, field, holds),
+        (Some(holds), Some(field), Some(mode)) => ctx.replicate_hset_mode(name, mode, field, holds),
+        (None, _, Some([mode_field, mode])) => ctx.replicate_hset_text(name, mode_field, mode),
+        _ => true,
+    };
+    let removed = match (change.hash, field) {
+        (HashChange::Remove, Some(field)) => ctx.replicate_hdel(name, field),
         _ => true,
     };
     let expire_at = change.expire_at.filter(|_| !planted(Bug::EdgeExpiryNotReplicated));
     let expires = expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
     let token = token.filter(|_| !planted(Bug::EdgeTokenNotReplicated));
     let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
-    deleted && set && expires && stored
+    deleted && set && removed && expires && stored
 }
 
 fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, own_event::DEL, name);
     }
-    if to_set(change.hash).is_some() {
+    if to_set(change.hash).is_some() || change.becomes.is_some() {
         ctx.notify(EventClass::Hash, own_event::HSET, name);
+    }
+    if change.hash == HashChange::Remove {
+        ctx.notify(EventClass::Hash, own_event::HDEL, name);
     }
     if change.expire_at.is_some() {
         ctx.notify(EventClass::Generic, own_event::EXPIRE, name);
@@ -149,18 +177,36 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     if planted(Bug::EdgeUnlockMessageLost) {
         return 0;
     }
-    let channel = names::unlock_channel(name.bytes());
-    let message = match message {
-        UnlockMessage::Free => ZERO.get(),
+    let (channel, message, fair) = match message {
+        UnlockMessage::Free => (names::unlock_channel(name.bytes()), ZERO.get(), true),
+        UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
+        UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
+    let to_head = fair.then(|| fair_head(ctx, name)).flatten();
+    let to_head = to_head.map(|head| names::fair_channel(&channel, &head));
+    let heard = [Some(channel), to_head].into_iter().flatten();
+    heard.map(|channel| publish_on(ctx, &channel, message, to_replicas)).sum()
+}
+
+/// Publishes one of Redisson's messages on one channel.
+pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
+    publish_on(ctx, channel, message, effects::are_read(ctx));
+}
+
+fn publish_on(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>, to_replicas: bool) -> u64 {
+    let channel = OwnedString::new(channel);
+    STATS.unlock_messages.add(1);
+    note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+    ctx.publish_here(channel.borrow(), message)
+}
+
+/// Who waits first for Redisson's fair lock of this name.
+fn fair_head(ctx: Ctx<'_>, name: StringRef<'_>) -> Option<OwnedString> {
     let fair_queue = OwnedString::new(&names::fair_queue(name.bytes()));
-    let head = Key::open_write(ctx, fair_queue.borrow()).list_head();
-    let to_head = head.map(|head| names::fair_channel(&channel, &head));
-    let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
-        let channel = OwnedString::new(&channel);
-        STATS.unlock_messages.add(1);
-        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
-        ctx.publish_here(channel.borrow(), message)
-    });
-    heard.sum()
+    Key::open_write(ctx, fair_queue.borrow()).list_head()
+}
+
+/// The field of a writer.
+fn write_field(owner: StringRef<'_>) -> OwnedString {
+    OwnedString::new(&names::write_field(owner.bytes()))
 }

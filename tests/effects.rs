@@ -202,11 +202,94 @@ fn effects_go_to_the_database_that_the_client_selected() {
     assert_eq!(say(&mut server.connect(), "EXISTS lock"), "0");
 }
 
+/// The life of a read/write lock: line, answer, effects; `@` is the time at which the lock expires.
+const SHARED_LIFE: [(&str, &str, &str); 14] = [
+    (
+        "RLOCK.ACQUIRE lock a 100000 READ",
+        "[1, 100000, 0]",
+        "(HSET lock mode read a 1; PEXPIREAT lock @; SET {lock}:a:rwlock_timeout:1 1 PXAT @)",
+    ),
+    (
+        "RLOCK.ACQUIRE lock b 200000 READ",
+        "[1, 200000, 0]",
+        "(HSET lock b 1; PEXPIREAT lock @; SET {lock}:b:rwlock_timeout:1 1 PXAT @)",
+    ),
+    (
+        "RLOCK.ACQUIRE lock b 100 READ",
+        "[2, ~200000, 0]",
+        "(HSET lock b 2; SET {lock}:b:rwlock_timeout:2 1 PXAT @)",
+    ),
+    (
+        "RLOCK.RELEASE lock b",
+        "0",
+        "(HSET lock b 1; SET {lock}:b:rwlock_timeout:1 1 PXAT @; DEL {lock}:b:rwlock_timeout:2)",
+    ),
+    ("RLOCK.RENEW lock b 300000", "1", "(PEXPIREAT lock @; SET {lock}:b:rwlock_timeout:1 1 PXAT @)"),
+    // Who waits by Redisson's protocol is to sleep no longer than the rest.
+    ("RLOCK.RELEASE lock b", "1", "(HDEL lock b; PEXPIREAT lock @; DEL {lock}:b:rwlock_timeout:1)"),
+    (
+        "RLOCK.RELEASE lock a",
+        "1",
+        "(DEL lock; DEL {lock}:a:rwlock_timeout:1; PUBLISH redisson_rwlock:{lock} 0)",
+    ),
+    (
+        "RLOCK.ACQUIRE lock w 100000 WRITE",
+        "[1, 100000, 0]",
+        "(HSET lock mode write w:write 1; PEXPIREAT lock @)",
+    ),
+    ("RLOCK.ACQUIRE lock w 200000 WRITE", "[2, 200000, 0]", "(HSET lock w:write 2; PEXPIREAT lock @)"),
+    (
+        "RLOCK.ACQUIRE lock w 300000 READ",
+        "[1, 300000, 0]",
+        "(HSET lock w 1; PEXPIREAT lock @; SET {lock}:w:rwlock_timeout:1 1 PXAT @)",
+    ),
+    ("RLOCK.RELEASE lock w WRITE", "0", "HSET lock w:write 1"),
+    (
+        "RLOCK.RELEASE lock w WRITE",
+        "1",
+        "(HSET lock mode read; HDEL lock w:write; PUBLISH redisson_rwlock:{lock} 1)",
+    ),
+    ("RLOCK.FORCERELEASE lock", "1", "(DEL lock; PUBLISH redisson_rwlock:{lock} 1)"),
+    (
+        "RLOCK.ACQUIRE lock w 100000 WRITE",
+        "[1, 100000, 0]",
+        "(HSET lock mode write w:write 1; PEXPIREAT lock @)",
+    ),
+];
+
+#[test]
+fn each_change_of_a_read_write_lock_is_replicated_as_its_effect() {
+    let mut scene = Scene::new();
+    for (line, answer, effects) in SHARED_LIFE {
+        scene.step(line, answer, effects);
+    }
+    let freed = "(DEL lock; PUBLISH redisson_rwlock:{lock} 1)";
+    scene.step("RLOCK.RELEASE lock w", "1", freed);
+}
+
+/// A fair lock's queue is written by the server's own commands, each with the change that it belongs to.
+#[test]
+fn the_fair_queue_is_replicated_with_what_it_belongs_to() {
+    let mut scene = Scene::new();
+    let (list, deadlines) = ("redisson_lock_queue:{lock}", "redisson_lock_timeout:{lock}");
+    scene.step("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]", "(HSET lock a 1; PEXPIREAT lock @)");
+    assert_eq!(say(&mut scene.client, "RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 grants"), "[0, 0, 0]");
+    let deadline = say(&mut scene.client, &format!("ZSCORE {deadlines} b")).replace('"', "");
+    assert_eq!(scene.replicated(), format!("(RPUSH {list} b; ZADD {deadlines} {deadline} b)"));
+    let _grants = rlock_testkit::Subscriber::channel(&scene.server, "grants");
+    let handed_on = format!(
+        "(DEL lock; HSET lock b 1; PEXPIREAT lock @; LREM {list} 0 b; ZREM {deadlines} b; \
+        PUBLISH redisson_lock__channel:{{lock}} 0)"
+    );
+    scene.step("RLOCK.RELEASE lock a", "1", &handed_on);
+}
+
 #[test]
 fn what_changes_nothing_replicates_nothing() {
     let mut scene = Scene::new();
     scene.given(&["RLOCK.ACQUIRE lock alice 100000", "RLOCK.ACQUIRE lock alice 100000 HOLDS 2"]);
     scene.given(&["SET string x", "HSET hash a b", "HSET rw mode read a 1 a:w 1", "HSET rest mode read"]);
+    scene.given(&["RLOCK.ACQUIRE written a 100000 WRITE", "RLOCK.ACQUIRE shared a 100000 READ"]);
     let persisted = aof_commands(scene.server.dir());
     let unsaved = |scene: &Scene| scene.server.info("persistence")["rdb_changes_since_last_save"].clone();
     let before = unsaved(&scene);
@@ -221,7 +304,7 @@ fn what_changes_nothing_replicates_nothing() {
 }
 
 /// What is denied, is true already, or is an error; of an error the prefix is enough.
-const CHANGES_NOTHING: [(&str, &str); 27] = [
+const CHANGES_NOTHING: [(&str, &str); 32] = [
     ("RLOCK.ACQUIRE lock bob 100000", "null"),
     ("RLOCK.ACQUIRE lock bob 100000 HOLDS 1", "null"),
     ("RLOCK.ACQUIRE lock alice 100000 HOLDS 4", "null"),
@@ -247,8 +330,13 @@ const CHANGES_NOTHING: [(&str, &str); 27] = [
     ("RLOCK.RENEW lock alice", "!ERR "),
     ("RLOCK.ACQUIRE string alice 100000", "!WRONGTYPE "),
     ("RLOCK.RELEASE hash alice", "!WRONGLOCK "),
-    ("RLOCK.FORCERELEASE rw", "!WRONGLOCK "),
-    ("RLOCK.RENEW rw a 100000", "!WRONGLOCK "),
+    ("RLOCK.ACQUIRE rw b 100000", "!WRONGLOCK "),
+    ("RLOCK.RENEW rw a 100000", "0"),
+    ("RLOCK.ACQUIRE written b 100000 READ", "null"),
+    ("RLOCK.ACQUIRE written b 100000 WRITE", "null"),
+    ("RLOCK.RELEASE written b READ", "null"),
+    ("RLOCK.ACQUIRE shared a 1000 READ HOLDS 1", "[1, ~100000, 0]"),
+    ("RLOCK.ACQUIRE shared a 100000 WRITE", "null"),
 ];
 
 #[test]

@@ -11,7 +11,7 @@ use rlock_testkit::{ReplicaStream, ServerName, TestServer, eventually};
 
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
 const NO_LOCK: &str = "!WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key";
-const READ_WRITE: &str = "!WRONGLOCK the key holds a read/write lock, which this version of rlock does not serve; nothing was changed";
+const READ_WRITE: &str = "!WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key";
 
 /// Every command in every form, of the caller `me`.
 const COMMANDS: [&str; 14] = [
@@ -132,17 +132,27 @@ fn a_large_hash_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_read_write_lock_is_refused_by_name() {
-    let makers: [&[&str]; 7] = [
-        &["HSET", "thing", "mode", "read", "me", "1"],
-        &["HSET", "thing", "mode", "read", "you", "1"],
-        &["HSET", "thing", "mode", "read", "me", "2", "you", "1", "them", "1"],
-        &["HSET", "thing", "mode", "write", "me:write", "1"],
-        &["HSET", "thing", "mode", "write", "you:write", "3"],
-        &["HSET", "thing", "mode", "write", "me:write", "1", "me", "1"],
-        &["HSET", "thing", "mode", "write", "you:write", "1", "you", "2"],
+fn a_read_write_lock_is_refused_as_a_plain_one() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let makers = [
+        "mode read me 1",
+        "mode read you 1",
+        "mode read me 2 you 1 them 1",
+        "mode write me:write 1",
+        "mode write you:write 3",
+        "mode write me:write 1 me 1",
+        "mode write you:write 1 you 2",
     ];
-    refused_and_left_alone(&TestServer::start(), makers, READ_WRITE);
+    for maker in makers {
+        say(client, "DEL thing");
+        say(client, &format!("HSET thing {maker}"));
+        let before = state(client, "thing");
+        for command in COMMANDS.iter().filter(|command| command.starts_with("RLOCK.ACQUIRE")) {
+            assert_eq!(say(client, command), READ_WRITE, "{maker}: {command}");
+        }
+        assert_eq!(state(client, "thing"), before, "{maker}");
+    }
 }
 
 #[test]

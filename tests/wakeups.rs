@@ -320,7 +320,6 @@ fn waiters_wait_while_the_key_holds_something_else() {
         ("RPUSH lock x", "!WRONGTYPE "),
         ("XADD lock * a b", "!WRONGTYPE "),
         ("HSET lock name value", "!WRONGLOCK "),
-        ("HSET lock mode read carol 1", "!WRONGLOCK "),
     ] {
         let bob = alice_and_bob(&server, client);
         transaction(client, &["DEL lock", other]);

@@ -77,7 +77,7 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
         return Ok(());
     }
     let within = match world.keys.get(&scene::lock(lock)) {
-        Some(Value::Other) => return Ok(()),
+        Some(Value::Other | Value::ReadWrite(_)) => return Ok(()),
         Some(Value::Lock(hold)) => match hold.expiry {
             Expiry::Never => return Ok(()),
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),

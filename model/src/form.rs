@@ -103,7 +103,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     world.queues.normal_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
-        Value::Other => [(lens.lock)(lock), -2, 0, 0],
+        Value::Other | Value::ReadWrite(_) => [(lens.lock)(lock), -2, 0, 0],
         Value::Lock(hold) => {
             [(lens.lock)(lock), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
         }

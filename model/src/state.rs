@@ -104,7 +104,7 @@ impl State {
                 Expiry::At(at) => u64::try_from(at.0.saturating_add(1).saturating_sub(now)).ok(),
                 Expiry::Never => None,
             },
-            rlock_sim::Value::Other => None,
+            rlock_sim::Value::Other | rlock_sim::Value::ReadWrite(_) => None,
         });
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
         let wait = self.world.queues.next_in(UnixMs(i64::MIN / 2), self.world.clock);

@@ -4,7 +4,7 @@ use rlock_core::call::Answer;
 use rlock_core::port::Ground;
 use rlock_core::queue::Ticket;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Error, Expiry, Holds, LeaseMs, Owner, Reply, WaitMs};
+use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, WaitMs};
 use rlock_sim::Sim;
 
 use crate::action::{Action, How, Reply as Fate};
@@ -125,7 +125,15 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at, fenced, wait };
+    let request = Acquire {
+        owner: owner_of(&name)?,
+        lease: lease(),
+        mode: Mode::Mutex,
+        fair: false,
+        arrive_at,
+        fenced,
+        wait,
+    };
     let held_before = before.holds(owner, lock);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -169,7 +177,15 @@ fn token_is_spoiled(state: &State, lock: u8) -> bool {
 fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let fenced = scene.fenced;
-    let request = Acquire { owner: owner_of(&name)?, lease: lease(), arrive_at: two, fenced, wait: None };
+    let request = Acquire {
+        owner: owner_of(&name)?,
+        lease: lease(),
+        mode: Mode::Mutex,
+        fair: false,
+        arrive_at: two,
+        fenced,
+        wait: None,
+    };
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
@@ -185,7 +201,8 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Re
 
 fn release(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, down_to: u8) -> Result<(), Violation> {
     let name = scene::owner(owner);
-    let request = Release { owner: owner_of(&name)?, down_to: DownTo::AtMost(down_to.into()), lease: None };
+    let request =
+        Release { owner: owner_of(&name)?, mode: None, down_to: DownTo::AtMost(down_to.into()), lease: None };
     let believed = ghost.give_back(owner, lock);
     let expected = if down_to == 0 { Reply::Released } else { Reply::StillHeld };
     match (sim.release(&scene::lock(lock), &request), believed) {
@@ -203,7 +220,7 @@ fn release(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, down_to: u8) -> Re
 
 fn renew(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
     let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease() };
+    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: None };
     let believed = ghost.belief(owner, lock);
     match (sim.renew(&scene::lock(lock), &request), believed) {
         (Ok(Reply::Renewed), Some(belief)) => {

@@ -1,10 +1,11 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
-use rlock_core::Error;
 use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
+use rlock_core::{Error, Mode};
 
 use super::{after_key, site};
+use crate::fair::FairQueue;
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys};
 use crate::keyspace;
 
@@ -20,7 +21,7 @@ impl Command for Acquire {
         locks: Locks::Yes,
         summary:
             c"Takes a lock for a lease, holds it once more, or waits for it; null if somebody else holds it",
-        complexity: c"O(1), where it waits O(log n) for n waiters",
+        complexity: c"O(1), where it waits O(log n) for n waiters; to write O(n) for n readers that died",
         tips: None,
         arity: -4,
         key: KeyUse::Change,
@@ -28,6 +29,8 @@ impl Command for Acquire {
             Arg::new(c"key", ArgKind::Key),
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
+            super::MODE_ARG,
+            Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
             Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
             Arg::new(
@@ -53,10 +56,16 @@ impl Command for Acquire {
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
         }
+        if request.mode == Mode::Read {
+            keyspace::check_lease_key(ctx, args.get(1), request.owner.bytes())?;
+        }
+        if request.fair {
+            FairQueue::of(ctx, args.get(1).ok_or(Error::Arity)?).check()?;
+        }
         if request.fenced {
             keyspace::check_token_key(ctx, args.get(1))?;
         }
-        if request.wait.is_some() && !listen_to_keys(ctx) {
+        if (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
         call::acquire(&site(ctx, args)?, &request)

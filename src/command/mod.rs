@@ -17,9 +17,19 @@ pub(crate) use renew::Renew;
 use rlock_core::call::Answer;
 use rlock_core::{Error, Reply};
 
-use crate::ffi::{Args, Ctx, Respond, StringRef};
+use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef};
 use crate::site::LockSite;
 use crate::{keyspace, waiters};
+
+/// READ or WRITE.
+const MODE_ARG: Arg = Arg::new(
+    c"mode",
+    ArgKind::OneOf(&[
+        Arg::new(c"read", ArgKind::Token).after(c"READ"),
+        Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
+    ]),
+)
+.optional();
 
 /// What follows the command's name and the key.
 fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {

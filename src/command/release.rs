@@ -1,4 +1,4 @@
-//! `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
+//! `RLOCK.RELEASE key owner [READ | WRITE] [ALL | HOLDS n] [LEASE lease-ms]`
 
 use rlock_core::{Error, Reply, call, request};
 
@@ -23,6 +23,7 @@ impl Command for Release {
         args: &[
             Arg::new(c"key", ArgKind::Key),
             Arg::new(c"owner", ArgKind::String),
+            super::MODE_ARG,
             Arg::new(
                 c"down-to",
                 ArgKind::OneOf(&[

@@ -1,4 +1,4 @@
-//! `RLOCK.RENEW key owner lease-ms`
+//! `RLOCK.RENEW key owner lease-ms [READ | WRITE]`
 
 use rlock_core::{Error, Reply, call, request};
 
@@ -24,6 +24,7 @@ impl Command for Renew {
             Arg::new(c"key", ArgKind::Key),
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
+            super::MODE_ARG,
         ],
     };
 

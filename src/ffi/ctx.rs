@@ -142,26 +142,6 @@ impl<'a> Ctx<'a> {
         !refused
     }
 
-    /// The value of a string, which must be there; `None` if the server does not tell. (The module's own
-    /// way to read a string makes the server store it in another form.)
-    pub(crate) fn get(self, key: StringRef<'_>) -> Option<Vec<u8>> {
-        // SAFETY: the format says: one string.
-        let reply =
-            unsafe { api!(RedisModule_Call)(self.raw, c"GET".as_ptr(), c"Es".as_ptr(), key.as_ptr()) };
-        if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_STRING {
-            free(reply);
-            return None;
-        }
-        let mut len = 0;
-        // SAFETY: the reply is a string; its bytes are copied before it is freed.
-        let value = unsafe {
-            let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
-            (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec())
-        };
-        free(reply);
-        value
-    }
-
     /// Tells WATCH and client-side caches that a key has changed.
     pub(crate) fn signal_modified(self, key: StringRef<'_>) {
         // SAFETY: context and name live.
@@ -212,43 +192,6 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
-    /// Sends `DEL key` to replicas and AOF.
-    #[must_use]
-    pub(crate) fn replicate_del(self, key: StringRef<'_>) -> bool {
-        // SAFETY: the format says: one string.
-        let status =
-            unsafe { api!(RedisModule_Replicate)(self.raw, c"DEL".as_ptr(), c"s".as_ptr(), key.as_ptr()) };
-        status == raw::REDISMODULE_OK as c_int
-    }
-
-    /// Sends `HSET key field value` to replicas and AOF.
-    #[must_use]
-    pub(crate) fn replicate_hset(self, key: StringRef<'_>, field: StringRef<'_>, value: i64) -> bool {
-        let (name, format) = (c"HSET".as_ptr(), c"ssl".as_ptr());
-        let replicate = api!(RedisModule_Replicate);
-        // SAFETY: the format says: two strings and a long long.
-        let status = unsafe { replicate(self.raw, name, format, key.as_ptr(), field.as_ptr(), value) };
-        status == raw::REDISMODULE_OK as c_int
-    }
-
-    /// Sends `PEXPIREAT key at` to replicas and AOF.
-    #[must_use]
-    pub(crate) fn replicate_pexpireat(self, key: StringRef<'_>, at: UnixMs) -> bool {
-        let (name, format) = (c"PEXPIREAT".as_ptr(), c"sl".as_ptr());
-        // SAFETY: the format says: a string and a long long.
-        let status = unsafe { api!(RedisModule_Replicate)(self.raw, name, format, key.as_ptr(), at.0) };
-        status == raw::REDISMODULE_OK as c_int
-    }
-
-    /// Sends `SET key value` to replicas and AOF.
-    #[must_use]
-    pub(crate) fn replicate_set(self, key: StringRef<'_>, value: i64) -> bool {
-        let (name, format) = (c"SET".as_ptr(), c"sl".as_ptr());
-        // SAFETY: the format says: a string and a long long.
-        let status = unsafe { api!(RedisModule_Replicate)(self.raw, name, format, key.as_ptr(), value) };
-        status == raw::REDISMODULE_OK as c_int
-    }
-
     /// Publishes to the subscribers of this server, in a cluster to those of the key's shard, and says
     /// how many of this server's heard it.
     pub(crate) fn publish_here(self, channel: StringRef<'_>, message: StringRef<'_>) -> u64 {
@@ -260,21 +203,6 @@ impl<'a> Ctx<'a> {
         // SAFETY: context and strings live.
         let heard = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
         u64::try_from(heard).unwrap_or(0)
-    }
-
-    /// Publishes to the subscribers of replicas; false if the server did not take it. Not needed in a
-    /// cluster, whose own bus reaches them.
-    #[must_use]
-    pub(crate) fn publish_to_replicas(self, channel: StringRef<'_>, message: StringRef<'_>) -> bool {
-        if self.in_cluster() {
-            return true;
-        }
-        // `A`: to the replicas, not into the AOF, where nobody would hear it.
-        let (name, format) = (c"PUBLISH".as_ptr(), c"Ass".as_ptr());
-        let replicate = api!(RedisModule_Replicate);
-        // SAFETY: the format says: two strings.
-        let status = unsafe { replicate(self.raw, name, format, channel.as_ptr(), message.as_ptr()) };
-        status == raw::REDISMODULE_OK as c_int
     }
 
     /// Tells an enqueued waiter something on its channel, and says how many heard it.

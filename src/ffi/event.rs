@@ -92,12 +92,14 @@ pub(crate) mod own_event {
     pub(crate) static DEL: &CStr = c"del";
     /// A lock has a holder, or one more hold.
     pub(crate) static HSET: &CStr = c"hset";
+    /// An owner holds it no more, others do.
+    pub(crate) static HDEL: &CStr = c"hdel";
     /// A lease begins.
     pub(crate) static EXPIRE: &CStr = c"expire";
 
     /// Whether an event is one of these, raised by us.
     pub(super) fn is(event: *const c_char) -> bool {
-        [DEL, HSET, EXPIRE].iter().any(|own| ptr::eq(own.as_ptr(), event))
+        [DEL, HSET, HDEL, EXPIRE].iter().any(|own| ptr::eq(own.as_ptr(), event))
     }
 }
 

@@ -8,7 +8,6 @@ use rlock_core::{Expiry, UnixMs};
 
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
-use super::guard::{Callback, guarded};
 use super::string::{ONE, OwnedString, StringRef};
 
 /// What kind of value a key has.
@@ -38,10 +37,17 @@ pub(crate) struct Key<'a> {
 /// The end of every list of the server's variadic functions.
 const END: *mut c_void = ptr::null_mut();
 
+/// Stands for the value of a field that is to be deleted (`REDISMODULE_HASH_DELETE`, a cast of 1).
+const DELETED: *mut c_void = ptr::without_provenance_mut(1);
+
 impl<'a> Key<'a> {
     /// Opens a key to read and write. An expired one is deleted by the server now, with its event.
     pub(crate) fn open_write(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut raw::RedisModuleKey {
+        self.raw
     }
 
     /// Opens a key to look at it: its idle time, the server's statistics and events stay as they are,
@@ -107,22 +113,6 @@ impl<'a> Key<'a> {
         unsafe { OwnedString::from_raw(value) }
     }
 
-    /// Calls `each` with field and value of a hash of few fields. False if that was not possible for
-    /// all of them, so that nobody takes a field that was not seen for one that is not there.
-    #[must_use]
-    pub(crate) fn for_each_field(&self, mut each: impl FnMut(&[u8], &[u8])) -> bool {
-        let mut scan = Scan { each: &mut each, complete: true };
-        let data = ptr::from_mut(&mut scan).cast();
-        // SAFETY: the cursor is used for this one scan and destroyed below.
-        let cursor = unsafe { api!(RedisModule_ScanCursorCreate)() };
-        let scan_key = api!(RedisModule_ScanKey);
-        // SAFETY: key and cursor live; `data` outlives the scan, and `on_field` expects a `Scan`.
-        while unsafe { scan_key(self.raw, cursor, Some(on_field), data) } != 0 {}
-        // SAFETY: made above, not used any more.
-        unsafe { api!(RedisModule_ScanCursorDestroy)(cursor) };
-        scan.complete
-    }
-
     /// The first element of a list; `None` where there is no list.
     pub(crate) fn list_head(&self) -> Option<OwnedString> {
         if self.kind() != KeyKind::List {
@@ -171,6 +161,25 @@ impl<'a> Key<'a> {
         changed == 1
     }
 
+    /// Sets a field of the hash to a text, and makes the hash where there is none.
+    #[must_use]
+    pub(crate) fn set_text(&mut self, field: StringRef<'_>, text: StringRef<'_>) -> bool {
+        let flags = raw::REDISMODULE_HASH_COUNT_ALL as c_int;
+        let set = api!(RedisModule_HashSet);
+        // SAFETY: the key is open; the list is field, value, null. The server copies the value.
+        let changed = unsafe { set(self.raw, flags, field.as_ptr(), text.as_ptr(), END) };
+        changed == 1
+    }
+
+    /// Removes a field of the hash; false if it was not there.
+    pub(crate) fn remove_field(&mut self, field: StringRef<'_>) -> bool {
+        let flags = raw::REDISMODULE_HASH_COUNT_ALL as c_int;
+        let set = api!(RedisModule_HashSet);
+        // SAFETY: the key is open; the list is field, the mark of a field to delete, null.
+        let changed = unsafe { set(self.raw, flags, field.as_ptr(), DELETED, END) };
+        changed == 1
+    }
+
     /// Sets the expiry of a key that is there.
     #[must_use]
     pub(crate) fn set_expiry(&mut self, at: UnixMs) -> bool {
@@ -193,28 +202,4 @@ impl Drop for Key<'_> {
         // SAFETY: opened by us and closed only here; the server ignores null.
         unsafe { api!(RedisModule_CloseKey)(self.raw) };
     }
-}
-
-/// A scan under way.
-struct Scan<'a> {
-    each: &'a mut dyn FnMut(&[u8], &[u8]),
-    complete: bool,
-}
-
-/// Called by the server for every field of a scan.
-unsafe extern "C" fn on_field(
-    _: *mut raw::RedisModuleKey,
-    field: *mut raw::RedisModuleString,
-    value: *mut raw::RedisModuleString,
-    scan: *mut c_void,
-) {
-    // SAFETY: `for_each_field` passes this pointer, and nobody else uses it during the scan.
-    let scan = unsafe { &mut *scan.cast::<Scan<'_>>() };
-    // SAFETY: both strings live for the time of this call.
-    let pair = unsafe { (StringRef::from_raw(field), StringRef::from_raw(value)) };
-    scan.complete &= guarded(Callback::Scan, false, || {
-        let (Some(field), Some(value)) = pair else { return false };
-        (scan.each)(field.bytes(), value.bytes());
-        true
-    });
 }

@@ -97,6 +97,12 @@ pub(crate) struct Constant {
 pub(crate) static ONE: Constant = Constant::new(b"1");
 /// Redisson's message that a lock is free.
 pub(crate) static ZERO: Constant = Constant::new(b"0");
+/// The field that tells a read/write lock.
+pub(crate) static MODE: Constant = Constant::new(rlock_core::shape::MODE_FIELD);
+/// What it says where there are readers.
+pub(crate) static READ: Constant = Constant::new(b"read");
+/// What it says where there is a writer.
+pub(crate) static WRITE: Constant = Constant::new(b"write");
 
 impl Constant {
     const fn new(bytes: &'static [u8]) -> Self {
@@ -123,8 +129,9 @@ impl Constant {
 
 /// Frees all of these.
 pub(super) fn free_constants() {
-    ONE.free();
-    ZERO.free();
+    for constant in [&ONE, &ZERO, &MODE, &READ, &WRITE] {
+        constant.free();
+    }
 }
 
 impl Deref for OwnedString {

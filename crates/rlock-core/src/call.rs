@@ -1,16 +1,21 @@
 //! The commands, the same steps in each: serve the queue, read the lock, decide, perform or wait.
 
 use crate::bugs::{Bug, planted};
-use crate::decide::{self, Change, Decision, Reply};
+use crate::decide;
+use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
+use crate::fair;
+use crate::living;
 use crate::message::DropReason;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Via, Waiter};
+use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
-use crate::serve::{next_token, perform_and_serve, serve_unseen};
+use crate::serve::{next_token, perform_and_serve, remember_reads, serve_unseen};
 use crate::shape::LockState;
 use crate::timer::{arm_timer, look_again};
-use crate::types::{Holds, UnixMs};
+use crate::token::Token;
+use crate::types::{Holds, Mode, UnixMs};
 
 /// What ACQUIRE answers now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,27 +30,59 @@ pub enum Answer {
 pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error> {
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
-    let (call, admission) = (arrival.open(), site.server().settings().admission);
-    let decision = decide::acquire(call.state_to_acquire()?, request, token, call.now, admission)?;
+    let (call, decision) = match request.mode {
+        Mode::Mutex => {
+            let ahead = request.fair && fair::is_ahead(site, request.owner.bytes(), arrival.now);
+            let (call, admission) = (arrival.open(), site.server().settings().admission);
+            let state = call.state_to_acquire(ahead)?;
+            let decision = decide::acquire(state, request, token, call.now, admission)?;
+            (call, decision)
+        }
+        Mode::Read | Mode::Write => arrival.open().acquire_read_write(request, token)?,
+    };
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
         Some(wait) if decision.reply == Reply::Denied => call.wait(request, wait),
-        _ => call.perform(&decision).map(Answer::Now),
+        _ => {
+            let reply = call.perform(&decision)?;
+            if request.fair && reply != Reply::Denied {
+                // It may have stood at the head of the list from before.
+                site.fair_leave(request.owner.bytes());
+            }
+            Ok(Answer::Now(reply))
+        }
     }
 }
 
 /// RLOCK.RELEASE.
 pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error> {
-    let call = Call::open(site, Some(request.owner.bytes()));
-    let decision = decide::release(call.state()?, request, call.now);
+    let owner = request.owner.bytes();
+    let call = Call::open(site, Some(owner));
+    let (state, now) = (call.state()?, call.now);
+    if !is_read_write(state, request.mode)? {
+        return call.perform(&decide::release(state, request, now));
+    }
+    let (call, decision) = call.read_write(|site| {
+        let (seen, state) = living::state(site, Some(owner))?;
+        let others = |held| living::look_at_others(site, owner, held);
+        Ok((seen, read_write::release(state, request, now, others)?))
+    })?;
     call.perform(&decision)
 }
 
 /// RLOCK.RENEW.
 pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
-    let call = Call::open(site, Some(request.owner.bytes()));
-    let decision = decide::renew(call.state()?, request, call.now);
+    let owner = request.owner.bytes();
+    let call = Call::open(site, Some(owner));
+    let (state, now) = (call.state()?, call.now);
+    if !is_read_write(state, request.mode)? {
+        return call.perform(&decide::renew(state, request, now));
+    }
+    let (call, decision) = call.read_write(|site| {
+        let (seen, state) = living::state(site, Some(owner))?;
+        Ok((seen, read_write::renew(state, request.mode, request.lease, now)?))
+    })?;
     call.perform(&decision)
 }
 
@@ -56,22 +93,46 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
         return Ok(Reply::NotQueued);
     }
     let lock = site.lock();
-    let Some(waiter) = server.queues(|queues| queues.cancel(lock, owner)) else {
+    let waiters = server.queues(|queues| queues.cancel(lock, owner));
+    if waiters.is_empty() {
         return Ok(Reply::NotQueued);
-    };
-    server.note(Note::Cancelled);
-    if !planted(Bug::CancelInSilence) {
-        server.answer(waiter.ticket, Ok(Reply::Denied));
     }
+    for waiter in waiters {
+        server.note(Note::Cancelled);
+        if !planted(Bug::CancelInSilence) {
+            server.answer(waiter.ticket, Ok(Reply::Denied));
+        }
+    }
+    fair::clear_gone(site);
+    // A writer that goes lets the readers behind it in.
+    serve_unseen(site, server.now());
     arm_timer(server);
     Ok(Reply::Cancelled)
 }
 
 /// RLOCK.FORCERELEASE.
 pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-    let call = Call::open(site, request.owner.map(|owner| owner.bytes()));
-    let decision = decide::force_release(call.state()?, request);
+    let owner = request.owner.map(|owner| owner.bytes());
+    let call = Call::open(site, owner);
+    let state = call.state()?;
+    let LockState::ReadWrite(hash) = state else {
+        return call.perform(&decide::force_release(state, request));
+    };
+    let (call, decision) = call.read_write(|site| {
+        let (seen, state) = living::state(site, owner)?;
+        let others = |held| living::look_at_others(site, owner.unwrap_or_default(), held);
+        Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads, others)))
+    })?;
     call.perform(&decision)
+}
+
+/// Whether the lock is a read/write lock; an error where it is asked for as one and is not.
+fn is_read_write(state: LockState, asked: Option<Mode>) -> Result<bool, Error> {
+    match state {
+        LockState::ReadWrite(_) => Ok(true),
+        LockState::Mine { .. } | LockState::Theirs if asked.is_some() => Err(Error::Mutex),
+        LockState::Free | LockState::Abandoned | LockState::Mine { .. } | LockState::Theirs => Ok(false),
+    }
 }
 
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
@@ -109,6 +170,7 @@ impl<'a, S: Site> Arrival<'a, S> {
         let now = server.now();
         let watched = !server.queues(|queues| queues.is_blank());
         if watched {
+            fair::clear_gone(site);
             serve_unseen(site, now);
             if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
@@ -138,11 +200,43 @@ impl<'a, S: Site> Call<'a, S> {
 
     /// The same to whoever wants to acquire: a lock that is free while others wait is not free for one
     /// who comes later.
-    fn state_to_acquire(&self) -> Result<LockState, Error> {
+    fn state_to_acquire(&self, others_are_ahead: bool) -> Result<LockState, Error> {
         let state = self.state()?;
         let free = matches!(state, LockState::Free | LockState::Abandoned);
-        let in_line = free && self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let in_line = free && (awaited || others_are_ahead);
         Ok(if in_line { LockState::Theirs } else { state })
+    }
+
+    /// What becomes of an ACQUIRE to read or to write.
+    fn acquire_read_write(
+        self,
+        request: &Acquire<'_>,
+        token: Option<Token>,
+    ) -> Result<(Self, Decision), Error> {
+        let (owner, mode, now) = (self.owner, request.mode, self.now);
+        let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        self.read_write(|site| {
+            let (seen, state) = living::state_to_acquire(site, owner, mode)?;
+            let admission = site.server().settings().admission;
+            Ok((seen, read_write::acquire(state, request, token, now, admission, awaited)?))
+        })
+    }
+
+    /// Looks at a read/write lock and those who read it while its key is closed, and decides; then opens it again.
+    fn read_write(
+        self,
+        decide: impl FnOnce(&S) -> Result<(LockState, Decision), Error>,
+    ) -> Result<(Self, Decision), Error> {
+        let Self { site, key, owner, watched, now } = self;
+        drop(key);
+        let (seen, decision) = decide(site)?;
+        let key = site.open();
+        if !site.state(&key, owner)?.holds_as(seen) {
+            // Another module has heard that a lease key expired, and changed the lock.
+            return Err(Error::Internal("the lock changed while it was looked at"));
+        }
+        Ok((Self { site, key, owner, watched, now }, decision))
     }
 
     fn is_awaited(&self) -> bool {
@@ -158,6 +252,7 @@ impl<'a, S: Site> Call<'a, S> {
         } else if decision.change != Change::default() {
             site.perform(key, owner, &decision.change)?;
         }
+        remember_reads(site, &decision.change);
         site.server().note(Note::Decided(decision));
         Ok(decision.reply)
     }
@@ -178,8 +273,8 @@ impl<'a, S: Site> Call<'a, S> {
             let ticket = queues.new_ticket();
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
-            let (lease, fenced) = (request.lease, request.fenced);
-            let waiter = Waiter { owner, lease, fenced, since, until, ticket, via, client_id };
+            let Acquire { mode, lease, fenced, fair, .. } = *request;
+            let waiter = Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id };
             Ok((ticket, queues.join(lock, waiter, limits)?, queues.len()))
         })?;
         server.note(Note::Waiting(count));
@@ -189,6 +284,10 @@ impl<'a, S: Site> Call<'a, S> {
         }
         if answer == Answer::Later {
             server.block(lock, ticket);
+        }
+        fair::clear_gone(site);
+        if request.fair {
+            site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
         }
         look_again(site);
         Ok(answer)

@@ -28,6 +28,8 @@ fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
     Acquire {
         owner: owner(),
         lease: lease(lease_ms),
+        mode: Mode::Mutex,
+        fair: false,
         arrive_at: arrive_at.map(holds),
         fenced: false,
         wait: None,
@@ -35,7 +37,7 @@ fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {
-    Release { owner: owner(), down_to, lease: lease_ms.map(lease) }
+    Release { owner: owner(), mode: None, down_to, lease: lease_ms.map(lease) }
 }
 
 fn acquired(count: i64, lease_ms: i64) -> Reply {
@@ -207,7 +209,7 @@ fn renew_counts_the_lease_from_now() {
         ("another's", LockState::Theirs, 5, Reply::NotRenewed, None),
     ];
     for (story, state, ms, reply, expire_at) in cases {
-        let decision = renew(state, &Renew { owner: owner(), lease: lease(ms) }, NOW);
+        let decision = renew(state, &Renew { owner: owner(), lease: lease(ms), mode: None }, NOW);
         assert_eq!(outcome(decision), (reply, HashChange::Keep, expire_at), "{story}");
         assert_eq!(decision.change.event, None, "{story}");
     }
@@ -249,7 +251,7 @@ fn only_what_frees_the_lock_is_published() {
         acquire(LockState::Theirs, &ask(5, None), None, NOW, ANYBODY),
         acquire(mine(1), &ask(5, None), None, NOW, ANYBODY),
         Ok(release(mine(2), &give(DownTo::OneLess, None), NOW)),
-        Ok(renew(mine(1), &Renew { owner: owner(), lease: lease(5) }, NOW)),
+        Ok(renew(mine(1), &Renew { owner: owner(), lease: lease(5), mode: None }, NOW)),
     ];
     for decision in others {
         assert_eq!(decision.map(|d| d.change.unlock_message), Ok(None));
@@ -293,10 +295,18 @@ fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
 #[test]
 fn a_hand_off_is_told_to_foreign_waiters_only_when_it_ends_sooner_than_they_were_told() {
     let ends = UnixMs(NOW.0 + 50);
-    assert_eq!(message_on_hand_off(ENDS, ends), Some(UnlockMessage::Free), "they would sleep too long");
-    assert_eq!(message_on_hand_off(Expiry::At(ends), ends), None);
-    assert_eq!(message_on_hand_off(Expiry::At(UnixMs(NOW.0 - 1)), ends), None, "the old lease has ended");
-    assert_eq!(message_on_hand_off(Expiry::Never, ends), Some(UnlockMessage::Free));
+    assert_eq!(
+        message_on_hand_off(ENDS, ends, Mode::Mutex),
+        Some(UnlockMessage::Free),
+        "they would sleep too long"
+    );
+    assert_eq!(message_on_hand_off(Expiry::At(ends), ends, Mode::Mutex), None);
+    assert_eq!(
+        message_on_hand_off(Expiry::At(UnixMs(NOW.0 - 1)), ends, Mode::Mutex),
+        None,
+        "the old lease has ended"
+    );
+    assert_eq!(message_on_hand_off(Expiry::Never, ends, Mode::Mutex), Some(UnlockMessage::Free));
 }
 
 #[test]

@@ -27,12 +27,16 @@ pub enum Error {
     BadLimit,
     /// A word that the command does not know.
     UnknownOption(Vec<u8>),
-    /// A word of the contract that this version does not serve yet.
-    UnsupportedOption(&'static str),
     /// An option word given twice.
     RepeatedOption(&'static str),
     /// ALL together with HOLDS.
     AllAndHolds,
+    /// READ together with WRITE.
+    ReadAndWrite,
+    /// READ together with FENCED.
+    FencedRead,
+    /// FAIR together with READ or WRITE.
+    FairMode,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
     /// What follows BLOCK or ENQUEUE is no integer from 0 to 2^43.
@@ -61,6 +65,12 @@ pub enum Error {
     NotALock,
     /// A read/write lock, asked as a mutex.
     ReadWriteLock,
+    /// A mutex, asked as a read/write lock.
+    Mutex,
+    /// A reader that would wait to write, which is for itself.
+    Upgrade,
+    /// The owner reads and writes, and does not say which of them is meant.
+    WhichMode,
     /// The key of the last fencing token holds something that is no string.
     TokenWrongType,
     /// The key of the last fencing token holds no integer.
@@ -69,6 +79,8 @@ pub enum Error {
     NoTokenLeft,
     /// The lock's slot is moving, and its last fencing token may be on the other server.
     TokenElsewhere,
+    /// The lock's slot is moving, and its fair queue may be on the other server.
+    FairElsewhere,
     /// The server refused a call that it must not refuse, or a callback panicked.
     Internal(&'static str),
 }
@@ -87,9 +99,11 @@ impl fmt::Display for Error {
                 let shown = word.get(..QUOTED).unwrap_or(word);
                 write!(f, "ERR unknown option '{}'; see COMMAND DOCS for what this command takes", shown.escape_ascii())
             }
-            Self::UnsupportedOption(word) => write!(f, "ERR {word} is not supported by this version of rlock"),
             Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
+            Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other"),
+            Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other: readers change nothing that a token could protect"),
+            Self::FairMode => f.write_str("ERR FAIR excludes READ and WRITE: Redisson has no fair read/write lock; leave FAIR out"),
             Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
             Self::BadWait(word) => write!(f, "ERR {word} must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
             Self::BadChannel => f.write_str("ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes"),
@@ -114,8 +128,15 @@ impl fmt::Display for Error {
                 "WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key",
             ),
             Self::ReadWriteLock => f.write_str(
-                "WRONGLOCK the key holds a read/write lock, which this version of rlock does not serve; nothing was changed",
+                "WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key",
             ),
+            Self::Mutex => f.write_str(
+                "WRONGLOCK the key holds a plain lock; leave out READ and WRITE, or use another key",
+            ),
+            Self::Upgrade => f.write_str(
+                "ERR the owner reads, and would wait for itself; release the read hold first, or take WRITE before READ",
+            ),
+            Self::WhichMode => f.write_str("ERR the owner holds the lock to read and to write; say READ or WRITE"),
             Self::TokenWrongType => f.write_str(
                 "WRONGTYPE the key of the lock's fencing token holds something that is no string; nothing was changed",
             ),
@@ -125,6 +146,9 @@ impl fmt::Display for Error {
             Self::NoTokenLeft => write!(f, "ERR there is no larger fencing token for this lock: the last one is {MAX_TOKEN} or more"),
             Self::TokenElsewhere => f.write_str(
                 "TRYAGAIN the lock's slot is moving, and its last fencing token may be on the other server",
+            ),
+            Self::FairElsewhere => f.write_str(
+                "TRYAGAIN the lock's slot is moving, and its fair queue may be on the other server",
             ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }
@@ -146,9 +170,12 @@ mod tests {
             Error::BadHolds { least: 1 },
             Error::BadLimit,
             Error::UnknownOption(b"\r\n\0\xff".to_vec()),
-            Error::UnsupportedOption("READ"),
+            Error::FairMode,
+            Error::FairElsewhere,
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
+            Error::ReadAndWrite,
+            Error::FencedRead,
             Error::MissingValue("HOLDS"),
             Error::BadWait("BLOCK"),
             Error::BadChannel,
@@ -163,6 +190,9 @@ mod tests {
             Error::WrongType,
             Error::NotALock,
             Error::ReadWriteLock,
+            Error::Mutex,
+            Error::Upgrade,
+            Error::WhichMode,
             Error::TokenWrongType,
             Error::NotAToken,
             Error::NoTokenLeft,

@@ -1,7 +1,7 @@
 //! Leaving the queues without a grant: waits end, clients go, servers are demoted.
 
 use crate::bugs::{Bug, planted};
-use crate::decide::Reply;
+use crate::decision::Reply;
 use crate::error::Error;
 use crate::message::{self, DropReason};
 use crate::port::{Note, Server, Site};
@@ -38,7 +38,7 @@ pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, w
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Err(Error::Unblocked(why.sentence()))),
             Via::Enqueue(channel) => {
-                server.tell(channel, &message::dropped(&lock, &waiter.owner, why));
+                server.tell(channel, &message::dropped(&lock, &waiter, why));
             }
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
     match &waiter.via {
         Via::Block => server.answer(waiter.ticket, Err(answer)),
         Via::Enqueue(channel) => {
-            server.tell(channel, &message::dropped(lock, &waiter.owner, reason));
+            server.tell(channel, &message::dropped(lock, waiter, reason));
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn end_waits<V: Server>(server: &V) {
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),
             Via::Enqueue(channel) => {
-                server.tell(channel, &message::timeout(&lock, &waiter.owner));
+                server.tell(channel, &message::timeout(&lock, &waiter));
             }
         }
     }

@@ -11,9 +11,13 @@
 //! - [`types`]: the words of the field as types: owner, holds, lease, point in time.
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
-//! - [`decide`]: the rules.
+//! - [`decision`]: what a rule says is to happen.
+//! - [`decide`]: the rules of the plain lock.
+//! - [`read_write`]: the rules of the read/write lock.
+//! - [`living`]: which of its readers are alive.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
+//! - [`fair`]: one order with those who wait for Redisson's fair lock.
 //! - [`token`]: fencing tokens.
 //! - [`port`]: what the steps ask of the server they run in.
 //! - [`call`]: the steps of each command.
@@ -27,12 +31,16 @@
 pub mod bugs;
 pub mod call;
 pub mod decide;
+pub mod decision;
 pub mod error;
+pub mod fair;
 pub mod leave;
+pub mod living;
 pub mod message;
 pub mod names;
 pub mod port;
 pub mod queue;
+pub mod read_write;
 pub mod request;
 mod serve;
 pub mod shape;
@@ -40,8 +48,8 @@ pub mod timer;
 pub mod token;
 pub mod types;
 
-pub use decide::{Admission, Change, Decision, HashChange, LockEvent, Reply};
+pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 pub use error::Error;
 pub use shape::LockState;
 pub use token::Token;
-pub use types::{Expiry, Holds, LeaseMs, MonoMs, Owner, UnixMs, WaitMs};
+pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, UnixMs, WaitMs};

@@ -4,29 +4,39 @@
 //! - `timeout <db> <owner> <key>`
 //! - `dropped <db> <owner> <key> <reason>`
 //!
+//! Who waits to read or to write finds `read` or `write` as one field more, the last.
+//!
 //! Owner and key are percent-encoded, so that no byte of theirs parts fields. Readers skip messages with
 //! an unknown first word, and fields after those they know.
 
-use crate::queue::LockId;
-use crate::types::LeaseMs;
+use crate::queue::{LockId, Waiter};
+use crate::types::{Holds, LeaseMs, Mode};
 
 /// The lock is the waiter's, for so long unless it confirms; `token` is 0 where none was asked for.
-pub fn granted(lock: &LockId, owner: &[u8], lease: LeaseMs, token: i64) -> Vec<u8> {
-    let mut message = head("granted", lock, owner);
-    message.extend_from_slice(format!(" 1 {} {token}", lease.get()).as_bytes());
-    message
+pub fn granted(lock: &LockId, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
+    let mut message = head("granted", lock, &waiter.owner);
+    message.extend_from_slice(format!(" {} {} {token}", holds.get(), lease.get()).as_bytes());
+    with_mode(message, waiter.mode)
 }
 
 /// The wait has ended.
-pub fn timeout(lock: &LockId, owner: &[u8]) -> Vec<u8> {
-    head("timeout", lock, owner)
+pub fn timeout(lock: &LockId, waiter: &Waiter) -> Vec<u8> {
+    with_mode(head("timeout", lock, &waiter.owner), waiter.mode)
 }
 
 /// The waiter was taken out of the queue by something other than its own doing.
-pub fn dropped(lock: &LockId, owner: &[u8], reason: DropReason) -> Vec<u8> {
-    let mut message = head("dropped", lock, owner);
+pub fn dropped(lock: &LockId, waiter: &Waiter, reason: DropReason) -> Vec<u8> {
+    let mut message = head("dropped", lock, &waiter.owner);
     message.push(b' ');
     message.extend_from_slice(reason.word().as_bytes());
+    with_mode(message, waiter.mode)
+}
+
+fn with_mode(mut message: Vec<u8>, mode: Mode) -> Vec<u8> {
+    if let Some(word) = mode.word() {
+        message.push(b' ');
+        message.extend_from_slice(word.as_bytes());
+    }
     message
 }
 
@@ -93,25 +103,53 @@ fn percent_encode(bytes: &[u8], into: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::{Ticket, Via};
+    use crate::types::MonoMs;
 
     fn lock(key: &[u8]) -> LockId {
         LockId { db: 3, key: key.into() }
     }
 
+    fn waiter(owner: &[u8], mode: Mode) -> Waiter {
+        let (since, ticket) = (MonoMs(0), Ticket(1));
+        let lease = LeaseMs::SHORTEST;
+        Waiter {
+            owner: owner.into(),
+            mode,
+            lease,
+            fenced: false,
+            fair: false,
+            since,
+            until: None,
+            ticket,
+            via: Via::Block,
+            client_id: 1,
+        }
+    }
+
     #[test]
     fn messages_are_fields_parted_by_one_space() {
         let lease = LeaseMs::new(5_000).expect("a lease");
-        let granted = granted(&lock(b"invoice:7"), b"me:1", lease, 1_790_000_000_000);
-        assert_eq!(granted, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
-        assert_eq!(timeout(&lock(b"{a}b"), b"x-_.~"), b"timeout 3 x-_.~ {a}b");
-        let dropped = dropped(&lock(b"k"), b"o", DropReason::Demoted);
-        assert_eq!(dropped, b"dropped 3 o k demoted");
+        let mutex = |owner| waiter(owner, Mode::Mutex);
+        let told = granted(&lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
+        assert_eq!(told, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
+        assert_eq!(timeout(&lock(b"{a}b"), &mutex(b"x-_.~")), b"timeout 3 x-_.~ {a}b");
+        assert_eq!(dropped(&lock(b"k"), &mutex(b"o"), DropReason::Demoted), b"dropped 3 o k demoted");
+    }
+
+    #[test]
+    fn readers_and_writers_are_told_as_what_they_waited() {
+        let (reader, writer) = (waiter(b"o", Mode::Read), waiter(b"o", Mode::Write));
+        let told = granted(&lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
+        assert_eq!(told, b"granted 3 o k 1 1 0 read");
+        assert_eq!(timeout(&lock(b"k"), &writer), b"timeout 3 o k write");
+        assert_eq!(dropped(&lock(b"k"), &writer, DropReason::Moved), b"dropped 3 o k moved write");
     }
 
     #[test]
     fn no_byte_of_a_name_parts_fields() {
         let all: Vec<u8> = (0..=u8::MAX).collect();
-        let message = timeout(&lock(&all), b"a b%\n");
+        let message = timeout(&lock(&all), &waiter(b"a b%\n", Mode::Mutex));
         assert!(message.starts_with(b"timeout 3 a%20b%25%0A %00%01%02"));
         assert!(message.ends_with(b"%FE%FF"));
         assert_eq!(message.iter().filter(|byte| **byte == b' ').count(), 3);

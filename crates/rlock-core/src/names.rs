@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::shape::WRITE_SUFFIX;
+
 /// A name that is made for a moment.
 pub type Name = SmallVec<[u8; 128]>;
 
@@ -23,6 +25,28 @@ pub fn unlock_channel(name: &[u8]) -> Name {
     prefixed(b"redisson_lock__channel", name)
 }
 
+/// The channel on which the release of a read/write lock is published.
+pub fn read_write_channel(name: &[u8]) -> Name {
+    prefixed(b"redisson_rwlock", name)
+}
+
+/// The field of a writer.
+pub fn write_field(owner: &[u8]) -> Name {
+    [owner, WRITE_SUFFIX].into_iter().flatten().copied().collect()
+}
+
+/// The key whose expiry is the lease of an owner's read hold of this number, 1 and up.
+///
+/// Redisson's `suffix`: `name:s` where the name has a `{`, else `{name}:s`.
+pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
+    let tagged = name.contains(&b'{');
+    let (open, close): (&[u8], &[u8]) = if tagged { (b"", b":") } else { (b"{", b"}:") };
+    let mut key: Name =
+        [open, name, close, owner, b":rwlock_timeout:"].into_iter().flatten().copied().collect();
+    key.extend_from_slice(hold.to_string().as_bytes());
+    key
+}
+
 /// The key of a lock's last fencing token.
 pub fn token_key(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_token", name)
@@ -31,6 +55,20 @@ pub fn token_key(name: &[u8]) -> Name {
 /// The list of those who wait for Redisson's fair lock, the head first.
 pub fn fair_queue(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_queue", name)
+}
+
+/// The sorted set of the times in ms after which they count as gone.
+pub fn fair_deadlines(name: &[u8]) -> Name {
+    prefixed(b"redisson_lock_timeout", name)
+}
+
+/// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
+pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
+    let rest =
+        [&b"redisson_lock_queue:"[..], b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
+    let tagged = rest.filter(|rest| rest.contains(&b'{'));
+    let plain = rest.and_then(|rest| rest.strip_prefix(b"{")?.strip_suffix(b"}"));
+    [tagged, plain.filter(|name| !name.contains(&b'{'))]
 }
 
 /// The channel on which one of them listens, besides the lock's own.
@@ -87,11 +125,27 @@ mod tests {
             assert_eq!(unlock_channel(name)[..], **channel);
             assert_eq!(token_key(name)[..], **token);
         }
+        assert_eq!(read_write_channel(b"orders")[..], b"redisson_rwlock:{orders}"[..]);
+        assert_eq!(read_lease_key(b"orders", b"w:1", 2)[..], b"{orders}:w:1:rwlock_timeout:2"[..]);
+        assert_eq!(read_lease_key(b"{o}rders", b"w:1", 12)[..], b"{o}rders:w:1:rwlock_timeout:12"[..]);
+        assert_eq!(write_field(b"w:1")[..], b"w:1:write"[..]);
         assert_eq!(fair_queue(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
         assert_eq!(
             fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],
             b"redisson_lock__channel:{orders}:w:1"[..]
         );
+    }
+
+    #[test]
+    fn the_locks_of_a_fair_queue_are_known_by_its_name() {
+        let names: &[&[u8]] = &[b"orders", b"{o}rders", b"o{", b"", b"a}b"];
+        for name in names {
+            for key in [fair_queue(name), fair_deadlines(name)] {
+                assert!(locks_of_fair_key(&key).contains(&Some(name)), "{}", key.escape_ascii());
+            }
+        }
+        assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
+        assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
     }
 
     #[test]

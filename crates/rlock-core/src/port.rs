@@ -5,11 +5,15 @@
 //! has expired is deleted when it is opened, and others react to our events), so that nothing of the
 //! queues is borrowed across one.
 
-use crate::decide::{Admission, Change, Decision, Reply, UnlockMessage};
+use std::ops::ControlFlow;
+
+use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
+use crate::fair::Entry;
+use crate::living::ReadLease;
 use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns};
 use crate::shape::LockState;
-use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
 /// A server with locks.
 pub trait Server {
@@ -78,9 +82,46 @@ pub trait Site {
     /// The lock as this owner sees it; as a stranger does, where none is given.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<LockState, Error>;
 
+    /// The lease key of a reader's hold of this number. No key of the lock is open: the server may delete an expired
+    /// one now.
+    fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease;
+
+    /// Goes through the readers of a read/write lock, until `visit` breaks it off. Its key is not open while one is
+    /// visited. An error if there is a field that is no reader's.
+    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
+
+    /// At most so many of the readers: others each time, where there are more; so that all come up at last.
+    fn some_readers(&self, most: usize) -> Vec<Reader>;
+
+    /// Removes the fields of readers that are dead, while others remain.
+    fn clear_away(&self, dead: &[Reader]);
+
     /// The last fencing token of the lock that this server knows of, if there was one. No key of the lock is
     /// open: the server may delete an expired one now.
     fn last_token(&self) -> Result<Option<i64>, Error>;
+
+    /// The head of the list of those who wait for Redisson's fair lock. No key of the lock is open, here and in all
+    /// that follows of that list.
+    fn fair_head(&self) -> Option<Entry>;
+
+    /// Whether this owner stands in the list.
+    fn fair_stands(&self, owner: &[u8]) -> bool;
+
+    /// Puts an owner at the end of the list, unless it stands there: its deadline is that of the last, or the end of
+    /// the lock's lease, and `budget` more.
+    fn fair_join(&self, owner: &[u8], budget: LeaseMs);
+
+    /// Takes an owner out of the list, if it stands there.
+    fn fair_leave(&self, owner: &[u8]);
+
+    /// Sets an owner's deadline.
+    fn fair_deadline(&self, owner: &[u8], at: UnixMs);
+
+    /// Puts owners at the front of the list, in this order, with this deadline.
+    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
+
+    /// Tells one of Redisson's that it is its turn.
+    fn call_fair(&self, owner: &[u8]);
 
     /// When the key expires; never, where there is none.
     fn expiry(&self, key: &Self::Key) -> Expiry;
@@ -97,6 +138,15 @@ pub trait Site {
 
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn ground(&self) -> Ground;
+}
+
+/// A reader of a read/write lock, alive or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// Who.
+    pub owner: Box<[u8]>,
+    /// How many holds its field counts.
+    pub holds: Holds,
 }
 
 /// Whether a lock may be granted now, outside a client's own command on it.
@@ -123,6 +173,9 @@ pub struct Settings {
     pub turns: Turns,
     /// For how long the lock is left to them then; `None` if they get no turn (`rlock.foreign-window-ms`).
     pub foreign_window: Option<LeaseMs>,
+    /// For how long a free lock is left to the one of Redisson's at the head of its fair queue
+    /// (`rlock.fair-turn-ms`).
+    pub fair_turn: LeaseMs,
 }
 
 /// What is worth counting.

@@ -2,8 +2,11 @@
 //!
 //! Option words come in any case and order, each at most once.
 
+mod args;
+
 use crate::error::Error;
-use crate::types::{Holds, LeaseMs, MAX_HOLDS, Owner, WaitMs, canonical_integer};
+use crate::types::{Holds, LeaseMs, Mode, Owner, WaitMs};
+use args::{Args, Word, holds_or_none, lease_from, limit_from, once, unexpected};
 
 /// The longest channel in bytes.
 pub const MAX_CHANNEL_LEN: usize = 512;
@@ -11,15 +14,19 @@ pub const MAX_CHANNEL_LEN: usize = 512;
 /// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
 pub const DEFAULT_INFO_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
     pub owner: Owner<'a>,
     /// How long a new hold lasts.
     pub lease: LeaseMs,
+    /// READ or WRITE: in which way.
+    pub mode: Mode,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
+    /// FAIR: whether those who wait for Redisson's fair lock of that name count.
+    pub fair: bool,
     /// FENCED: whether the acquisition gets a fencing token.
     pub fenced: bool,
     /// Whether and how to wait where the lock is held by another.
@@ -44,11 +51,13 @@ impl Wait<'_> {
     }
 }
 
-/// `RLOCK.RELEASE key owner [ALL | HOLDS n] [LEASE lease-ms]`
+/// `RLOCK.RELEASE key owner [READ | WRITE] [ALL | HOLDS n] [LEASE lease-ms]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
     /// Who gives back.
     pub owner: Owner<'a>,
+    /// READ or WRITE: which holds; where it is not given, those that the owner has.
+    pub mode: Option<Mode>,
     /// How much.
     pub down_to: DownTo,
     /// LEASE: the lease that remaining holds get, counted from now.
@@ -64,13 +73,15 @@ pub enum DownTo {
     AtMost(i64),
 }
 
-/// `RLOCK.RENEW key owner lease-ms`
+/// `RLOCK.RENEW key owner lease-ms [READ | WRITE]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
     /// Who renews.
     pub owner: Owner<'a>,
     /// The lease, counted from now.
     pub lease: LeaseMs,
+    /// READ or WRITE: which holds; where it is not given, those that the owner has.
+    pub mode: Option<Mode>,
 }
 
 /// `RLOCK.CANCEL key owner`
@@ -100,16 +111,19 @@ impl<'a> Acquire<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let (mut arrive_at, mut fenced, mut block, mut enqueue) = (None, None, None, None);
+        let (mut mode, mut fair, mut arrive_at, mut fenced) = (None, None, None, None);
+        let (mut block, mut enqueue) = (None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
+                Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
+                Some(Word::Fair) => once(&mut fair, "FAIR", ())?,
                 Some(Word::Fenced) => once(&mut fenced, "FENCED", ())?,
                 Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
                 Some(Word::Enqueue) => {
                     once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
                 }
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         let wait = match (block, enqueue) {
@@ -118,7 +132,13 @@ impl<'a> Acquire<'a> {
             (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
             (None, None) => None,
         };
-        Ok(Self { owner, lease, arrive_at, fenced: fenced.is_some(), wait })
+        match (mode, fair, fenced) {
+            (Some(_), Some(()), _) => return Err(Error::FairMode),
+            (Some(Mode::Read), _, Some(())) => return Err(Error::FencedRead),
+            _ => {}
+        }
+        let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
+        Ok(Self { owner, lease, mode, fair, arrive_at, fenced, wait })
     }
 }
 
@@ -127,13 +147,14 @@ impl<'a> Release<'a> {
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let owner = Owner::new(args.required()?)?;
-        let (mut all, mut holds, mut lease) = (None, None, None);
+        let (mut mode, mut all, mut holds, mut lease) = (None, None, None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
+                Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
                 Some(Word::All) => once(&mut all, "ALL", ())?,
                 Some(Word::Holds) => once(&mut holds, "HOLDS", args.holds(0, holds_or_none)?)?,
                 Some(Word::Lease) => once(&mut lease, "LEASE", lease_from(args.value("LEASE")?)?)?,
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         let down_to = match (all, holds) {
@@ -142,7 +163,7 @@ impl<'a> Release<'a> {
             (None, Some(count)) => DownTo::AtMost(count),
             (None, None) => DownTo::OneLess,
         };
-        Ok(Self { owner, down_to, lease })
+        Ok(Self { owner, mode, down_to, lease })
     }
 }
 
@@ -152,10 +173,14 @@ impl<'a> Renew<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        match args.next() {
-            None => Ok(Self { owner, lease }),
-            Some(word) => Err(unexpected(Word::of(word), word)),
+        let mut mode = None;
+        while let Some(word) = args.next() {
+            match Word::of(word) {
+                Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
+                _ => return Err(unexpected(word)),
+            }
         }
+        Ok(Self { owner, lease, mode })
     }
 }
 
@@ -179,7 +204,7 @@ impl Info {
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Limit) => once(&mut limit, "LIMIT", limit_from(args.value("LIMIT")?)?)?,
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         Ok(Self { limit: limit.unwrap_or(DEFAULT_INFO_LIMIT) })
@@ -195,99 +220,6 @@ impl<'a> ForceRelease<'a> {
             return Err(Error::Arity);
         }
         Ok(Self { owner })
-    }
-}
-
-/// The option words of all commands.
-#[derive(Clone, Copy)]
-enum Word {
-    All,
-    Block,
-    Enqueue,
-    Fenced,
-    Holds,
-    Lease,
-    Limit,
-    /// In the contract, not yet served.
-    Later(&'static str),
-}
-
-impl Word {
-    const TABLE: [(&'static str, Self); 10] = [
-        ("ALL", Self::All),
-        ("HOLDS", Self::Holds),
-        ("LEASE", Self::Lease),
-        ("LIMIT", Self::Limit),
-        ("READ", Self::Later("READ")),
-        ("WRITE", Self::Later("WRITE")),
-        ("FAIR", Self::Later("FAIR")),
-        ("FENCED", Self::Fenced),
-        ("BLOCK", Self::Block),
-        ("ENQUEUE", Self::Enqueue),
-    ];
-
-    fn of(bytes: &[u8]) -> Option<Self> {
-        let entry = Self::TABLE.iter().find(|(text, _)| bytes.eq_ignore_ascii_case(text.as_bytes()));
-        entry.map(|(_, word)| *word)
-    }
-}
-
-fn unexpected(word: Option<Word>, bytes: &[u8]) -> Error {
-    match word {
-        Some(Word::Later(text)) => Error::UnsupportedOption(text),
-        // Only as much as is shown: a word may be as long as the server takes.
-        _ => Error::UnknownOption(bytes.get(..crate::error::QUOTED).unwrap_or(bytes).to_vec()),
-    }
-}
-
-/// The arguments, one after the other.
-struct Args<I>(I);
-
-impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
-    fn next(&mut self) -> Option<&'a [u8]> {
-        self.0.next()
-    }
-
-    fn required(&mut self) -> Result<&'a [u8], Error> {
-        self.next().ok_or(Error::Arity)
-    }
-
-    fn value(&mut self, word: &'static str) -> Result<&'a [u8], Error> {
-        self.next().ok_or(Error::MissingValue(word))
-    }
-
-    fn wait(&mut self, word: &'static str) -> Result<WaitMs, Error> {
-        let value = self.value(word)?;
-        canonical_integer(value).and_then(WaitMs::new).ok_or(Error::BadWait(word))
-    }
-
-    fn channel(&mut self) -> Result<&'a [u8], Error> {
-        let channel = self.next().ok_or(Error::BadChannel)?;
-        if (1..=MAX_CHANNEL_LEN).contains(&channel.len()) { Ok(channel) } else { Err(Error::BadChannel) }
-    }
-
-    fn holds<T>(&mut self, least: i64, from: impl Fn(i64) -> Option<T>) -> Result<T, Error> {
-        let value = self.value("HOLDS")?;
-        canonical_integer(value).and_then(from).ok_or(Error::BadHolds { least })
-    }
-}
-
-fn holds_or_none(count: i64) -> Option<i64> {
-    (0..=MAX_HOLDS).contains(&count).then_some(count)
-}
-
-fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
-    canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
-}
-
-fn limit_from(bytes: &[u8]) -> Result<u32, Error> {
-    canonical_integer(bytes).and_then(|n| u32::try_from(n).ok()).ok_or(Error::BadLimit)
-}
-
-fn once<T>(slot: &mut Option<T>, word: &'static str, value: T) -> Result<(), Error> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Error::RepeatedOption(word)),
     }
 }
 

@@ -128,16 +128,33 @@ fn cancel_takes_an_owner() {
 }
 
 #[test]
-fn words_of_the_contract_that_are_not_served_yet_are_named() {
-    for word in ["READ", "WRITE", "FAIR"] {
-        let line = format!("me 1 {}", word.to_lowercase());
-        assert_eq!(acquire(&line), Err(Error::UnsupportedOption(word)));
-    }
-    for word in ["READ", "WRITE"] {
-        assert_eq!(release(&format!("me {word}")), Err(Error::UnsupportedOption(word)));
-        let renew = args("me 1 read");
-        assert_eq!(Renew::parse(renew.into_iter()), Err(Error::UnsupportedOption("READ")));
-    }
+fn fair_is_taken_once_and_of_plain_locks() {
+    let acquire = |line| Acquire::parse(args(line).into_iter()).map(|acquire| acquire.fair);
+    assert_eq!(acquire("me 1"), Ok(false));
+    assert_eq!(acquire("me 1 FENCED fair BLOCK 5"), Ok(true));
+    assert_eq!(acquire("me 1 FAIR FAIR"), Err(Error::RepeatedOption("FAIR")));
+    assert_eq!(acquire("me 1 FAIR READ"), Err(Error::FairMode));
+    assert_eq!(acquire("me 1 WRITE FAIR"), Err(Error::FairMode));
+}
+
+#[test]
+fn one_of_read_and_write_is_taken_once() {
+    let acquire = |line| Acquire::parse(args(line).into_iter()).map(|acquire| acquire.mode);
+    assert_eq!(acquire("me 1"), Ok(Mode::Mutex));
+    assert_eq!(acquire("me 1 HOLDS 2 read"), Ok(Mode::Read));
+    assert_eq!(acquire("me 1 FENCED WRITE"), Ok(Mode::Write));
+    assert_eq!(acquire("me 1 READ READ"), Err(Error::RepeatedOption("READ")));
+    assert_eq!(acquire("me 1 WRITE write"), Err(Error::RepeatedOption("WRITE")));
+    assert_eq!(acquire("me 1 READ WRITE"), Err(Error::ReadAndWrite));
+    assert_eq!(acquire("me 1 FENCED READ"), Err(Error::FencedRead));
+    let release = |line| Release::parse(args(line).into_iter()).map(|release| release.mode);
+    assert_eq!(release("me"), Ok(None));
+    assert_eq!(release("me ALL write"), Ok(Some(Mode::Write)));
+    assert_eq!(release("me WRITE READ"), Err(Error::ReadAndWrite));
+    let renew = |line| Renew::parse(args(line).into_iter()).map(|renew| renew.mode);
+    assert_eq!(renew("me 1"), Ok(None));
+    assert_eq!(renew("me 1 Read"), Ok(Some(Mode::Read)));
+    assert_eq!(renew("me 1 READ READ"), Err(Error::RepeatedOption("READ")));
 }
 
 #[test]
@@ -163,7 +180,7 @@ fn release_takes_all_or_holds_and_a_lease() {
         ("me LEASE 0", Err(Error::BadLease)),
         ("me LEASE 1 LEASE 1", Err(Error::RepeatedOption("LEASE"))),
         ("me LIMIT 1", Err(unknown("LIMIT"))),
-        ("me FAIR", Err(Error::UnsupportedOption("FAIR"))),
+        ("me FAIR", Err(unknown("FAIR"))),
         ("me 30000", Err(unknown("30000"))),
     ];
     for (line, expected) in cases {

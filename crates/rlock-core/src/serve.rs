@@ -2,16 +2,20 @@
 //! otherwise: a lease that ends, a foreign client's DEL, FLUSHALL, a client that goes with a grant on its way.
 
 use crate::bugs::{Bug, planted};
-use crate::decide::{self, Change, Reply, UnlockMessage, told};
+use crate::decide::{self, told};
+use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
 use crate::error::Error;
+use crate::fair::{self, Next};
 use crate::leave::refuse;
+use crate::living::{self, Dead};
 use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
+use crate::read_write;
 use crate::shape::LockState;
 use crate::timer::{look_again, look_soon};
 use crate::token::Token;
-use crate::types::{Expiry, Holds, LeaseMs, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
 /// Why a free lock comes to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,11 +43,12 @@ enum Served {
 /// Redisson's protocol are told.
 pub(crate) fn serve_unseen<S: Site>(site: &S, now: UnixMs) {
     let lock = site.lock();
+    let Some((_, mode)) = head(site) else { return };
     match serve(site, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free => {
             site.server().queues(|queues| queues.end_streak(lock));
-            call_foreign_waiters(site, UnlockMessage::Free);
+            call_foreign_waiters(site, UnlockMessage::to_all(mode));
         }
         Served::Given | Served::ForeignTurn => {}
     }
@@ -83,9 +88,47 @@ pub(crate) fn perform_and_serve<S: Site>(
     Ok(())
 }
 
-/// Whether nobody holds the lock.
-pub(crate) fn is_free<S: Site>(site: &S, key: &S::Key) -> bool {
-    matches!(site.state(key, None), Ok(LockState::Free | LockState::Abandoned))
+/// Whether one who waits for a lock can have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nobody holds it.
+    Free,
+    /// It can join those who hold it.
+    Shared,
+    /// Not before then.
+    Until(Expiry),
+}
+
+/// Who waits first, and for what.
+pub(crate) fn head<S: Site>(site: &S) -> Option<(Box<[u8]>, Mode)> {
+    let lock = site.lock();
+    site.server().queues(|queues| queues.head(lock).map(|head| (head.owner.clone(), head.mode)))
+}
+
+/// Whether this owner could have the lock in this mode, if it were its turn.
+pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
+    access_and(site, owner, mode, Dead::Stay)
+}
+
+fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access {
+    let key = site.open();
+    let (state, key_until) = (site.state(&key, Some(owner)), site.expiry(&key));
+    drop(key);
+    match (mode, state) {
+        (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
+        (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
+            Access::Shared
+        }
+        (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
+            match living::first_living(site, key_until, dead) {
+                Ok(Some(until)) => Access::Until(until.sooner(key_until)),
+                Ok(None) => Access::Free,
+                Err(_) => Access::Until(key_until),
+            }
+        }
+        // Somebody else holds it, or the key holds something else for a while.
+        _ => Access::Until(key_until),
+    }
 }
 
 /// The fencing token that an acquisition gets now.
@@ -97,41 +140,32 @@ pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error>
 /// checked that writing is allowed; elsewhere ask for [`Site::ground`] first.
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
-    if server.queues(|queues| queues.head(lock).is_none()) {
-        return Served::NotFree;
-    }
-    if !is_free(site, &site.open()) {
-        server.queues(|queues| queues.close_window(lock));
-        return Served::NotFree;
-    }
-    let (clock, longest) = (server.clock(), server.settings().foreign_window);
-    if server.queues(|queues| queues.window(lock, clock, longest)).is_some() {
-        return Served::ForeignTurn;
-    }
-    let (ended, unconfirmed) =
-        server.queues(|queues| (queues.note_free(lock), queues.take_unconfirmed(lock)));
-    if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
-        note_end(site, ended, seen, unconfirmed, now);
-    }
-    if foreign_turn(site) {
-        return Served::ForeignTurn;
-    }
-    while let Some(head) = server.queues(|queues| queues.head(lock).cloned()) {
-        if !is_free(site, &site.open()) {
-            // Another module has heard of an event of ours, and taken the lock.
+    let Some((owner, mode)) = head(site) else { return Served::NotFree };
+    let first = access_and(site, &owner, mode, Dead::ClearedAway);
+    match first {
+        Access::Until(_) => {
+            server.queues(|queues| queues.close_window(lock));
             return Served::NotFree;
         }
-        let token = if head.fenced && !planted(Bug::HandOffWithoutToken) {
-            match next_token(site, now) {
-                Ok(token) => Some(token),
-                Err(_) if planted(Bug::WaitWithoutToken) => return Served::NotFree,
-                Err(why) => {
-                    refuse(site, &head, why);
-                    continue;
-                }
+        Access::Free if is_left_to_foreign_waiters(site, mode, now, freed) => return Served::ForeignTurn,
+        Access::Free | Access::Shared => {}
+    }
+    let (mut given, mut opened) = (false, false);
+    loop {
+        let head = match fair::next(site, now) {
+            Next::Waiter(head) => head,
+            Next::Foreign if !given => return Served::ForeignTurn,
+            Next::Foreign | Next::Nobody => break,
+        };
+        if let Access::Until(_) = access(site, &head.owner, head.mode) {
+            // Readers have it; or another module has heard of an event of ours, and taken the lock.
+            break;
+        }
+        let Some(token) = token_for(site, &head, now) else {
+            if planted(Bug::WaitWithoutToken) {
+                return Served::NotFree;
             }
-        } else {
-            None
+            continue;
         };
         let lease = match &head.via {
             Via::Block => head.lease,
@@ -144,9 +178,53 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
                 lease
             }
         };
-        return if give(site, &head, lease, token, now) { Served::Given } else { Served::NotFree };
+        let Some(change) = give(site, &head, lease, token, now) else { break };
+        given = true;
+        opened |= change.becomes == Some(Mode::Read);
+        if head.mode != Mode::Read {
+            break;
+        }
     }
-    Served::Free
+    if opened {
+        // Redisson's readers may join, who were told of the end of another lease.
+        call_foreign_waiters(site, UnlockMessage::WriterGone);
+    }
+    match (given, server.queues(|queues| queues.head(lock).is_none()) && first == Access::Free) {
+        (true, _) => Served::Given,
+        (false, true) => Served::Free,
+        (false, false) => Served::NotFree,
+    }
+}
+
+/// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by
+/// Redisson's protocol.
+fn is_left_to_foreign_waiters<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
+    let (server, lock) = (site.server(), site.lock());
+    let (clock, longest) = (server.clock(), server.settings().foreign_window);
+    if server.queues(|queues| queues.window(lock, clock, longest)).is_some() {
+        return true;
+    }
+    let (ended, unconfirmed) =
+        server.queues(|queues| (queues.note_free(lock), queues.take_unconfirmed(lock)));
+    if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
+        note_end(site, ended, seen, unconfirmed, now);
+    }
+    foreign_turn(site, mode)
+}
+
+/// The token of a grant, if it is to have one; `None` where it can have none, and the waiter was told.
+fn token_for<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Option<Option<Token>> {
+    if !head.fenced || planted(Bug::HandOffWithoutToken) {
+        return Some(None);
+    }
+    match next_token(site, now) {
+        Ok(token) => Some(Some(token)),
+        Err(_) if planted(Bug::WaitWithoutToken) => None,
+        Err(why) => {
+            refuse(site, head, why);
+            None
+        }
+    }
 }
 
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
@@ -175,12 +253,12 @@ fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: 
 
 /// Leaves the lock to those who wait by Redisson's protocol, if they have been passed over for long
 /// enough and there are any: true then.
-fn foreign_turn<S: Site>(site: &S) -> bool {
+fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let due = server.queues(|queues| queues.foreign_turn_is_due(lock, settings.turns, clock));
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    if call_foreign_waiters(site, UnlockMessage::Free) == 0 {
+    if call_foreign_waiters(site, UnlockMessage::to_all(mode)) == 0 {
         server.queues(|queues| queues.end_streak(lock));
         return false;
     }
@@ -193,7 +271,7 @@ fn foreign_turn<S: Site>(site: &S) -> bool {
 /// all who wait for this lock on that channel are gone with it.
 fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
     let (server, lock) = (site.server(), site.lock());
-    let granted = message::granted(lock, &head.owner, lease, told(token));
+    let granted = message::granted(lock, head, Holds::ONE, lease, told(token));
     if server.tell(channel, &granted) > 0 || planted(Bug::GrantUnheard) {
         return true;
     }
@@ -202,33 +280,72 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
     false
 }
 
-/// Makes the head of the queue the holder.
-fn give<S: Site>(site: &S, head: &Waiter, lease: LeaseMs, token: Option<Token>, now: UnixMs) -> bool {
-    let (server, lock, key) = (site.server(), site.lock(), site.open());
-    let Ok(state) = site.state(&key, Some(&head.owner)) else { return false };
-    let Some(change) = decide::hand_off(state, lease, token, now) else { return false };
-    if site.perform(key, Some(&head.owner), &change).is_err() {
-        return false;
+/// Remembers how long a read lease lasts that was given by a change.
+pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
+    let server = site.server();
+    match (change.mode, change.hash, change.leases.set) {
+        (Mode::Mutex, ..) => {}
+        (_, HashChange::Delete, _) => server.queues(|queues| queues.forget_read_end(site.lock())),
+        (Mode::Read, _, Some((_, _, ends))) => {
+            server.queues(|queues| queues.note_read_end(site.lock(), ends));
+        }
+        _ => {}
     }
+}
+
+/// Makes the head of the queue the holder, and says by what change.
+fn give<S: Site>(
+    site: &S,
+    head: &Waiter,
+    lease: LeaseMs,
+    token: Option<Token>,
+    now: UnixMs,
+) -> Option<Change> {
+    let (server, lock) = (site.server(), site.lock());
+    let (key, decision) = hand_off(site, head, lease, token, now)?;
+    site.perform(key, Some(&head.owner), &decision.change).ok()?;
+    remember_reads(site, &decision.change);
     let (clock, ends) = (server.clock(), now.after(lease));
     let told_end = server.queues(|queues| {
         queues.count_grant(lock, clock);
         let told_end = queues.told(lock);
-        queues.pop(lock);
+        queues.leave(head.ticket);
         told_end
     });
-    if let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends) {
+    fair::clear_gone(site);
+    if head.mode != Mode::Read
+        && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
+    {
         call_foreign_waiters(site, message);
     }
     server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
-    let (ticket, owner) = (head.ticket, head.owner.clone());
+    let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
     match head.via {
         Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
         Via::Block => {
-            server.queues(|queues| queues.granted(lock, Grant { ticket, owner, ends }));
-            let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
-            server.answer(ticket, Ok(reply));
+            server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+            server.answer(ticket, Ok(decision.reply));
         }
     }
-    true
+    Some(decision.change)
+}
+
+/// What makes the head of the queue the holder, and the lock's key, open.
+fn hand_off<S: Site>(
+    site: &S,
+    head: &Waiter,
+    lease: LeaseMs,
+    token: Option<Token>,
+    now: UnixMs,
+) -> Option<(S::Key, Decision)> {
+    if head.mode == Mode::Mutex {
+        let key = site.open();
+        let state = site.state(&key, Some(&head.owner)).ok()?;
+        let change = decide::hand_off(state, lease, token, now)?;
+        let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
+        return Some((key, Decision { reply, change }));
+    }
+    let (_, state) = living::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
+    let decision = read_write::hand_off(state, head.mode, lease, token, now)?;
+    Some((site.open(), decision))
 }

@@ -10,6 +10,9 @@ use crate::types::{Expiry, Holds, canonical_integer};
 /// The field that tells a read/write lock.
 pub const MODE_FIELD: &[u8] = b"mode";
 
+/// What follows the owner in the field of a writer.
+pub const WRITE_SUFFIX: &[u8] = b":write";
+
 /// What a key holds, as far as a decision for one owner needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
@@ -26,6 +29,37 @@ pub enum LockState {
     },
     /// Somebody else holds it.
     Theirs,
+    /// A read/write lock that somebody holds, or held.
+    ReadWrite(ReadWrite),
+}
+
+/// What the hash of a read/write lock says, as far as a decision for one owner needs to know.
+///
+/// A reader that died keeps its field: whether a read hold lives is told by its lease key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadWrite {
+    /// Whether there is a writer; else there are readers.
+    pub writing: bool,
+    /// How many read holds the owner has, or had.
+    pub reads: Option<Holds>,
+    /// How many write holds the owner has.
+    pub writes: Option<Holds>,
+    /// How many fields of others there are, those of dead readers included.
+    pub others: usize,
+    /// Until when the key is there.
+    pub expiry: Expiry,
+}
+
+impl LockState {
+    /// Whether the owner's holds are the same here and there, whatever became of other readers.
+    pub(crate) fn holds_as(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::ReadWrite(one), Self::ReadWrite(other)) => {
+                (one.writing, one.reads, one.writes) == (other.writing, other.reads, other.writes)
+            }
+            _ => self == other,
+        }
+    }
 }
 
 /// What the only field of a hash says.
@@ -51,9 +85,32 @@ pub fn single_field(field: &[u8], value: &[u8]) -> Result<SingleField, Error> {
     if is_mode(value) { Ok(SingleField::ModeOnly) } else { Err(Error::NotALock) }
 }
 
-/// Why a hash of several fields cannot be served as a mutex; `mode` is the value of that field.
-pub fn several_fields(mode: Option<&[u8]>) -> Error {
-    if mode.is_some_and(is_mode) { Error::ReadWriteLock } else { Error::NotALock }
+/// Whether a hash of several fields is a lock with a writer; `mode` is the value of that field.
+pub fn has_writer(mode: Option<&[u8]>) -> Result<bool, Error> {
+    mode.filter(|mode| is_mode(mode)).map(|mode| mode == b"write").ok_or(Error::NotALock)
+}
+
+/// Whose hold a field of a read/write lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RwField<'a> {
+    /// `mode` itself.
+    Mode,
+    /// So many read holds of this owner.
+    Reads(&'a [u8], Holds),
+    /// So many write holds of this owner.
+    Writes(&'a [u8], Holds),
+}
+
+/// Reads a field of a read/write lock; an error if it cannot be one.
+pub fn rw_field<'a>(field: &'a [u8], value: &[u8]) -> Result<RwField<'a>, Error> {
+    if field == MODE_FIELD {
+        return Ok(RwField::Mode);
+    }
+    let holds = holds(value)?;
+    Ok(match field.strip_suffix(WRITE_SUFFIX) {
+        Some(owner) => RwField::Writes(owner, holds),
+        None => RwField::Reads(field, holds),
+    })
 }
 
 fn is_mode(value: &[u8]) -> bool {
@@ -91,9 +148,17 @@ mod tests {
 
     #[test]
     fn several_fields_are_a_read_write_lock_or_foreign() {
-        assert_eq!(several_fields(None), Error::NotALock);
-        assert_eq!(several_fields(Some(b"dark")), Error::NotALock);
-        assert_eq!(several_fields(Some(b"read")), Error::ReadWriteLock);
-        assert_eq!(several_fields(Some(b"write")), Error::ReadWriteLock);
+        assert_eq!(has_writer(None), Err(Error::NotALock));
+        assert_eq!(has_writer(Some(b"dark")), Err(Error::NotALock));
+        assert_eq!(has_writer(Some(b"read")), Ok(false));
+        assert_eq!(has_writer(Some(b"write")), Ok(true));
+    }
+
+    #[test]
+    fn fields_of_a_read_write_lock_are_holds_of_readers_and_writers() {
+        assert_eq!(rw_field(b"mode", b"read"), Ok(RwField::Mode));
+        assert_eq!(rw_field(b"a:1", b"1"), Ok(RwField::Reads(b"a:1", Holds::ONE)));
+        assert_eq!(rw_field(b"a:1:write", b"1"), Ok(RwField::Writes(b"a:1", Holds::ONE)));
+        assert_eq!(rw_field(b"title", b"War and Peace"), Err(Error::NotALock));
     }
 }

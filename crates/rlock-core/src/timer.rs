@@ -3,12 +3,17 @@
 
 use crate::bugs::{Bug, planted};
 use crate::decide;
+use crate::decision::Change;
+use crate::fair;
 use crate::leave::{end_waits, send_all_away, send_away};
+use crate::living;
 use crate::message::DropReason;
 use crate::port::{Ground, Note, Server, Site};
 use crate::queue::{Cause, Grant, LockId, Rearm};
-use crate::serve::{is_free, perform_and_serve, serve_unseen};
-use crate::types::LeaseMs;
+use crate::read_write::{self, Held, Others};
+use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
+use crate::shape::LockState;
+use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -39,6 +44,19 @@ pub fn on_timer<V: Server>(server: &V) {
             break;
         }
     }
+    while !refused && let Some(lock) = server.queues(|queues| queues.next_fair_gone()) {
+        match server.at(&lock, |site| clear_gone(site)) {
+            Some(looked) => refused = looked == Looked::Refused,
+            // There is no such database any more.
+            None => drop(server.queues(|queues| queues.take_fair_gone(&lock))),
+        }
+    }
+    while !refused && let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) {
+        if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
+            server.queues(|queues| queues.look_at_reads_later(lock));
+            refused = true;
+        }
+    }
     let now = server.now();
     // What is left is due at once again, after whatever else the server has to do.
     for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
@@ -57,8 +75,15 @@ enum Looked {
 /// Looks at a lock with waiters outside a command.
 fn look_at<S: Site>(site: &S) -> Looked {
     let (server, lock) = (site.server(), site.lock());
-    if !is_free(site, &site.open()) {
-        // Somebody holds it, or the key holds something else for a while.
+    let Some((owner, mode)) = head(site) else { return Looked::Done };
+    if server.queues(|queues| queues.has_fair(lock)) {
+        match site.ground() {
+            Ground::Firm => fair::settle(site, server.now()),
+            Ground::Closed => return Looked::Refused,
+            Ground::Moved => {}
+        }
+    }
+    if let Access::Until(_) = access(site, &owner, mode) {
         look_again(site);
         return Looked::Done;
     }
@@ -79,17 +104,68 @@ fn look_at<S: Site>(site: &S) -> Looked {
     Looked::Done
 }
 
+/// Takes those out of a lock's list who wait no more.
+fn clear_gone<S: Site>(site: &S) -> Looked {
+    if site.ground() == Ground::Closed {
+        return Looked::Refused;
+    }
+    // Where the key is not here, neither is the list: there is nothing to be taken out of it.
+    fair::clear_gone(site);
+    Looked::Done
+}
+
+/// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
+pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
+    if server.queues(|queues| queues.has_fair(lock)) {
+        look_soon(server, lock);
+    }
+}
+
+/// The lists of all locks that somebody here stands in are to be looked at now.
+pub fn look_at_fair_queues<V: Server>(server: &V) {
+    let now = server.now();
+    server.queues(|queues| queues.wake_fair(now));
+    arm_timer(server);
+}
+
+/// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
+/// were given here, the longest of which was to end then.
+fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
+    let lacks = |expiry: Expiry| matches!(expiry, Expiry::At(at) if at < ends);
+    let hash = match site.state(&site.open(), None) {
+        Ok(LockState::ReadWrite(hash)) => hash,
+        _ => {
+            site.server().queues(|queues| queues.forget_read_end(site.lock()));
+            return Looked::Done;
+        }
+    };
+    if hash.writing || !lacks(hash.expiry) || planted(Bug::ReadEndedEarly) {
+        return Looked::Done;
+    }
+    match site.ground() {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        Ground::Moved => return Looked::Done,
+    }
+    let latest =
+        living::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
+    if let Some(Expiry::At(at)) = latest {
+        let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
+        // A failure is in the log.
+        let _ = site.perform(site.open(), None, &change);
+        look_again(site);
+    }
+    Looked::Done
+}
+
 /// Takes a grant back whose client went before its answer, and serves the next.
 fn take_back<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Looked {
     server.at(lock, |site| take_back_at(site, grant)).unwrap_or(Looked::Done)
 }
 
 fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
-    let change_of = |key: &S::Key| {
-        let state = site.state(key, Some(&grant.owner)).ok()?;
-        decide::take_back(state, grant.ends)
-    };
-    if change_of(&site.open()).is_none() {
+    // Dead readers are cleared away only where that may be written.
+    if change_to_take_back(site, grant, |_| Others::default()).is_none() {
         return Looked::Done;
     }
     match site.ground() {
@@ -99,26 +175,47 @@ fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
         Ground::Moved => return Looked::Done,
     }
     // Asking is a command, in which the lease may have ended.
-    let key = site.open();
-    let Some(change) = change_of(&key) else { return Looked::Done };
+    let others = |held| living::look_at_others(site, &grant.owner, held);
+    let Some((key, change)) = change_to_take_back(site, grant, others) else { return Looked::Done };
     site.server().note(Note::TakenBack);
     // A failure is in the log; the lease ends by itself then.
     let _ = perform_and_serve(site, key, Some(&grant.owner), &change, site.server().now());
     Looked::Done
 }
 
+/// What takes a grant back, if it is still as it was made, and the lock's key, open.
+fn change_to_take_back<S: Site>(
+    site: &S,
+    grant: &Grant,
+    others: impl FnOnce(Held) -> Others,
+) -> Option<(S::Key, Change)> {
+    if grant.mode == Mode::Mutex {
+        let key = site.open();
+        let state = site.state(&key, Some(&grant.owner)).ok()?;
+        return Some((key, decide::take_back(state, grant.ends)?));
+    }
+    let (_, state) = living::state(site, Some(&grant.owner)).ok()?;
+    let change = read_write::take_back(state, grant.mode, grant.ends, others)?;
+    Some((site.open(), change))
+}
+
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
 pub(crate) fn look_again<S: Site>(site: &S) {
-    let (server, lock, key) = (site.server(), site.lock(), site.open());
-    if is_free(site, &key) {
-        let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
-        server.queues(|queues| {
-            let again = queues.window(lock, clock, longest).unwrap_or(AGAIN);
-            queues.wake_at(lock, Some(now.after(again)));
-        });
-    } else {
-        let expiry = site.expiry(&key);
-        server.queues(|queues| queues.seen_held(lock, expiry));
+    let (server, lock) = (site.server(), site.lock());
+    match head(site).map(|(owner, mode)| access(site, &owner, mode)) {
+        None => {}
+        Some(Access::Free | Access::Shared) => {
+            let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
+            let foreign = fair::foreign_until(site).map(|until| until.after(LeaseMs::SHORTEST));
+            server.queues(|queues| {
+                let again = now.after(queues.window(lock, clock, longest).unwrap_or(AGAIN));
+                queues.wake_at(lock, Some(foreign.map_or(again, |foreign| foreign.max(again))));
+            });
+        }
+        Some(Access::Until(until)) => {
+            let expiry = site.expiry(&site.open());
+            server.queues(|queues| queues.seen_held(lock, expiry, until));
+        }
     }
     if planted(Bug::ForgetTimer) {
         return;
@@ -129,6 +226,9 @@ pub(crate) fn look_again<S: Site>(site: &S) {
 /// A key was changed, deleted, renamed, or has expired: its lock is to be looked at now, if anybody waits
 /// for it. Where nobody does, a lock that has ended was free to foreign waiters too.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
+    if server.queues(|queues| queues.note_read_change(lock)) {
+        arm_timer(server);
+    }
     if server.queues(|queues| queues.head(lock).is_some()) {
         server.queues(|queues| queues.note_cause(lock, cause));
         look_soon(server, lock);

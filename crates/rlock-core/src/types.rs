@@ -31,6 +31,29 @@ impl<'a> Owner<'a> {
     }
 }
 
+/// In which way a lock is taken. Whoever takes a mutex has it alone; readers share, a writer has the lock alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// A plain lock.
+    #[default]
+    Mutex,
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+}
+
+impl Mode {
+    /// As replies, messages and the lock's hash tell it; a plain lock has none.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Mutex => None,
+            Self::Read => Some("read"),
+            Self::Write => Some("write"),
+        }
+    }
+}
+
 /// How long a hold lasts unless renewed, in milliseconds: 1 to 2^43.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseMs(i64);
@@ -112,6 +135,11 @@ impl WaitMs {
         (0..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms.unsigned_abs()))
     }
 
+    /// Milliseconds; 0 is for ever.
+    pub fn ms(self) -> u64 {
+        self.0
+    }
+
     /// When a wait that starts now ends; `None` if never.
     pub fn until(self, now: MonoMs) -> Option<MonoMs> {
         (self.0 > 0).then_some(MonoMs(now.0.saturating_add(self.0)))
@@ -128,6 +156,24 @@ pub enum Expiry {
 }
 
 impl Expiry {
+    /// The later of two ends.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::At(one), Self::At(other)) => Self::At(one.max(other)),
+            (Self::Never, _) | (_, Self::Never) => Self::Never,
+        }
+    }
+
+    /// The sooner of two ends.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::At(one), Self::At(other)) => Self::At(one.min(other)),
+            (Self::Never, end) | (end, Self::Never) => end,
+        }
+    }
+
     /// The lease that is left in ms, as replies tell it: -1 without an expiry, and never less than 0,
     /// since a key that is still there is alive by the server's judgement.
     pub fn left(self, now: UnixMs) -> i64 {

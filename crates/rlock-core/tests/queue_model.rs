@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use rlock_core::queue::{Limits, LockId, Queues, Ticket, Via, Waiter};
-use rlock_core::{Error, LeaseMs, MonoMs, UnixMs};
+use rlock_core::{Error, LeaseMs, Mode, MonoMs, UnixMs};
 
 const LIMITS: Limits = Limits { server: 12, lock: 6 };
 
@@ -83,8 +83,10 @@ fn id(lock: u8) -> LockId {
 fn real(plain: &Plain, now: u64) -> Waiter {
     Waiter {
         owner: [plain.owner].into(),
+        mode: Mode::Mutex,
         lease: LeaseMs::SHORTEST,
         fenced: false,
+        fair: false,
         since: MonoMs(now),
         until: plain.until.map(MonoMs),
         ticket: Ticket(plain.ticket),
@@ -112,7 +114,7 @@ impl Run {
                 assert_eq!(joined.map(ticket), self.model.join(plain));
             }
             Step::Cancel { lock, owner } => {
-                let gone = ticket(self.queues.cancel(&id(lock), &[owner]));
+                let gone = ticket(self.queues.cancel(&id(lock), &[owner]).pop());
                 assert_eq!(gone, self.model.take(|w| (w.lock, w.owner) == (lock, owner)));
             }
             Step::Pop { lock } => {

@@ -9,6 +9,7 @@
 //! Keys are deleted when somebody opens them after their end, never by themselves: a server is free to take
 //! its time, and a wake-up must not depend on it.
 
+mod change;
 mod server;
 mod world;
 
@@ -22,7 +23,7 @@ use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::{Error, Expiry, Holds, Reply, leave, timer};
 
 pub use server::SimSite;
-pub use world::{Client, Hold, Message, Value, World};
+pub use world::{Client, Hold, Message, ReadWrite, Value, World};
 
 /// A world in use.
 pub struct Sim {

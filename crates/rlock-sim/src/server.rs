@@ -1,12 +1,16 @@
 //! What `rlock-core` asks of a server, answered from plain data.
 
-use rlock_core::decide::UnlockMessage;
-use rlock_core::port::{Ground, Note, Server, Settings, Site};
+use std::ops::ControlFlow;
+
+use rlock_core::decision::UnlockMessage;
+use rlock_core::fair::Entry;
+use rlock_core::living::ReadLease;
+use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
 use rlock_core::queue::{LockId, Queues, Ticket};
-use rlock_core::{Change, Error, Expiry, HashChange, LockState, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
-use crate::world::{Client, Hold, Message, Value};
+use crate::world::{Client, Message, Value};
 
 /// A lock in a simulated server.
 pub struct SimSite<'a> {
@@ -109,7 +113,78 @@ impl Site for SimSite<'_> {
                 Ok(LockState::Mine { holds: hold.holds, expiry: hold.expiry })
             }
             Some(Value::Lock(_)) => Ok(LockState::Theirs),
+            Some(Value::ReadWrite(value)) => Ok(value.state(owner)),
         })
+    }
+
+    fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
+        let lease = self.sim.with(|world| world.read_lease(self.lock, reader, hold));
+        lease.map_or(ReadLease::Gone, ReadLease::Until)
+    }
+
+    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
+        for reader in self.some_readers(usize::MAX) {
+            if visit(reader).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn some_readers(&self, most: usize) -> Vec<Reader> {
+        self.sim.with(|world| world.read_write(self.lock).map_or(Vec::new(), |value| value.readers(most)))
+    }
+
+    fn clear_away(&self, dead: &[Reader]) {
+        self.sim.with(|world| {
+            if let Some(Value::ReadWrite(value)) = world.keys.get_mut(self.lock) {
+                for reader in dead {
+                    value.reads.remove(&reader.owner);
+                }
+            }
+        });
+    }
+
+    fn fair_head(&self) -> Option<Entry> {
+        self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
+    }
+
+    fn fair_stands(&self, owner: &[u8]) -> bool {
+        self.sim.with(|world| world.fair_entry(self.lock, owner).is_some())
+    }
+
+    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
+        let lease_ends = self.expiry(&());
+        self.sim.with(|world| world.fair_join(self.lock, owner, budget, lease_ends));
+    }
+
+    fn fair_leave(&self, owner: &[u8]) {
+        self.sim.with(|world| {
+            if let Some(list) = world.fair.get_mut(self.lock) {
+                list.retain(|entry| *entry.owner != *owner);
+            }
+        });
+    }
+
+    fn fair_deadline(&self, owner: &[u8], at: UnixMs) {
+        self.sim.with(|world| {
+            if let Some(entry) = world.fair_entry(self.lock, owner) {
+                entry.deadline = Some(at);
+            }
+        });
+    }
+
+    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
+        self.sim.with(|world| {
+            let list = world.fair.entry(self.lock.clone()).or_default();
+            for owner in owners.iter().rev() {
+                list.push_front(Entry { owner: owner.clone(), deadline: Some(deadline) });
+            }
+        });
+    }
+
+    fn call_fair(&self, owner: &[u8]) {
+        self.sim.with(|world| world.called.push((self.lock.clone(), owner.into())));
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {
@@ -122,32 +197,20 @@ impl Site for SimSite<'_> {
     fn expiry(&self, (): &()) -> Expiry {
         self.sim.with(|world| match world.keys.get(self.lock) {
             Some(Value::Lock(hold)) => hold.expiry,
+            Some(Value::ReadWrite(value)) => value.expiry,
             None | Some(Value::Other) => Expiry::Never,
         })
     }
 
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
         self.sim.with(|world| {
-            let (lock, owner) = (self.lock.clone(), owner.unwrap_or_default());
-            match change.hash {
-                HashChange::Delete => {
-                    world.keys.remove(&lock);
-                }
-                HashChange::Set(holds) | HashChange::Replace(holds) => {
-                    let before = match world.keys.remove(&lock) {
-                        Some(Value::Lock(hold)) if change.hash == HashChange::Set(holds) => hold.expiry,
-                        _ => Expiry::Never,
-                    };
-                    let hold = Hold { owner: owner.into(), holds, expiry: before };
-                    world.keys.insert(lock.clone(), Value::Lock(hold));
-                }
-                HashChange::Keep => {}
-            }
-            if let (Some(at), Some(Value::Lock(hold))) = (change.expire_at, world.keys.get_mut(&lock)) {
-                hold.expiry = Expiry::At(at);
+            let owner = owner.unwrap_or_default();
+            match change.mode {
+                Mode::Mutex => world.change_mutex(self.lock, owner, change),
+                Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),
             }
             if let Some(token) = change.token {
-                world.tokens.insert(lock, Some(token.get()));
+                world.tokens.insert(self.lock.clone(), Some(token.get()));
             }
             world.unlock_messages += u32::from(change.unlock_message.is_some());
         });

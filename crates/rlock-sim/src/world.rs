@@ -1,7 +1,8 @@
 //! All there is in a simulated server, as plain data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::fair::Entry;
 use rlock_core::port::{Ground, Settings};
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
@@ -13,6 +14,12 @@ pub struct World {
     pub queues: Queues,
     /// The keys; one whose time has passed may still be here.
     pub keys: BTreeMap<LockId, Value>,
+    /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
+    pub read_leases: BTreeMap<(LockId, Box<[u8]>, i64), Expiry>,
+    /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
+    pub fair: BTreeMap<LockId, VecDeque<Entry>>,
+    /// Whom of Redisson's it was told that it is its turn, since this was last emptied.
+    pub called: Vec<(LockId, Box<[u8]>)>,
     /// The last fencing tokens; `None` where that key holds no integer.
     pub tokens: BTreeMap<LockId, Option<i64>>,
     /// The wall clock.
@@ -52,6 +59,8 @@ pub struct World {
 pub enum Value {
     /// A lock that is held.
     Lock(Hold),
+    /// A read/write lock that is held, or was.
+    ReadWrite(ReadWrite),
     /// Something that is no lock.
     Other,
 }
@@ -64,6 +73,19 @@ pub struct Hold {
     /// How many times.
     pub holds: Holds,
     /// Until when.
+    pub expiry: Expiry,
+}
+
+/// A read/write lock, as its hash has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReadWrite {
+    /// Whether `mode` is `write`.
+    pub writing: bool,
+    /// Who reads, or read, and how many times.
+    pub reads: BTreeMap<Box<[u8]>, Holds>,
+    /// Who writes, and how many times.
+    pub writes: BTreeMap<Box<[u8]>, Holds>,
+    /// Until when the key is there.
     pub expiry: Expiry,
 }
 
@@ -95,6 +117,9 @@ impl World {
         Self {
             queues: Queues::default(),
             keys: BTreeMap::new(),
+            read_leases: BTreeMap::new(),
+            fair: BTreeMap::new(),
+            called: Vec::new(),
             tokens: BTreeMap::new(),
             now: UnixMs(1_000),
             clock: MonoMs(0),
@@ -117,24 +142,54 @@ impl World {
     /// The hold of a lock, if it is held now.
     pub fn hold(&self, lock: &LockId) -> Option<&Hold> {
         match self.keys.get(lock)? {
-            Value::Lock(hold) if !self.is_over(hold) => Some(hold),
-            Value::Lock(_) | Value::Other => None,
+            Value::Lock(hold) if !self.is_over(hold.expiry) => Some(hold),
+            Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
         }
+    }
+
+    /// The read/write lock of a key, if its key is there now.
+    pub fn read_write(&self, lock: &LockId) -> Option<&ReadWrite> {
+        match self.keys.get(lock)? {
+            Value::ReadWrite(value) if !self.is_over(value.expiry) => Some(value),
+            Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
+        }
+    }
+
+    /// Until when the lease of a read hold of this number lasts, if it does.
+    pub fn read_lease(&self, lock: &LockId, owner: &[u8], hold: i64) -> Option<Expiry> {
+        let lease = self.read_leases.get(&(lock.clone(), owner.into(), hold)).copied();
+        lease.filter(|lease| !self.is_over(*lease))
+    }
+
+    /// Who reads, and lives.
+    pub fn living_readers(&self, lock: &LockId) -> Vec<&[u8]> {
+        let Some(value) = self.read_write(lock) else { return Vec::new() };
+        let lives = |owner: &[u8], holds: Holds| {
+            (1..=holds.get()).any(|hold| self.read_lease(lock, owner, hold).is_some())
+        };
+        let living = value.reads.iter().filter(|(owner, holds)| lives(owner, **holds));
+        living.map(|(owner, _)| &**owner).collect()
     }
 
     /// Whether the lock is free now; not where the key holds something else.
     pub fn is_free(&self, lock: &LockId) -> bool {
-        self.hold(lock).is_none() && self.keys.get(lock) != Some(&Value::Other)
+        let written = self.read_write(lock).is_some_and(|value| value.writing);
+        let read = !self.living_readers(lock).is_empty();
+        self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
     }
 
     /// A key has expired when its time has passed, not when it has come.
-    fn is_over(&self, hold: &Hold) -> bool {
-        matches!(hold.expiry, Expiry::At(at) if at < self.now)
+    fn is_over(&self, expiry: Expiry) -> bool {
+        matches!(expiry, Expiry::At(at) if at < self.now)
     }
 
     /// Deletes a key whose time has passed: true if it was there.
     pub(crate) fn take_expired(&mut self, lock: &LockId) -> bool {
-        let over = matches!(self.keys.get(lock), Some(Value::Lock(hold)) if self.is_over(hold));
+        let over = match self.keys.get(lock) {
+            Some(Value::Lock(hold)) => self.is_over(hold.expiry),
+            Some(Value::ReadWrite(value)) => self.is_over(value.expiry),
+            Some(Value::Other) | None => false,
+        };
         over && self.keys.remove(lock).is_some()
     }
 }

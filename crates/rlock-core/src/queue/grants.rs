@@ -1,7 +1,7 @@
 //! Grants on their way to their owners.
 
 use super::{LockId, Queues, Ticket};
-use crate::types::UnixMs;
+use crate::types::{Mode, UnixMs};
 
 /// A grant whose answer has not reached its client yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Grant {
     pub ticket: Ticket,
     /// Who was granted the lock.
     pub owner: Box<[u8]>,
+    /// In which way.
+    pub mode: Mode,
     /// When the granted lease ends: a lease with another end is another lease.
     pub ends: UnixMs,
 }
@@ -17,16 +19,18 @@ pub struct Grant {
 impl Queues {
     /// A lock was granted; the answer is on its way.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        // A grant of the same lock before this one is over, or the lock could not have been granted.
-        self.unanswered.insert(lock.clone(), grant);
+        let grants = self.unanswered.entry(lock.clone()).or_default();
+        if grant.mode != Mode::Read {
+            // A grant of the same lock before this one is over, or the lock could not have been granted.
+            grants.clear();
+        }
+        grants.push_back(grant);
         self.take_unconfirmed(lock);
     }
 
     /// The owner was heard of, or the answer has arrived: the grant stands.
     pub fn settle(&mut self, lock: &LockId, owner: &[u8]) {
-        if self.unanswered.get(lock).is_some_and(|grant| *grant.owner == *owner) {
-            self.unanswered.remove(lock);
-        }
+        self.take_unanswered(lock, |grant| *grant.owner == *owner);
         self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.unconfirmed.take_if(|by| **by == *owner);
@@ -47,18 +51,29 @@ impl Queues {
 
     /// The answer of this call has arrived.
     pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
-        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
-            self.unanswered.remove(lock);
-        }
+        self.take_unanswered(lock, |grant| grant.ticket == ticket);
     }
 
     /// The client went before the answer of this call: its grant, if it still stands open, is to be
     /// taken back.
     pub fn unanswerable(&mut self, lock: &LockId, ticket: Ticket) {
-        if self.unanswered.get(lock).is_some_and(|grant| grant.ticket == ticket) {
-            let grant = self.unanswered.remove(lock);
-            self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
+        let grant = self.take_unanswered(lock, |grant| grant.ticket == ticket);
+        self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
+    }
+
+    /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
+    /// the grants, so that the first look finds them.
+    fn take_unanswered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
+        let grants = self.unanswered.get_mut(lock)?;
+        let mut taken = None;
+        // An owner has two at most: it reads and writes.
+        while let Some(place) = grants.iter().position(&meant) {
+            taken = grants.remove(place);
         }
+        if grants.is_empty() {
+            self.unanswered.remove(lock);
+        }
+        taken
     }
 
     /// A grant cannot be taken back now; it is the next one still.

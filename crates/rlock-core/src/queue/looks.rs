@@ -42,9 +42,10 @@ pub enum Rearm {
 }
 
 impl Queues {
-    /// The lock was seen held until then: look again after that.
-    pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry) {
-        let wake = match expiry {
+    /// The lock was seen held, its key until `expiry`, and nobody can have it who waits first before `until`: look
+    /// again after that.
+    pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
+        let wake = match until {
             // The server takes a key for expired when its time has passed, not when it has come.
             Expiry::At(at) if planted(Bug::WakeLate) => Some(UnixMs(at.0.saturating_add(1_000))),
             Expiry::At(at) => Some(UnixMs(at.0.saturating_add(1))),
@@ -55,7 +56,7 @@ impl Queues {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.ends = Some(expiry);
             queue.seen = None;
-            queue.told = Some(queue.told.map_or(expiry, |told| later(told, expiry)));
+            queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
             queue.window = None;
         }
     }
@@ -162,18 +163,11 @@ impl Queues {
 
     /// In how many ms there is something to do; `None` if nothing ever is.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
-        if !self.take_backs.is_empty() {
+        if !self.take_backs.is_empty() || !self.fair_gone.is_empty() || !self.read_changed.is_empty() {
             return Some(0);
         }
         let wake = self.wakes.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
         let end = self.ends.first().map(|(end, _)| end.0.saturating_sub(clock.0));
         wake.into_iter().chain(end).min()
-    }
-}
-
-fn later(one: Expiry, other: Expiry) -> Expiry {
-    match (one, other) {
-        (Expiry::At(one), Expiry::At(other)) => Expiry::At(one.max(other)),
-        (Expiry::Never, _) | (_, Expiry::Never) => Expiry::Never,
     }
 }

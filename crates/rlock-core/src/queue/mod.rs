@@ -1,11 +1,13 @@
 //! Who waits for which lock, in what order, and until when.
 //!
-//! One queue per lock, strictly first come, first served; one entry per owner. The queues hold no lock
+//! One queue per lock, strictly first come, first served; one entry per owner and mode. The queues hold no lock
 //! state: whether a lock is free is asked of the server each time. Points in time only say when to look.
 
+mod fair;
 mod grants;
 mod looks;
 mod normal;
+mod reads;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,7 +20,7 @@ pub use turns::Turns;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
-use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
+use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use turns::Streak;
 
 /// A lock by its database and key.
@@ -39,10 +41,14 @@ pub struct Ticket(pub u64);
 pub struct Waiter {
     /// Who.
     pub owner: Box<[u8]>,
+    /// In which way it wants the lock.
+    pub mode: Mode,
     /// The lease that the grant gets.
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
     pub fenced: bool,
+    /// Whether it stands in the list of Redisson's fair lock as well.
+    pub fair: bool,
     /// Since when.
     pub since: MonoMs,
     /// Until when; for ever where there is none.
@@ -85,10 +91,16 @@ pub struct Queues {
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
     wakes: BTreeSet<(UnixMs, Rc<LockId>)>,
-    /// The newest grant of a lock, as long as nobody knows that it arrived.
-    unanswered: BTreeMap<LockId, Grant>,
+    /// The newest grants of a lock, as long as nobody knows that they arrived: many where readers share it.
+    unanswered: BTreeMap<LockId, VecDeque<Grant>>,
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
+    /// Who stands in a list of Redisson's fair lock, and waits no more.
+    fair_gone: VecDeque<(LockId, Box<[u8]>)>,
+    /// When the longest read lease ends that was given here, of locks that others may share.
+    read_ends: BTreeMap<LockId, UnixMs>,
+    /// Those of them whose keys were changed by somebody else.
+    read_changed: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
     streaks: BTreeMap<LockId, Streak>,
     next_place: Place,
@@ -102,9 +114,11 @@ type Place = u64;
 #[derive(Clone, Debug, Default)]
 struct Queue {
     order: BTreeMap<Place, Waiter>,
-    owners: BTreeMap<Box<[u8]>, Place>,
+    owners: BTreeMap<(Box<[u8]>, Mode), Place>,
     channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
     wake: Option<UnixMs>,
+    /// How many stand in the list of Redisson's fair lock as well.
+    fair: usize,
     /// The end of the lease that was last seen.
     ends: Option<Expiry>,
     /// What has happened to the key since then.
@@ -121,7 +135,10 @@ struct Queue {
 impl Queues {
     /// Whether nobody waits and no grant is under way.
     pub fn is_idle(&self) -> bool {
-        self.places.is_empty() && self.unanswered.is_empty() && self.take_backs.is_empty()
+        self.places.is_empty()
+            && self.unanswered.is_empty()
+            && self.take_backs.is_empty()
+            && self.fair_gone.is_empty()
     }
 
     /// Whether there is nothing to know of any lock.
@@ -159,7 +176,8 @@ impl Queues {
         limits: Limits,
     ) -> Result<Option<Waiter>, Error> {
         let known = self.locks.get_key_value(lock);
-        let place = known.and_then(|(_, queue)| queue.owners.get(&waiter.owner).copied());
+        let party = (waiter.owner.clone(), waiter.mode);
+        let place = known.and_then(|(_, queue)| queue.owners.get(&party).copied());
         if place.is_none() && (self.len() >= limits.server || self.waiting_for(lock) >= limits.lock) {
             return Err(Error::QueueFull);
         }
@@ -170,6 +188,10 @@ impl Queues {
         });
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
+            if before.fair && waiter.fair {
+                // It stands where it stood.
+                self.fair_gone.pop_back();
+            }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
         }
@@ -184,7 +206,8 @@ impl Queues {
             self.ends.insert((until, waiter.ticket));
         }
         let queue = self.locks.entry(lock).or_default();
-        queue.owners.insert(waiter.owner.clone(), place);
+        queue.fair += usize::from(waiter.fair);
+        queue.owners.insert(party, place);
         if let Via::Enqueue(channel) = &mut waiter.via {
             // One copy of the name serves all who wait on a channel.
             let known = queue.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
@@ -215,12 +238,13 @@ impl Queues {
         self.remove_and_tidy(&lock, place)
     }
 
-    /// Takes an owner out of a lock's queue.
-    pub fn cancel(&mut self, lock: &LockId, owner: &[u8]) -> Option<Waiter> {
-        let (lock, queue) = self.locks.get_key_value(lock)?;
-        let place = *queue.owners.get(owner)?;
+    /// Takes an owner out of a lock's queue, in whichever ways it waits.
+    pub fn cancel(&mut self, lock: &LockId, owner: &[u8]) -> Vec<Waiter> {
+        let Some((lock, queue)) = self.locks.get_key_value(lock) else { return Vec::new() };
         let lock = Rc::clone(lock);
-        self.remove_and_tidy(&lock, place)
+        let places = [Mode::Mutex, Mode::Read, Mode::Write]
+            .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
+        places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(&lock, place)).collect()
     }
 
     /// Takes a call out of whatever queue it waits in; `None` if it waits no more.
@@ -263,18 +287,26 @@ impl Queues {
     }
 
     fn remove_and_tidy(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
-        let waiter = self.remove(lock, place);
-        if self.locks.get(lock).is_some_and(|queue| queue.order.is_empty()) {
-            self.wake_at(lock, None);
-            self.locks.remove(lock);
+        let waiter = self.remove(lock, place)?;
+        let Some(queue) = self.locks.get(lock) else { return Some(waiter) };
+        match queue.order.first_key_value() {
+            None => {
+                self.wake_at(lock, None);
+                self.locks.remove(lock);
+            }
+            // Who went may have kept readers out who can join others now.
+            Some((first, head)) if *first > place && head.mode == Mode::Read && waiter.mode != Mode::Read => {
+                self.wake_at(lock, Some(UnixMs(0)));
+            }
+            Some(_) => {}
         }
-        waiter
+        Some(waiter)
     }
 
     fn remove(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
         let queue = self.locks.get_mut(lock)?;
         let waiter = queue.order.remove(&place)?;
-        queue.owners.remove(&waiter.owner);
+        queue.owners.remove(&(waiter.owner.clone(), waiter.mode));
         if let Via::Enqueue(channel) = &waiter.via
             && let Some(places) = queue.channels.get_mut(channel)
         {
@@ -286,6 +318,10 @@ impl Queues {
         self.places.remove(&waiter.ticket);
         if let Some(until) = waiter.until {
             self.ends.remove(&(until, waiter.ticket));
+        }
+        if waiter.fair {
+            queue.fair = queue.fair.saturating_sub(1);
+            self.fair_gone.push_back(((**lock).clone(), waiter.owner.clone()));
         }
         Some(waiter)
     }

@@ -55,15 +55,26 @@ impl Queues {
             queue.normal_form(lens, form);
         }
         form.push(NONE);
-        let unanswered = self.unanswered.iter().map(|(lock, grant)| {
-            let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
-            [(lens.lock)(lock), owner, lens.until(grant.ends), ticket]
+        let unanswered = self.unanswered.iter().flat_map(|(lock, grants)| {
+            grants.iter().map(|grant| {
+                let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
+                [(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends), ticket]
+            })
         });
         append_sorted(unanswered, form);
         for (lock, grant) in &self.take_backs {
-            form.extend([(lens.lock)(lock), (lens.name)(&grant.owner), lens.until(grant.ends)]);
+            let owner = (lens.name)(&grant.owner);
+            form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
+        for (lock, owner) in &self.fair_gone {
+            form.extend([(lens.lock)(lock), (lens.name)(owner)]);
+        }
+        form.push(NONE);
+        let read_ends = self.read_ends.iter().map(|(lock, ends)| {
+            [(lens.lock)(lock), lens.until(*ends), self.read_changed.contains(lock).into()]
+        });
+        append_sorted(read_ends, form);
         let streaks = self.streaks.iter().map(|(lock, streak)| {
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);
@@ -101,8 +112,10 @@ impl Waiter {
     fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         form.extend([
             (lens.name)(&self.owner),
+            self.mode as i64,
             self.lease.get(),
             self.fenced.into(),
+            self.fair.into(),
             self.until.map_or(NONE, |until| lens.on_clock(until)),
             (lens.ticket)(self.ticket),
             match &self.via {

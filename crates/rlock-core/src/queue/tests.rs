@@ -11,8 +11,10 @@ fn lock(key: &str) -> LockId {
 fn waiter(owner: &str, ticket: u64) -> Waiter {
     Waiter {
         owner: owner.as_bytes().into(),
+        mode: Mode::Mutex,
         lease: LeaseMs::new(1_000).expect("a lease"),
         fenced: false,
+        fair: false,
         since: MonoMs(0),
         until: None,
         ticket: Ticket(ticket),
@@ -106,11 +108,11 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     let mut queues = Queues::default();
     queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
-    queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)));
+    queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), Some(301));
     assert_eq!(queues.due(UnixMs(500), 9), []);
     assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
-    queues.seen_held(&lock("k"), Expiry::Never);
+    queues.seen_held(&lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
     queues.wake_all(UnixMs(7), None);
     assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
@@ -141,14 +143,14 @@ fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
     let (mut queues, key) = (Queues::default(), lock("k"));
     queues.join(&key, waiter("a", 1), NO_LIMIT).unwrap();
     for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
-        queues.seen_held(&key, Expiry::At(UnixMs(seen)));
+        queues.seen_held(&key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
         assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(told))));
     }
     queues.told_anew(&key);
-    queues.seen_held(&key, Expiry::At(UnixMs(200)));
+    queues.seen_held(&key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
     assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(200))));
-    queues.seen_held(&key, Expiry::Never);
-    queues.seen_held(&key, Expiry::At(UnixMs(400)));
+    queues.seen_held(&key, Expiry::Never, Expiry::Never);
+    queues.seen_held(&key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
     assert_eq!(queues.told(&key), Some(Expiry::Never));
     queues.note_cause(&key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
@@ -158,7 +160,8 @@ fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
 
 #[test]
 fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
-    let grant = |ticket| Grant { ticket: Ticket(ticket), owner: (*b"a").into(), ends: UnixMs(9) };
+    let grant =
+        |ticket| Grant { ticket: Ticket(ticket), owner: (*b"a").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     let key = lock("k");
     // Answered in time.
     let mut queues = Queues::default();
@@ -217,7 +220,7 @@ fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     queues.note_cause(&key, Cause::Deleted);
     assert!(!queues.take_unconfirmed(&key), "somebody ended it");
     queues.granted_by_message(&key, b"a");
-    let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), ends: UnixMs(9) };
+    let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     queues.granted(&key, grant);
     assert!(!queues.take_unconfirmed(&key), "another has the lock by now");
 }
@@ -242,7 +245,7 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     queues.open_window(&key, MonoMs(50));
     assert_eq!(queues.window(&key, MonoMs(9), longest), None, "the option was lowered meanwhile");
     queues.open_window(&key, MonoMs(90));
-    queues.seen_held(&key, Expiry::Never);
+    queues.seen_held(&key, Expiry::Never, Expiry::Never);
     assert_eq!(queues.window(&key, MonoMs(60), longest), None, "the turn was taken");
 }
 

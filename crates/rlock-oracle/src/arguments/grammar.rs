@@ -45,25 +45,40 @@ impl Command {
     fn options(self) -> &'static [Words] {
         match self {
             Self::Acquire => &[
+                (b"READ", &[]),
+                (b"WRITE", &[]),
+                (b"FAIR", &[]),
                 (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
                 (b"FENCED", &[]),
                 (b"BLOCK", &[WAIT]),
                 (b"ENQUEUE", &[WAIT, Kind::Channel]),
             ],
-            Self::Release => {
-                &[(b"ALL", &[]), (b"HOLDS", &[Kind::Number(0, MOST_HOLDS)]), (b"LEASE", &[LEASE])]
-            }
+            Self::Release => &[
+                (b"READ", &[]),
+                (b"WRITE", &[]),
+                (b"ALL", &[]),
+                (b"HOLDS", &[Kind::Number(0, MOST_HOLDS)]),
+                (b"LEASE", &[LEASE]),
+            ],
+            Self::Renew => &[(b"READ", &[]), (b"WRITE", &[])],
             Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
-            Self::Renew | Self::Cancel | Self::ForceRelease => &[],
+            Self::Cancel | Self::ForceRelease => &[],
         }
     }
 
-    /// Two options that exclude each other.
-    fn exclusive(self) -> Option<[&'static [u8]; 2]> {
+    /// Pairs of options that exclude each other.
+    fn exclusive(self) -> &'static [[&'static [u8]; 2]] {
         match self {
-            Self::Acquire => Some([b"BLOCK", b"ENQUEUE"]),
-            Self::Release => Some([b"ALL", b"HOLDS"]),
-            _ => None,
+            Self::Acquire => &[
+                [b"READ", b"WRITE"],
+                [b"READ", b"FENCED"],
+                [b"READ", b"FAIR"],
+                [b"WRITE", b"FAIR"],
+                [b"BLOCK", b"ENQUEUE"],
+            ],
+            Self::Release => &[[b"READ", b"WRITE"], [b"ALL", b"HOLDS"]],
+            Self::Renew => &[[b"READ", b"WRITE"]],
+            _ => &[],
         }
     }
 }
@@ -107,7 +122,7 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
         }
         rest = &after[kinds.len()..];
     }
-    if let Some(two) = command.exclusive() {
+    for two in command.exclusive() {
         let is_given = |name: &&[u8]| options.iter().zip(&given).any(|((o, _), g)| o == name && g.is_some());
         if two.iter().all(is_given) {
             return None;

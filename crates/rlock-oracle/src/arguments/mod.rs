@@ -3,8 +3,8 @@
 mod grammar;
 mod names;
 
-use rlock_core::Error;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, Release, Renew, Wait};
+use rlock_core::{Error, Mode};
 
 use grammar::Command;
 
@@ -44,8 +44,10 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
         Command::Acquire => acquire(&Acquire::parse(args)?),
         Command::Release => release(&Release::parse(args)?),
         Command::Renew => {
-            let Renew { owner, lease } = Renew::parse(args)?;
-            vec![owner.bytes().to_vec(), decimal(lease.get())]
+            let Renew { owner, lease, mode } = Renew::parse(args)?;
+            let mut words = vec![owner.bytes().to_vec(), decimal(lease.get())];
+            words.extend(mode.map(mode_word));
+            words
         }
         Command::Cancel => vec![Cancel::parse(args)?.owner.bytes().to_vec()],
         Command::Info => vec![b"LIMIT".to_vec(), decimal(i64::from(Info::parse(args)?.limit))],
@@ -58,6 +60,12 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     let mut words = vec![request.owner.bytes().to_vec(), decimal(request.lease.get())];
+    if request.mode != Mode::Mutex {
+        words.push(mode_word(request.mode));
+    }
+    if request.fair {
+        words.push(b"FAIR".to_vec());
+    }
     if let Some(holds) = request.arrive_at {
         words.extend([b"HOLDS".to_vec(), decimal(holds.get())]);
     }
@@ -78,6 +86,7 @@ fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
 
 fn release(request: &Release<'_>) -> Vec<Vec<u8>> {
     let mut words = vec![request.owner.bytes().to_vec()];
+    words.extend(request.mode.map(mode_word));
     if let DownTo::AtMost(holds) = request.down_to {
         words.extend([b"HOLDS".to_vec(), decimal(holds)]);
     }
@@ -103,6 +112,10 @@ fn check_error(error: &Error) {
     assert!(line.starts_with("ERR "), "{line:?}");
     assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
     assert!(line.len() < 400, "{} bytes: {line}", line.len());
+}
+
+fn mode_word(mode: Mode) -> Vec<u8> {
+    if mode == Mode::Read { b"READ".to_vec() } else { b"WRITE".to_vec() }
 }
 
 fn decimal(number: i64) -> Vec<u8> {

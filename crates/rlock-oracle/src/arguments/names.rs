@@ -1,10 +1,10 @@
 //! What is made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
 
 use rlock_core::message::{self, DropReason};
-use rlock_core::queue::LockId;
+use rlock_core::queue::{LockId, Ticket, Via, Waiter};
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Holds, LeaseMs, Owner, names};
+use rlock_core::{Holds, LeaseMs, Mode, MonoMs, Owner, names};
 
 /// Checks what is made of these bytes as a key, an owner, a channel, a field or a value.
 pub(super) fn check(bytes: &[u8]) {
@@ -75,17 +75,35 @@ fn check_messages(bytes: &[u8]) {
     let lock = LockId { db, key: key.into() };
     let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
     let token = i64::from(db) << 40;
-    let after = format!("1 {} {token}", lease.get());
-    check_message(&message::granted(&lock, owner, lease, token), "granted", &lock, owner, Some(&after));
-    check_message(&message::timeout(&lock, owner), "timeout", &lock, owner, None);
-    let reasons = [
-        (DropReason::Demoted, "demoted"),
-        (DropReason::Moved, "moved"),
-        (DropReason::InDoubt, "in-doubt"),
-        (DropReason::NoToken, "no-token"),
-    ];
-    for (reason, word) in reasons {
-        check_message(&message::dropped(&lock, owner, reason), "dropped", &lock, owner, Some(word));
+    for mode in [Mode::Mutex, Mode::Read, Mode::Write] {
+        let last = mode.word().map_or(String::new(), |word| format!(" {word}"));
+        let (since, ticket) = (MonoMs(0), Ticket(1));
+        let waiter = Waiter {
+            owner: owner.into(),
+            mode,
+            lease,
+            fenced: false,
+            fair: false,
+            since,
+            until: None,
+            ticket,
+            via: Via::Block,
+            client_id: 1,
+        };
+        let after = format!("1 {} {token}{last}", lease.get());
+        let granted = message::granted(&lock, &waiter, Holds::ONE, lease, token);
+        check_message(&granted, "granted", &lock, owner, Some(&after));
+        check_message(&message::timeout(&lock, &waiter), "timeout", &lock, owner, mode.word());
+        let reasons = [
+            (DropReason::Demoted, "demoted"),
+            (DropReason::Moved, "moved"),
+            (DropReason::InDoubt, "in-doubt"),
+            (DropReason::NoToken, "no-token"),
+        ];
+        for (reason, word) in reasons {
+            let after = format!("{word}{last}");
+            check_message(&message::dropped(&lock, &waiter, reason), "dropped", &lock, owner, Some(&after));
+        }
     }
 }
 
@@ -142,7 +160,6 @@ fn check_shape(bytes: &[u8]) {
     let is_mode = bytes == b"read" || bytes == b"write";
     let of_mode = shape::single_field(b"mode", bytes).ok();
     assert_eq!(of_mode, is_mode.then_some(SingleField::ModeOnly));
-    let of_several = shape::several_fields(Some(bytes));
-    let read_write = of_several == rlock_core::Error::ReadWriteLock;
-    assert_eq!(read_write, is_mode);
+    let writing = is_mode.then_some(bytes == b"write");
+    assert_eq!(shape::has_writer(Some(bytes)).ok(), writing);
 }

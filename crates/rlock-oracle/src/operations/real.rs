@@ -6,7 +6,7 @@ use rlock_core::call;
 use rlock_core::port::{self, Settings};
 use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Reply, UnixMs};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
 use rlock_sim::{Hold, Sim, World};
 
 use super::op::{
@@ -29,6 +29,7 @@ impl Real {
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
+            fair_turn: LeaseMs::new(5_000).expect("a time"),
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
@@ -80,11 +81,11 @@ impl Real {
                 let down_to = down_to.map_or(DownTo::OneLess, |Count(n)| DownTo::AtMost(n));
                 sim.release(
                     &id(lock),
-                    &request::Release { owner: name(owner), down_to, lease: new.map(lease) },
+                    &request::Release { owner: name(owner), mode: None, down_to, lease: new.map(lease) },
                 )
             }
             Op::Renew { lock, owner, lease: new } => {
-                sim.renew(&id(lock), &request::Renew { owner: name(owner), lease: lease(new) })
+                sim.renew(&id(lock), &request::Renew { owner: name(owner), lease: lease(new), mode: None })
             }
             Op::Cancel { lock, owner } => sim.cancel(&id(lock), &request::Cancel { owner: name(owner) }),
             Op::ForceRelease { lock, owner } => {
@@ -111,7 +112,15 @@ impl Real {
             }
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
-        let request = Acquire { owner: name(owner), lease: lease(new), arrive_at, fenced, wait: wait_asked };
+        let request = Acquire {
+            owner: name(owner),
+            lease: lease(new),
+            mode: Mode::Mutex,
+            fair: false,
+            arrive_at,
+            fenced,
+            wait: wait_asked,
+        };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(0, &id(lock), &request) {

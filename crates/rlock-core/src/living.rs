@@ -1,0 +1,149 @@
+//! Which readers of a read/write lock are alive: a reader that died keeps its field in the hash, and only the end of
+//! its lease keys tells.
+//!
+//! Lease keys are looked at while the lock's own key is closed: the server may delete one that has expired, and others
+//! hear of that and may delete the lock.
+
+use std::ops::ControlFlow;
+
+use crate::error::Error;
+use crate::port::{Reader, Site};
+use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
+use crate::shape::{LockState, ReadWrite};
+use crate::types::{Expiry, Holds, Mode, UnixMs};
+
+/// How many of the other readers are looked at when one goes, so that fields of the dead go over time.
+const LOOKED_AT: usize = 8;
+
+/// More readers than this are not all looked at.
+const MANY: usize = 64;
+
+/// What becomes of the fields of dead readers that are found on the way to one that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dead {
+    /// They stay: writing may not be allowed.
+    Stay,
+    /// They are removed, so that nobody looks at them twice.
+    ClearedAway,
+}
+
+/// A lease key, looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLease {
+    /// It ends then.
+    Until(Expiry),
+    /// There is none: this hold is over.
+    Gone,
+    /// It is not here, and may be on the server that the lock's slot comes from or goes to.
+    Unknown,
+}
+
+/// The lock as this owner sees it, asked for as a read/write lock.
+pub(crate) fn state<S: Site>(site: &S, owner: Option<&[u8]>) -> Result<(LockState, State), Error> {
+    let seen = site.state(&site.open(), owner)?;
+    let state = match seen {
+        LockState::Free => State::Free,
+        LockState::Abandoned => State::Abandoned,
+        LockState::Mine { .. } | LockState::Theirs => return Err(Error::Mutex),
+        LockState::ReadWrite(hash) => State::Held(Held {
+            writing: hash.writing,
+            reads: hash.reads.zip(owner).and_then(|(holds, owner)| own_reads(site, owner, holds, &hash)),
+            writes: hash.writes,
+            others: hash.others,
+            expiry: hash.expiry,
+        }),
+    };
+    Ok((seen, state))
+}
+
+/// The same to whoever wants to acquire in this mode: to a writer a lock whose readers are all dead is free.
+pub(crate) fn state_to_acquire<S: Site>(
+    site: &S,
+    owner: Option<&[u8]>,
+    mode: Mode,
+) -> Result<(LockState, State), Error> {
+    let (seen, state) = state(site, owner)?;
+    let abandoned = match state {
+        State::Held(held) if mode == Mode::Write && !held.writing && held.reads.is_none() => {
+            held.others == 0 || first_living(site, held.expiry, Dead::ClearedAway)?.is_none()
+        }
+        _ => false,
+    };
+    Ok((seen, if abandoned { State::Abandoned } else { state }))
+}
+
+fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) -> Option<Reads> {
+    let until = lease_end(site, owner, holds, hash.expiry)?;
+    Some(Reads { holds, until })
+}
+
+/// When a reader's lease ends; `None` if it has. `key_until` is the end of the lock's key, which ends all holds.
+fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+    let newest = holds.get();
+    let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
+    // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
+    for hold in (oldest.saturating_add(1)..=newest).rev() {
+        match site.read_lease(reader, hold) {
+            ReadLease::Until(until) => return Some(until),
+            // In doubt it lives: it ends with the lock's own key at last.
+            ReadLease::Unknown => return Some(key_until),
+            ReadLease::Gone => {}
+        }
+    }
+    // Nobody counts so far; what cannot be looked at lives until the lock's own key ends.
+    (oldest > 0).then_some(key_until)
+}
+
+/// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead.
+pub(crate) fn first_living<S: Site>(
+    site: &S,
+    key_until: Expiry,
+    fields: Dead,
+) -> Result<Option<Expiry>, Error> {
+    let (mut dead, mut living) = (Vec::new(), None);
+    site.readers(&mut |reader| {
+        living = lease_end(site, &reader.owner, reader.holds, key_until);
+        if living.is_some() {
+            return ControlFlow::Break(());
+        }
+        dead.push(reader);
+        ControlFlow::Continue(())
+    })?;
+    if living.is_some() && !dead.is_empty() && fields == Dead::ClearedAway {
+        site.clear_away(&dead);
+    }
+    Ok(living)
+}
+
+/// Looks at a few of the readers besides this one, and clears the dead among them away.
+pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Others {
+    let looked_at = site.some_readers(LOOKED_AT.saturating_add(1));
+    let looked_at: Vec<Reader> = looked_at.into_iter().filter(|reader| *reader.owner != *but).collect();
+    let all = looked_at.len() >= held.others;
+    let mut latest: Option<Expiry> = None;
+    let (count, mut dead) = (looked_at.len(), Vec::new());
+    for reader in looked_at {
+        match lease_end(site, &reader.owner, reader.holds, held.expiry) {
+            Some(end) => latest = Some(latest.map_or(end, |latest| latest.later(end))),
+            None => dead.push(reader),
+        }
+    }
+    let found = Others { dead: dead.len(), latest: latest.filter(|_| all) };
+    if found.dead > 0 && !(all && found.dead == count) {
+        site.clear_away(&dead);
+        // Cleared away, they are no others any more; what is left of those lives, or was not looked at.
+        return Others { dead: 0, ..found };
+    }
+    found
+}
+
+/// The latest end of the leases of those who read, where they are few; else what it was to be, `at_most`. `None` where
+/// nobody lives.
+pub(crate) fn latest_end<S: Site>(site: &S, hash: ReadWrite, at_most: UnixMs) -> Option<Expiry> {
+    if hash.others > MANY {
+        return Some(Expiry::At(at_most));
+    }
+    let readers = site.some_readers(MANY);
+    let ends = readers.iter().filter_map(|reader| lease_end(site, &reader.owner, reader.holds, hash.expiry));
+    ends.reduce(Expiry::later)
+}

@@ -1,0 +1,107 @@
+//! Option words, and the arguments that follow them.
+
+use super::MAX_CHANNEL_LEN;
+use crate::error::Error;
+use crate::types::{LeaseMs, MAX_HOLDS, Mode, WaitMs, canonical_integer};
+
+/// The option words of all commands.
+#[derive(Clone, Copy)]
+pub(super) enum Word {
+    All,
+    Block,
+    Enqueue,
+    Fair,
+    Fenced,
+    Holds,
+    Lease,
+    Limit,
+    /// READ or WRITE.
+    Mode(Mode),
+}
+
+impl Word {
+    const TABLE: [(&'static str, Self); 10] = [
+        ("ALL", Self::All),
+        ("HOLDS", Self::Holds),
+        ("LEASE", Self::Lease),
+        ("LIMIT", Self::Limit),
+        ("READ", Self::Mode(Mode::Read)),
+        ("WRITE", Self::Mode(Mode::Write)),
+        ("FAIR", Self::Fair),
+        ("FENCED", Self::Fenced),
+        ("BLOCK", Self::Block),
+        ("ENQUEUE", Self::Enqueue),
+    ];
+
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let entry = Self::TABLE.iter().find(|(text, _)| bytes.eq_ignore_ascii_case(text.as_bytes()));
+        entry.map(|(_, word)| *word)
+    }
+}
+
+pub(super) fn unexpected(bytes: &[u8]) -> Error {
+    // Only as much as is shown: a word may be as long as the server takes.
+    Error::UnknownOption(bytes.get(..crate::error::QUOTED).unwrap_or(bytes).to_vec())
+}
+
+/// The arguments, one after the other.
+pub(super) struct Args<I>(pub(super) I);
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+        self.0.next()
+    }
+
+    pub(super) fn required(&mut self) -> Result<&'a [u8], Error> {
+        self.next().ok_or(Error::Arity)
+    }
+
+    pub(super) fn value(&mut self, word: &'static str) -> Result<&'a [u8], Error> {
+        self.next().ok_or(Error::MissingValue(word))
+    }
+
+    pub(super) fn wait(&mut self, word: &'static str) -> Result<WaitMs, Error> {
+        let value = self.value(word)?;
+        canonical_integer(value).and_then(WaitMs::new).ok_or(Error::BadWait(word))
+    }
+
+    pub(super) fn channel(&mut self) -> Result<&'a [u8], Error> {
+        let channel = self.next().ok_or(Error::BadChannel)?;
+        if (1..=MAX_CHANNEL_LEN).contains(&channel.len()) { Ok(channel) } else { Err(Error::BadChannel) }
+    }
+
+    pub(super) fn holds<T>(&mut self, least: i64, from: impl Fn(i64) -> Option<T>) -> Result<T, Error> {
+        let value = self.value("HOLDS")?;
+        canonical_integer(value).and_then(from).ok_or(Error::BadHolds { least })
+    }
+}
+
+pub(super) fn holds_or_none(count: i64) -> Option<i64> {
+    (0..=MAX_HOLDS).contains(&count).then_some(count)
+}
+
+pub(super) fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
+    canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
+}
+
+pub(super) fn limit_from(bytes: &[u8]) -> Result<u32, Error> {
+    canonical_integer(bytes).and_then(|n| u32::try_from(n).ok()).ok_or(Error::BadLimit)
+}
+
+pub(super) fn once<T>(slot: &mut Option<T>, word: &'static str, value: T) -> Result<(), Error> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::RepeatedOption(word)),
+    }
+}
+
+/// READ or WRITE, one of them and once.
+pub(super) fn one_mode(slot: &mut Option<Mode>, asked: Mode) -> Result<(), Error> {
+    match slot.replace(asked) {
+        None => Ok(()),
+        Some(before) if before == asked => {
+            Err(Error::RepeatedOption(if asked == Mode::Read { "READ" } else { "WRITE" }))
+        }
+        Some(_) => Err(Error::ReadAndWrite),
+    }
+}

@@ -1,0 +1,125 @@
+//! What a change that was decided does to the keys, as the module does it to a server's.
+
+use rlock_core::fair::Entry;
+use rlock_core::port::Reader;
+use rlock_core::queue::LockId;
+use rlock_core::shape;
+use rlock_core::{Change, Expiry, HashChange, Holds, LeaseMs, LockState, Mode};
+
+use crate::world::{Hold, ReadWrite, Value, World};
+
+impl ReadWrite {
+    /// The lock as this owner sees it.
+    pub(crate) fn state(&self, owner: Option<&[u8]>) -> LockState {
+        let of = |holds: &std::collections::BTreeMap<Box<[u8]>, Holds>| {
+            owner.and_then(|owner| holds.get(owner).copied())
+        };
+        let (reads, writes) = (of(&self.reads), of(&self.writes));
+        let all = self.reads.len() + self.writes.len();
+        if all == 0 {
+            return LockState::Abandoned;
+        }
+        let others = all - usize::from(reads.is_some()) - usize::from(writes.is_some());
+        LockState::ReadWrite(shape::ReadWrite {
+            writing: self.writing,
+            reads,
+            writes,
+            others,
+            expiry: self.expiry,
+        })
+    }
+
+    /// So many of those who read, or did.
+    pub(crate) fn readers(&self, most: usize) -> Vec<Reader> {
+        let readers = self.reads.iter().take(most);
+        readers.map(|(owner, holds)| Reader { owner: owner.clone(), holds: *holds }).collect()
+    }
+}
+
+impl World {
+    /// An owner's entry in a list of Redisson's fair lock.
+    pub(crate) fn fair_entry(&mut self, lock: &LockId, owner: &[u8]) -> Option<&mut Entry> {
+        self.fair.get_mut(lock)?.iter_mut().find(|entry| *entry.owner == *owner)
+    }
+
+    /// Puts an owner at the end of the list, as Redisson's script does.
+    pub(crate) fn fair_join(&mut self, lock: &LockId, owner: &[u8], budget: LeaseMs, lease_ends: Expiry) {
+        if self.fair_entry(lock, owner).is_some() {
+            return;
+        }
+        let (now, list) = (self.now, self.fair.entry(lock.clone()).or_default());
+        let before = match (list.back().and_then(|last| last.deadline), lease_ends) {
+            (Some(last), _) => last,
+            (None, Expiry::At(at)) => at.max(now),
+            (None, Expiry::Never) => now,
+        };
+        list.push_back(Entry { owner: owner.into(), deadline: Some(before.after(budget)) });
+    }
+
+    pub(crate) fn change_mutex(&mut self, lock: &LockId, owner: &[u8], change: &Change) {
+        match change.hash {
+            HashChange::Delete | HashChange::Remove => {
+                self.keys.remove(lock);
+            }
+            HashChange::Set(holds) | HashChange::Replace(holds) => {
+                let before = match self.keys.remove(lock) {
+                    Some(Value::Lock(hold)) if change.hash == HashChange::Set(holds) => hold.expiry,
+                    _ => Expiry::Never,
+                };
+                let hold = Hold { owner: owner.into(), holds, expiry: before };
+                self.keys.insert(lock.clone(), Value::Lock(hold));
+            }
+            HashChange::Keep => {}
+        }
+        if let (Some(at), Some(Value::Lock(hold))) = (change.expire_at, self.keys.get_mut(lock)) {
+            hold.expiry = Expiry::At(at);
+        }
+    }
+
+    pub(crate) fn change_read_write(&mut self, lock: &LockId, owner: &[u8], change: &Change) {
+        let value = match self.keys.remove(lock) {
+            Some(Value::ReadWrite(value)) if !matches!(change.hash, HashChange::Replace(_)) => value,
+            _ => ReadWrite {
+                writing: false,
+                reads: Default::default(),
+                writes: Default::default(),
+                expiry: Expiry::Never,
+            },
+        };
+        if let Some(value) = changed(value, owner, change) {
+            self.keys.insert(lock.clone(), Value::ReadWrite(value));
+        }
+        if let Some((first, last)) = change.leases.gone {
+            for hold in first..=last {
+                self.read_leases.remove(&(lock.clone(), owner.into(), hold));
+            }
+        }
+        if let Some((first, last, at)) = change.leases.set {
+            for hold in first..=last {
+                self.read_leases.insert((lock.clone(), owner.into(), hold), Expiry::At(at));
+            }
+        }
+    }
+}
+
+/// What becomes of a hash; `None` if it is deleted.
+fn changed(mut value: ReadWrite, owner: &[u8], change: &Change) -> Option<ReadWrite> {
+    let fields = if change.mode == Mode::Write { &mut value.writes } else { &mut value.reads };
+    match change.hash {
+        HashChange::Delete => return None,
+        HashChange::Remove => {
+            fields.remove(owner);
+        }
+        HashChange::Set(holds) | HashChange::Replace(holds) => {
+            fields.insert(owner.into(), holds);
+        }
+        HashChange::Keep => {}
+    }
+    if let Some(mode) = change.becomes {
+        value.writing = mode == Mode::Write;
+    }
+    if let Some(at) = change.expire_at {
+        value.expiry = Expiry::At(at);
+    }
+    Some(value)
+}

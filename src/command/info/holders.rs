@@ -1,0 +1,126 @@
+//! Who holds a lock, of whatever kind.
+
+use rlock_core::read_write::MAX_LEASE_KEYS;
+use rlock_core::shape::{self, RwField, SingleField};
+use rlock_core::{Error, Expiry, Holds, LockState, Mode, UnixMs, names};
+
+use super::{mode, pair};
+use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
+use crate::keyspace;
+
+/// Who holds a lock.
+pub(super) struct Held {
+    /// `none`, `mutex` or `readwrite`.
+    pub(super) kind: &'static str,
+    pub(super) mode: Mode,
+    /// What is left in ms, -1 without an expiry, -2 where nobody holds it.
+    pub(super) lease_ms: i64,
+    /// How many hold it. Of readers that were not looked at, the dead count as well.
+    pub(super) count: usize,
+    /// So many of them as were asked for.
+    pub(super) holders: Vec<Holder>,
+}
+
+pub(super) struct Holder {
+    owner: Vec<u8>,
+    mode: Mode,
+    holds: i64,
+    /// What is left in ms, or -1 without an expiry.
+    lease_ms: i64,
+}
+
+const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count: 0, holders: Vec::new() };
+
+/// Who holds the lock, so many of them.
+pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
+    let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
+    match keyspace::state(&key, None)? {
+        LockState::Theirs => mutex(&key, limit, now),
+        LockState::ReadWrite(hash) => read_write(ctx, key, limit, hash, now),
+        LockState::Free | LockState::Abandoned | LockState::Mine { .. } => Ok(NOBODY),
+    }
+}
+
+fn mutex(key: &Key<'_>, limit: usize, now: UnixMs) -> Result<Held, Error> {
+    let lease_ms = key.expiry().left(now);
+    let found = keyspace::only_field(key, |owner, single| match single {
+        SingleField::Hold(holds) => {
+            Some(Holder { owner: owner.to_vec(), mode: Mode::Mutex, holds: holds.get(), lease_ms })
+        }
+        SingleField::ModeOnly => None,
+    })?;
+    let Some(holder) = found.and_then(|(_, holder)| holder) else { return Ok(NOBODY) };
+    let holders = if limit > 0 { vec![holder] } else { Vec::new() };
+    Ok(Held { kind: "mutex", mode: Mode::Mutex, lease_ms, count: 1, holders })
+}
+
+/// The lock's own key is closed before lease keys are opened.
+fn read_write(
+    ctx: Ctx<'_>,
+    key: Key<'_>,
+    limit: usize,
+    hash: shape::ReadWrite,
+    now: UnixMs,
+) -> Result<Held, Error> {
+    let (fields, name) = (key.len().saturating_sub(1), key.name());
+    let found = some_fields(&key, limit)?;
+    drop(key);
+    let not_looked_at = fields.saturating_sub(found.len());
+    let living = found.into_iter().filter_map(|(owner, mode, holds)| {
+        let until = match mode {
+            Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(hash.expiry),
+            Mode::Write | Mode::Mutex => hash.expiry,
+        };
+        Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now) }))
+    });
+    let (ends, mut holders): (Vec<Expiry>, Vec<Holder>) = living.unzip();
+    let count = holders.len().saturating_add(not_looked_at);
+    if count == 0 {
+        return Ok(NOBODY);
+    }
+    let latest = ends.into_iter().reduce(Expiry::later).filter(|_| not_looked_at == 0);
+    holders.truncate(limit);
+    let mode = if hash.writing { Mode::Write } else { Mode::Read };
+    let lease_ms = latest.unwrap_or(hash.expiry).left(now);
+    Ok(Held { kind: "readwrite", mode, lease_ms, count, holders })
+}
+
+/// So many of the fields that are holds; all those of a small hash.
+fn some_fields(key: &Key<'_>, most: usize) -> Result<Vec<(Vec<u8>, Mode, Holds)>, Error> {
+    let (mut scan, mut found, mut foreign) = (Scan::new(), Vec::new(), None);
+    loop {
+        let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
+            Ok(RwField::Reads(owner, holds)) => found.push((owner.to_vec(), Mode::Read, holds)),
+            Ok(RwField::Writes(owner, holds)) => found.push((owner.to_vec(), Mode::Write, holds)),
+            Ok(RwField::Mode) => {}
+            Err(error) => foreign = Some(error),
+        });
+        match (more, foreign.take()) {
+            (_, Some(error)) => return Err(error),
+            (None, None) => return Err(Error::Internal("the hash could not be read")),
+            (Some(true), None) if found.len() < most => {}
+            (Some(_), None) => return Ok(found),
+        }
+    }
+}
+
+/// When a reader's lease ends; `None` if it has.
+fn lease_end(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], holds: Holds) -> Option<Expiry> {
+    let oldest = holds.get().saturating_sub(MAX_LEASE_KEYS).saturating_add(1).max(1);
+    (oldest..=holds.get()).rev().find_map(|hold| {
+        let lease = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));
+        let key = Key::open_inspect(ctx, lease.borrow());
+        (key.kind() != KeyKind::Empty).then(|| key.expiry())
+    })
+}
+
+impl Respond for Holder {
+    fn send(&self, ctx: Ctx<'_>) {
+        ctx.reply_map(4);
+        ctx.reply_bytes(b"owner");
+        ctx.reply_bytes(&self.owner);
+        mode(ctx, self.mode);
+        pair(ctx, "holds", self.holds);
+        pair(ctx, "lease-ms", self.lease_ms);
+    }
+}

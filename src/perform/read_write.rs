@@ -1,0 +1,90 @@
+//! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
+
+use rlock_core::port::Reader;
+use rlock_core::{Change, Error, Mode, UnixMs, names};
+
+use super::note_failure;
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, READ, StringRef, WRITE, own_event};
+use crate::{effects, events};
+
+/// What the hash's field `mode` says.
+pub(super) fn word(mode: Mode) -> StringRef<'static> {
+    if mode == Mode::Write { WRITE.get() } else { READ.get() }
+}
+
+/// The lease keys that a change writes and deletes.
+pub(super) struct Leases {
+    set: Vec<OwnedString>,
+    gone: Vec<OwnedString>,
+    until: UnixMs,
+}
+
+impl Leases {
+    /// Those of a change; none but for readers.
+    pub(super) fn of(name: StringRef<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Self {
+        let keys = |first: i64, last: i64| {
+            let owner = owner.map_or(&[][..], StringRef::bytes);
+            let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));
+            (first..=last).map(key).collect()
+        };
+        let (set, until) = match change.leases.set {
+            Some((first, last, until)) => (keys(first, last), until),
+            None => (Vec::new(), UnixMs(0)),
+        };
+        let gone = change.leases.gone.map_or(Vec::new(), |(first, last)| keys(first, last));
+        Self { set, gone, until }
+    }
+
+    /// Writes and deletes them. The lock's own key is closed: the server may tell others of this.
+    pub(super) fn write(&self, ctx: Ctx<'_>) -> Result<(), Error> {
+        let mut written = true;
+        for lease in &self.set {
+            let mut key = Key::open_write(ctx, lease.borrow());
+            written &= key.set_integer(1) && key.set_expiry(self.until);
+            drop(key);
+            ctx.signal_modified(lease.borrow());
+        }
+        for lease in &self.gone {
+            written &= Key::open_write(ctx, lease.borrow()).delete();
+            ctx.signal_modified(lease.borrow());
+        }
+        if written { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
+    }
+
+    /// Sends them to replicas and AOF.
+    pub(super) fn replicate(&self, ctx: Ctx<'_>) -> bool {
+        let set = self.set.iter().all(|lease| ctx.replicate_lease(lease.borrow(), self.until));
+        set && self.gone.iter().all(|lease| ctx.replicate_del(lease.borrow()))
+    }
+
+    /// Raises their events.
+    pub(super) fn notify(&self, ctx: Ctx<'_>) {
+        for lease in &self.set {
+            ctx.notify(EventClass::String, c"set", lease.borrow());
+            ctx.notify(EventClass::Generic, own_event::EXPIRE, lease.borrow());
+        }
+        for lease in &self.gone {
+            ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
+            // We do not hear of our own events, and somebody may wait for a lock of that very name.
+            events::key_changed(ctx, lease.borrow(), || c"del");
+        }
+    }
+}
+
+/// Removes the fields of readers that are dead, while others remain.
+pub(crate) fn clear_away(ctx: Ctx<'_>, name: StringRef<'_>, dead: &[Reader], in_command: bool) {
+    let mut key = Key::open_write(ctx, name);
+    let fields = dead.iter().map(|reader| OwnedString::new(&reader.owner));
+    let removed: Vec<OwnedString> = fields.filter(|field| key.remove_field(field.borrow())).collect();
+    drop(key);
+    if removed.is_empty() {
+        return;
+    }
+    ctx.signal_modified(name);
+    if !in_command || effects::are_read(ctx) {
+        note_failure(removed.iter().all(|field| ctx.replicate_hdel(name, field.borrow())));
+    } else {
+        ctx.count_change();
+    }
+    ctx.notify(EventClass::Hash, own_event::HDEL, name);
+}

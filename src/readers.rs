@@ -1,0 +1,112 @@
+//! The readers of a read/write lock, as its hash and their lease keys tell.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use rlock_core::living::ReadLease;
+use rlock_core::port::Reader;
+use rlock_core::queue::LockId;
+use rlock_core::shape::{self, RwField};
+use rlock_core::{Error, UnixMs, names};
+
+use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
+
+/// Where [`some`] goes on, for the locks that it was last asked of.
+static PLACES: Shared<RefCell<Option<BTreeMap<LockId, Scan>>>> = Shared::lazy();
+
+/// The most places that are remembered.
+const MOST_PLACES: usize = 1_000;
+
+/// Gives back what is remembered; called when the module is unloaded.
+pub(crate) fn tear_down() {
+    PLACES.clear();
+}
+
+/// The lease key of a reader's hold of this number. The lock's own key is closed.
+pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64) -> ReadLease {
+    let lease_name = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));
+    let key = Key::open_write(ctx, lease_name.borrow());
+    let (kind, expiry) = (key.kind(), key.expiry());
+    drop(key);
+    match kind {
+        KeyKind::Empty if ctx.is_missing(lease_name.borrow(), name) => ReadLease::Gone,
+        KeyKind::Empty => ReadLease::Unknown,
+        _ => ReadLease::Until(expiry),
+    }
+}
+
+/// Goes through all readers, until `visit` breaks it off.
+pub(crate) fn each(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let mut scan = Scan::new();
+    loop {
+        let (readers, more) = step(&mut scan, &Key::open_write(ctx, name))?;
+        for reader in readers {
+            if visit(reader).is_break() {
+                return Ok(());
+            }
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// The next few readers, and whether there may be more.
+fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
+    let (mut readers, mut foreign) = (Vec::new(), None);
+    let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
+        Ok(RwField::Reads(owner, holds)) => readers.push(Reader { owner: owner.into(), holds }),
+        Ok(RwField::Mode) => {}
+        Ok(RwField::Writes(..)) => foreign = Some(Error::NotALock),
+        Err(error) => foreign = Some(error),
+    });
+    match (more, foreign) {
+        (_, Some(error)) => Err(error),
+        (Some(more), None) => Ok((readers, more)),
+        (None, None) => Err(Error::Internal("the hash could not be read")),
+    }
+}
+
+/// At most so many of the readers; others each time, where there are more.
+pub(crate) fn some(
+    ctx: Ctx<'_>,
+    lock: &LockId,
+    name: StringRef<'_>,
+    most: usize,
+    now: UnixMs,
+) -> Vec<Reader> {
+    let key = Key::open_write(ctx, name);
+    // `mode` is a field as well.
+    let all = key.len() <= most.saturating_add(1);
+    let place = PLACES.with(|places| if all { None } else { places.remove(lock) });
+    let mut scan = place.unwrap_or_else(Scan::new);
+    let mut found: Vec<Reader> = Vec::new();
+    let mut more = true;
+    while more && (all || found.len() < most) {
+        // What cannot be read is no reader that could be dead.
+        let Ok((readers, left)) = step(&mut scan, &key) else { return Vec::new() };
+        found.extend(readers);
+        more = left;
+    }
+    drop(key);
+    if more && !all {
+        PLACES.with(|places| {
+            if places.len() >= MOST_PLACES {
+                places.clear();
+            }
+            places.insert(lock.clone(), scan);
+        });
+    }
+    if found.len() > most {
+        // A small hash comes in one step: another part of it each time.
+        let turn = usize::try_from(now.0).unwrap_or(0).checked_rem(found.len()).unwrap_or(0);
+        found.rotate_left(turn);
+        found.truncate(most);
+    }
+    found
+}
