@@ -131,7 +131,8 @@
 //! [`Client::connect`] lists the forms of URLs. The module must be loaded on every server that may become the primary;
 //! one without it is told apart at once ([`Error::ModuleNotLoaded`]). A user needs the RLOCK commands, the locks' keys
 //! and, where locks are waited for, `+subscribe` and the channels `rlock:grants:*`; without these, set
-//! [`Waiting::Polling`]. By default a lock is held when the primary says so, and a fail-over can lose it;
+//! [`Waiting::Polling`]. By `+info` a [`RedLock`] notices that two addresses are one server. Sentinels that ask for
+//! a password get it from the end of the URL. By default a lock is held when the primary says so, and a fail-over can lose it;
 //! [`Durability`] makes that less likely, not impossible.
 //!
 //! # Seeing what it does
