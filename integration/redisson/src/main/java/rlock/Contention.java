@@ -12,7 +12,7 @@ import org.redisson.api.RedissonClient;
 
 /** Every kind of client takes the same locks, all at once, for some seconds: never two holders, nobody left behind. */
 final class Contention {
-    private static final long SECONDS = 4;
+    private static final long SECONDS = 3;
 
     private Contention() {
     }

@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
 final class Fair {
     private static final int ROUNDS = 60;
     private static final int CROWD = 6;
-    private static final long SECONDS = 4;
+    private static final long SECONDS = 3;
 
     private Fair() {
     }

@@ -36,12 +36,14 @@ public final class Main {
             beside.addAll(Watchdogs.scenarios());
             beside.addAll(Listeners.scenarios());
             beside.addAll(Fair.scenarios());
+            beside.addAll(FairOrder.scenarios());
             beside.addAll(ReadWrite.scenarios());
             beside.addAll(ReadLeases.scenarios());
             alone.addAll(Contention.scenarios());
             alone.addAll(ReadLeases.alone());
             alone.addAll(Starvation.scenarios());
             alone.addAll(Fair.alone());
+            alone.addAll(FairOrder.alone());
             runAll(beside, only, world, 6);
             runAll(alone, only, world, 1);
         }
