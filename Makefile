@@ -58,7 +58,7 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@./integration/interop/tools.sh
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
-# QUICK=1 takes a minute, ONLY=memory runs one part; neither stores anything. SERVER names another server.
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
@@ -80,6 +80,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
+	@$(ENV) RLOCK_WAIT_SECONDS=60 $(CARGO) test --locked -p rlock-client --test lock a_wait_outlasts
 	$(MAKE) planted
 	$(MAKE) leaks
 

@@ -120,7 +120,8 @@ pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Re
     };
     let (call, decision) = call.read_write(|site| {
         let (seen, state) = living::state(site, owner)?;
-        Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads)))
+        let others = |held| living::look_at_others(site, owner.unwrap_or_default(), held);
+        Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads, others)))
     })?;
     call.perform(&decision)
 }

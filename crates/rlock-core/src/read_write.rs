@@ -361,13 +361,19 @@ pub fn renew(state: State, asked: Option<Mode>, lease: LeaseMs, now: UnixMs) -> 
     Ok(Decision { reply: Reply::Renewed, change })
 }
 
-/// RLOCK.FORCERELEASE; of one owner's holds where `of_owner`, whose read holds these are, dead ones too.
-pub fn force_release(state: State, of_owner: bool, reads: Option<Holds>) -> Decision {
+/// RLOCK.FORCERELEASE; of one owner's holds where `of_owner`, whose read holds these are, dead ones too. `others` is
+/// what is known of the other readers.
+pub fn force_release(
+    state: State,
+    of_owner: bool,
+    reads: Option<Holds>,
+    others: impl FnOnce(Held) -> Others,
+) -> Decision {
     let State::Held(held) = state else { return nothing(Reply::NothingToForce) };
     let event = LockEvent::ForceRelease;
     let mut decision = match (of_owner, held.writes, reads) {
         (true, None, None) => return nothing(Reply::NothingToForce),
-        (true, None, Some(holds)) => reader_gone(held, holds, event, |_| Others::default()),
+        (true, None, Some(holds)) => reader_gone(held, holds, event, others),
         // Nobody reads beside a writer but itself.
         (false, ..) | (true, Some(_), _) => freed(Mode::Write, event),
     };
@@ -379,12 +385,18 @@ pub fn force_release(state: State, of_owner: bool, reads: Option<Holds>) -> Deci
 }
 
 /// Takes a grant back whose client is gone, if it is still as it was made; `ends` is the end of the lease granted.
-pub fn take_back(state: State, mode: Mode, ends: UnixMs) -> Option<Change> {
+/// `others` is what is known of the other readers.
+pub fn take_back(
+    state: State,
+    mode: Mode,
+    ends: UnixMs,
+    others: impl FnOnce(Held) -> Others,
+) -> Option<Change> {
     let State::Held(held) = state else { return None };
     let granted = Reads { holds: Holds::ONE, until: Expiry::At(ends) };
     match mode {
         Mode::Read if held.reads == Some(granted) => {
-            Some(reader_gone(held, Holds::ONE, LockEvent::Release, |_| Others::default()).change)
+            Some(reader_gone(held, Holds::ONE, LockEvent::Release, others).change)
         }
         Mode::Write if held.writes == Some(Holds::ONE) && held.expiry == granted.until => {
             Some(writer_gone(held, LockEvent::Release).change)

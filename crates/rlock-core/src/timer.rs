@@ -10,7 +10,7 @@ use crate::living;
 use crate::message::DropReason;
 use crate::port::{Ground, Note, Server, Site};
 use crate::queue::{Cause, Grant, LockId, Rearm};
-use crate::read_write;
+use crate::read_write::{self, Held, Others};
 use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
 use crate::shape::LockState;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
@@ -164,7 +164,8 @@ fn take_back<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Looked {
 }
 
 fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
-    if change_to_take_back(site, grant).is_none() {
+    // Dead readers are cleared away only where that may be written.
+    if change_to_take_back(site, grant, |_| Others::default()).is_none() {
         return Looked::Done;
     }
     match site.ground() {
@@ -174,7 +175,8 @@ fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
         Ground::Moved => return Looked::Done,
     }
     // Asking is a command, in which the lease may have ended.
-    let Some((key, change)) = change_to_take_back(site, grant) else { return Looked::Done };
+    let others = |held| living::look_at_others(site, &grant.owner, held);
+    let Some((key, change)) = change_to_take_back(site, grant, others) else { return Looked::Done };
     site.server().note(Note::TakenBack);
     // A failure is in the log; the lease ends by itself then.
     let _ = perform_and_serve(site, key, Some(&grant.owner), &change, site.server().now());
@@ -182,14 +184,18 @@ fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
 }
 
 /// What takes a grant back, if it is still as it was made, and the lock's key, open.
-fn change_to_take_back<S: Site>(site: &S, grant: &Grant) -> Option<(S::Key, Change)> {
+fn change_to_take_back<S: Site>(
+    site: &S,
+    grant: &Grant,
+    others: impl FnOnce(Held) -> Others,
+) -> Option<(S::Key, Change)> {
     if grant.mode == Mode::Mutex {
         let key = site.open();
         let state = site.state(&key, Some(&grant.owner)).ok()?;
         return Some((key, decide::take_back(state, grant.ends)?));
     }
     let (_, state) = living::state(site, Some(&grant.owner)).ok()?;
-    let change = read_write::take_back(state, grant.mode, grant.ends)?;
+    let change = read_write::take_back(state, grant.mode, grant.ends, others)?;
     Some((site.open(), change))
 }
 
