@@ -35,6 +35,7 @@ public final class Main {
             beside.addAll(WakeUps.scenarios());
             beside.addAll(Watchdogs.scenarios());
             beside.addAll(Listeners.scenarios());
+            beside.addAll(Kinds.scenarios());
             beside.addAll(Fair.scenarios());
             beside.addAll(FairOrder.scenarios());
             beside.addAll(ReadWrite.scenarios());
