@@ -97,7 +97,7 @@ final class Fair {
             for (int i = 0; i < CROWD; i++) {
                 waiting.add(takesAndReleases(world.clients().get(i % 2), key));
                 long queued = i + 1;
-                Check.eventually("it stands in the queue", () -> client.jedis.llen(World.fairQueue(key)) == queued);
+                Check.eventually("it stands in the queue", () -> client.at(key).llen(World.fairQueue(key)) == queued);
             }
             client.release(key, "native");
             long last = 0;

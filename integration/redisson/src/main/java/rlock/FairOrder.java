@@ -55,7 +55,7 @@ final class FairOrder {
     }
 
     private static void awaitQueue(Native client, String key, long length) throws Exception {
-        Check.eventually(length + " stand in the queue", () -> client.jedis.llen(World.fairQueue(key)) == length);
+        Check.eventually(length + " stand in the queue", () -> client.at(key).llen(World.fairQueue(key)) == length);
     }
 
     /** Every second is native; the lock is held by Redisson first. */
