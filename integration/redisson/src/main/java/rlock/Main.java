@@ -45,7 +45,7 @@ public final class Main {
             alone.addAll(Starvation.scenarios());
             alone.addAll(Fair.alone());
             alone.addAll(FairOrder.alone());
-            runAll(beside, only, world, 6);
+            runAll(beside, only, world, 12);
             runAll(alone, only, world, 1);
         }
         System.out.println(passed + " passed, " + failed + " failed");
