@@ -63,7 +63,7 @@
 //!
 //! * [`Lock::run`] drops the work at its next `.await`;
 //! * [`Held::check`] looks at the clock, without asking the server: use it before each step that cannot be undone;
-//! * [`Held::lost`] waits for it, and [`Held::token`] is a [`CancellationToken`] for work that takes one;
+//! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes one;
 //! * [`Guard::unlock`] tells whether the lock was held until then.
 //!
 //! ```
@@ -181,7 +181,7 @@ pub use error::{Error, Lost};
 pub use guard::{Guard, Held};
 pub use hold::State;
 pub use info::{Holder, Info, Waiter};
-pub use lock::Lock;
+pub use lock::{Lock, ReadWriteLock};
 pub use metrics::Metrics;
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};

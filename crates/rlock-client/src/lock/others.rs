@@ -13,7 +13,7 @@ impl Lock {
     ///
     /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
     pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let command = command::release(self.name(), owner.as_ref(), 0);
+        let command = command::release(&self.party(owner.as_ref()), 0);
         Ok(self.change("RLOCK.RELEASE", command).await?.is_some())
     }
 
