@@ -53,7 +53,7 @@ pub(crate) fn state_to_acquire<S: Site>(
     let (seen, state) = state(site, owner)?;
     let abandoned = match state {
         State::Held(held) if mode == Mode::Write && !held.writing && held.reads.is_none() => {
-            held.others == 0 || first_living(site, held.expiry)?.is_none()
+            held.others == 0 || first_living(site, owner, held.expiry)?.is_none()
         }
         _ => false,
     };
@@ -82,16 +82,35 @@ fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) 
     (oldest > 0).then_some(key_until)
 }
 
+/// The same by all of its holds: one of Redisson's may have been taken for a shorter time than one before it.
+fn latest_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+    let mut latest = lease_end(site, reader, holds, key_until)?;
+    let newest = holds.get();
+    for hold in newest.saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1)..newest {
+        if let ReadLease::Until(until) = site.read_lease(reader, hold) {
+            latest = latest.later(until);
+        }
+    }
+    Some(latest)
+}
+
 /// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead. The dead that were
-/// found before it are cleared away, so that nobody looks at them twice.
-pub(crate) fn first_living<S: Site>(site: &S, key_until: Expiry) -> Result<Option<Expiry>, Error> {
+/// found before it are cleared away, so that nobody looks at them twice; not the one that asks, whose field is in what
+/// it was told.
+pub(crate) fn first_living<S: Site>(
+    site: &S,
+    asks: Option<&[u8]>,
+    key_until: Expiry,
+) -> Result<Option<Expiry>, Error> {
     let (mut dead, mut living) = (Vec::new(), None);
     site.readers(&mut |reader| {
         living = lease_end(site, &reader.owner, reader.holds, key_until);
         if living.is_some() {
             return ControlFlow::Break(());
         }
-        dead.push(reader);
+        if asks != Some(&*reader.owner) {
+            dead.push(reader);
+        }
         ControlFlow::Continue(())
     })?;
     if living.is_some() && !dead.is_empty() {
@@ -108,7 +127,7 @@ pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Other
     let mut latest: Option<Expiry> = None;
     let (count, mut dead) = (looked_at.len(), Vec::new());
     for reader in looked_at {
-        match lease_end(site, &reader.owner, reader.holds, held.expiry) {
+        match latest_end(site, &reader.owner, reader.holds, held.expiry) {
             Some(end) => latest = Some(latest.map_or(end, |latest| latest.later(end))),
             None => dead.push(reader),
         }

@@ -91,7 +91,8 @@ pub fn acquire(
     take(state, request.mode, request.arrive_at, request.lease, token, now, LockEvent::Acquire)
 }
 
-/// Gives the lock to the one who waits first, if it can have it. The lease counts from now.
+/// Gives the lock to the one who waits first, if it can have it. The lease counts from now. Who has come to hold it so
+/// by another call meanwhile holds it no more often than before.
 pub fn hand_off(
     state: State,
     mode: Mode,
@@ -99,7 +100,7 @@ pub fn hand_off(
     token: Option<Token>,
     now: UnixMs,
 ) -> Option<Decision> {
-    let decision = take(state, mode, None, lease, token, now, LockEvent::HandOff).ok()?;
+    let decision = take(state, mode, Some(Holds::ONE), lease, token, now, LockEvent::HandOff).ok()?;
     (decision.reply != Reply::Denied).then_some(decision)
 }
 
@@ -292,7 +293,9 @@ fn fewer_reads(held: Held, holds: Holds, left: Holds, lease: Option<UnixMs>) -> 
     // The lease of what is left is that of all before: the newest lease key had the longest.
     let until = lease.or_else(|| own_reads(held));
     let fewer = left < holds;
-    let set = until.filter(|_| fewer || lease.is_some()).map(|until| (left.get(), left.get(), until));
+    // A lease that is asked for is that of every hold, or an older lease key would outlast it.
+    let first = if lease.is_some() { newest(1, left).0 } else { left.get() };
+    let set = until.filter(|_| fewer || lease.is_some()).map(|until| (first, left.get(), until));
     let longer = matches!((held.expiry, until), (Expiry::At(at), Some(until)) if until > at);
     Decision {
         reply: Reply::StillHeld,

@@ -3,7 +3,7 @@
 
 use crate::bugs::{Bug, planted};
 use crate::decide::{self, told};
-use crate::decision::{Change, Decision, Reply, UnlockMessage};
+use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::leave::refuse;
 use crate::living;
@@ -79,9 +79,16 @@ pub(crate) fn perform_and_serve<S: Site>(
         return Ok(());
     }
     let served = serve(site, now, Freed::Now);
-    if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
-        site.server().queues(|queues| queues.end_streak(lock));
-        call_foreign_waiters(site, message);
+    match (change.unlock_message, served) {
+        (Some(message), Served::Free | Served::NotFree) => {
+            site.server().queues(|queues| queues.end_streak(lock));
+            call_foreign_waiters(site, message);
+        }
+        // A writer reads on: Redisson's readers may join it as those did who waited here.
+        (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
+            call_foreign_waiters(site, message);
+        }
+        _ => {}
     }
     look_again(site);
     Ok(())
@@ -115,7 +122,7 @@ pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
             Access::Shared
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
-            match living::first_living(site, key_until) {
+            match living::first_living(site, None, key_until) {
                 Ok(Some(until)) => Access::Until(until.sooner(key_until)),
                 Ok(None) => Access::Free,
                 Err(_) => Access::Until(key_until),
@@ -171,7 +178,8 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         let Some(change) = give(site, &head, lease, token, now) else { break };
         given = true;
         opened |= change.becomes == Some(Mode::Read);
-        if head.mode != Mode::Read {
+        // Others read as well, and a writer that waits to read too.
+        if head.mode == Mode::Mutex {
             break;
         }
     }
@@ -298,7 +306,10 @@ fn give<S: Site>(
     match head.via {
         Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
         Via::Block => {
-            server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+            // Who holds it by another call keeps it, whatever becomes of this answer.
+            if decision.change.hash != HashChange::Keep {
+                server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+            }
             server.answer(ticket, Ok(decision.reply));
         }
     }
