@@ -349,3 +349,12 @@ fn who_reads_by_another_call_meanwhile_reads_no_more_often() {
         read_write(ops);
     }
 }
+
+/// The same by a clock that is set to before 1970: a point in time that had passed by any other clock had not.
+#[test]
+fn who_goes_lets_others_in_whatever_the_clock_says() {
+    let mut ops = vec![Op::Step(-127); 10];
+    ops.extend([read(0, 60_000, Wait::No), write(1, BLOCK), read(2, 60_000, BLOCK), Op::Disconnect(0)]);
+    ops.push(Op::Pass(Span(0)));
+    read_write(ops);
+}

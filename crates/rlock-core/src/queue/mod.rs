@@ -279,7 +279,7 @@ impl Queues {
             Some((first, head))
                 if *first > place && (head.mode == Mode::Read || head.mode != waiter.mode) =>
             {
-                self.wake_at(lock, Some(UnixMs(0)));
+                self.wake_at(lock, Some(UnixMs(i64::MIN)));
             }
             Some(_) => {}
         }
