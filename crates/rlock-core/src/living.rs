@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::port::{Reader, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
@@ -67,6 +68,9 @@ fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) ->
 
 /// When a reader's lease ends; `None` if it has. `key_until` is the end of the lock's key, which ends all holds.
 fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+    if planted(Bug::DeadReaderHolds) {
+        return Some(key_until);
+    }
     let newest = holds.get();
     let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
     // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
@@ -102,6 +106,9 @@ pub(crate) fn first_living<S: Site>(
     asks: Option<&[u8]>,
     key_until: Expiry,
 ) -> Result<Option<Expiry>, Error> {
+    if planted(Bug::WriterBesideReaders) {
+        return Ok(None);
+    }
     let (mut dead, mut living) = (Vec::new(), None);
     site.readers(&mut |reader| {
         living = lease_end(site, &reader.owner, reader.holds, key_until);

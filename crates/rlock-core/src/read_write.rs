@@ -3,6 +3,7 @@
 //!
 //! Readers hold together, a writer alone; the writer may read too, and keeps that when it releases the write.
 
+use crate::bugs::{Bug, planted};
 use crate::decide::{arrival, left_of, nothing, stored, told};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
@@ -84,7 +85,8 @@ pub fn acquire(
         if admission == Admission::HoldersOnly {
             return Err(Error::NotAccepting);
         }
-        if awaited {
+        let overtakes = request.mode == Mode::Read && planted(Bug::ReaderOvertakes);
+        if awaited && !overtakes {
             return Ok(nothing(Reply::Denied));
         }
     }
@@ -184,6 +186,7 @@ impl New {
         // The key is there for as long as anybody's lease.
         let longer = matches!(key_until, Expiry::At(at) if ends > at);
         let leases = match self.mode {
+            Mode::Read if planted(Bug::ReadLeaseNotWritten) => ReadLeases::default(),
             Mode::Read => ReadLeases { set: Some((holds.get(), holds.get(), ends)), gone: None },
             Mode::Write | Mode::Mutex => ReadLeases::default(),
         };
@@ -277,12 +280,12 @@ fn writer_gone(held: Held, event: LockEvent) -> Decision {
         change: Change {
             mode: Mode::Write,
             hash: HashChange::Remove,
-            becomes: Some(Mode::Read),
+            becomes: Some(Mode::Read).filter(|_| !planted(Bug::DowngradeKeepsMode)),
             expire_at: until.and_then(|until| match until {
                 Expiry::At(at) => Some(at),
                 Expiry::Never => None,
             }),
-            unlock_message: Some(UnlockMessage::WriterGone),
+            unlock_message: Some(UnlockMessage::WriterGone).filter(|_| !planted(Bug::DowngradeInSilence)),
             event: Some(event),
             ..Change::default()
         },
@@ -317,19 +320,21 @@ fn newest(from: i64, holds: Holds) -> (i64, i64) {
 
 /// The last read hold goes.
 fn reader_gone(held: Held, holds: Holds, event: LockEvent, others: impl FnOnce(Held) -> Others) -> Decision {
-    let leases = ReadLeases { set: None, gone: Some(newest(1, holds)) };
+    let gone = Some(newest(1, holds)).filter(|_| !planted(Bug::ReadLeaseStays));
+    let leases = ReadLeases { set: None, gone };
     if held.writes.is_some() {
         let change = Change { hash: HashChange::Remove, leases, event: Some(event), ..reading() };
         return Decision { reply: Reply::Released, change };
     }
     let others = if held.others == 0 { Others::default() } else { others(held) };
-    if others.dead >= held.others {
+    if others.dead >= held.others || planted(Bug::OneReaderFreesAll) {
         let mut decision = freed(Mode::Read, event);
         decision.change.leases = leases;
         return decision;
     }
     // Those who wait by Redisson's protocol sleep until the key's end: it is not to be that of who has gone.
-    let sooner = others.latest.filter(|latest| latest.sooner(held.expiry) != held.expiry);
+    let latest = others.latest.filter(|_| !planted(Bug::KeyOutlastsReaders));
+    let sooner = latest.filter(|latest| latest.sooner(held.expiry) != held.expiry);
     let expire_at = match sooner {
         Some(Expiry::At(at)) => Some(at),
         Some(Expiry::Never) | None => None,
@@ -355,7 +360,8 @@ pub fn renew(state: State, asked: Option<Mode>, lease: LeaseMs, now: UnixMs) -> 
         }
         (Mode::Read, Some(reads), _) => {
             let (first, last) = newest(1, reads.holds);
-            let longer = matches!(held.expiry, Expiry::At(at) if ends > at);
+            let longer =
+                matches!(held.expiry, Expiry::At(at) if ends > at || planted(Bug::RenewReadLowersKey));
             let leases = ReadLeases { set: Some((first, last, ends)), gone: None };
             Change { mode, leases, expire_at: longer.then_some(ends), ..Change::default() }
         }
@@ -398,6 +404,9 @@ pub fn take_back(
     let State::Held(held) = state else { return None };
     let granted = Reads { holds: Holds::ONE, until: Expiry::At(ends) };
     match mode {
+        Mode::Read if held.reads == Some(granted) && planted(Bug::ReadTakeBackTakesAll) => {
+            Some(freed(Mode::Read, LockEvent::Release).change)
+        }
         Mode::Read if held.reads == Some(granted) => {
             Some(reader_gone(held, Holds::ONE, LockEvent::Release, others).change)
         }

@@ -123,6 +123,7 @@ pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
             match living::first_living(site, None, key_until) {
+                Ok(Some(_)) if planted(Bug::DeadReaderBlocks) => Access::Until(key_until),
                 Ok(Some(until)) => Access::Until(until.sooner(key_until)),
                 Ok(None) => Access::Free,
                 Err(_) => Access::Until(key_until),
@@ -179,7 +180,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         given = true;
         opened |= change.becomes == Some(Mode::Read);
         // Others read as well, and a writer that waits to read too.
-        if head.mode == Mode::Mutex {
+        if head.mode == Mode::Mutex || planted(Bug::OneReaderAtATime) {
             break;
         }
     }

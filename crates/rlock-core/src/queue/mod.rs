@@ -277,7 +277,9 @@ impl Queues {
             // Who went may have kept out who can join others now, or can have what it could not. Only those who want
             // the lock for themselves in the same way wait for the same.
             Some((first, head))
-                if *first > place && (head.mode == Mode::Read || head.mode != waiter.mode) =>
+                if *first > place
+                    && (head.mode == Mode::Read || head.mode != waiter.mode)
+                    && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
                 self.wake_at(lock, Some(UnixMs(i64::MIN)));
             }
