@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted matrix bench leaks ci-full lint install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -53,7 +53,12 @@ ONLY ?= *
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 	@$(ENV) ./integration/matrix.sh '$(ONLY)'
 
-# QUICK=1 takes a minute, ONLY=memory runs one part; neither stores anything. SERVER names another server.
+# ONLY='go ioredis' runs fewer of them. What is missing of the languages is installed, or named.
+interop: build ## Run the module with Redisson and with clients of other languages
+	@./integration/interop/tools.sh
+	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
@@ -75,6 +80,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
+	@$(ENV) RLOCK_WAIT_SECONDS=60 $(CARGO) test --locked -p rlock-client --test lock a_wait_outlasts
 	$(MAKE) planted
 	$(MAKE) leaks
 
@@ -86,7 +92,7 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	$(CARGO) fmt --all --check
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh .ci/run; \
+	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run; \
 	else echo "lint: no shellcheck here, the scripts were not checked"; fi
 
 # Neither needs setup nor cargo: root often has no Rust of its own.

@@ -57,6 +57,12 @@ server_test() {
     token-by-clock-only) echo fencing tokens_that_were_not_lost_are_exceeded_whatever_the_clock_says ;;
     wait-without-token) echo fenced a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock ;;
     edge-token-not-replicated) echo fenced the_token_is_replicated_with_the_acquisition_as_one_unit ;;
+    read-ended-early) echo read_write_redisson a_renewal_of_redissons_does_not_end_a_longer_native_lease ;;
+    fair-as-plain) echo fair natives_and_redissons_are_served_in_one_order ;;
+    fair-barges) echo fair who_asks_without_waiting_does_not_overtake_redissons ;;
+    fair-dropped) echo fair a_native_that_a_script_drops_is_put_back_in_its_place ;;
+    fair-turn-endless) echo fair who_asks_without_waiting_does_not_overtake_redissons ;;
+    fair-stays) echo fair a_native_waiter_that_goes_leaves_the_list ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
     # Nothing here is quick enough to change a lease between a departure and the timer.
     take-back-without-id) ;;

@@ -6,16 +6,16 @@ use std::ffi::CStr;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::message::DropReason;
-use rlock_core::queue::Cause;
-use rlock_core::{MonoMs, leave, timer};
+use rlock_core::queue::{Cause, LockId};
+use rlock_core::{MonoMs, leave, names, timer};
 
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
-use crate::{effects, site, waiters};
+use crate::{effects, fair, site, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
 
-/// Beats while somebody waited.
+/// Beats so far.
 static BEATS: Shared<Cell<u32>> = Shared::cell(0);
 
 /// About ten seconds.
@@ -26,8 +26,13 @@ const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    if waiters::queues(|queues| queues.is_blank()) {
+    if waiters::queues(|queues| queues.is_blank() && !queues.knows_read_ends()) {
         return;
+    }
+    if !fair::is_own_doing() {
+        for name in names::locks_of_fair_key(key.bytes()).into_iter().flatten() {
+            timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() });
+        }
     }
     let cause = cause(event());
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
@@ -78,6 +83,11 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
+    let beats = BEATS.get().wrapping_add(1);
+    BEATS.replace(beats);
+    if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
+        waiters::queues(|queues| queues.forget_old_read_ends(ctx.real_time()));
+    }
     if waiters::queues(|queues| queues.is_blank()) {
         return;
     }
@@ -85,10 +95,9 @@ fn beat(ctx: Ctx<'_>) {
         timer::look_at_all(&ctx, None);
         timer::restart_timer(&ctx);
     }
-    let beats = BEATS.get().wrapping_add(1);
-    BEATS.replace(beats);
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
         waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
+        timer::look_at_fair_queues(&ctx);
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.

@@ -5,6 +5,7 @@
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
 //! - [`readers`]: who reads a read/write lock.
+//! - [`fair`]: Redisson's fair queue of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
@@ -23,6 +24,7 @@ mod command;
 mod effects;
 mod events;
 mod eviction;
+mod fair;
 mod ffi;
 mod keyspace;
 mod options;

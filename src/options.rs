@@ -29,13 +29,17 @@ static FOREIGN_TURN: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000,
 /// `rlock.foreign-window-ms`: for how long a lock is left to them then; 0 is never.
 static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
 
-static NUMBERS: [&NumberOption; 6] = [
+/// `rlock.fair-turn-ms`: for how long a free lock is left to the one at the head of Redisson's fair queue.
+static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=MAX_LEASE_MS);
+
+static NUMBERS: [&NumberOption; 7] = [
     &MAX_WAITERS,
     &MAX_WAITERS_PER_KEY,
     &GRANT_CONFIRM,
     &FOREIGN_TURN_GRANTS,
     &FOREIGN_TURN,
     &FOREIGN_WINDOW,
+    &FAIR_TURN,
 ];
 
 /// The options as the rules read them.
@@ -50,6 +54,7 @@ pub(crate) fn settings() -> Settings {
             after_ms: FOREIGN_TURN.get().unsigned_abs(),
         },
         foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
+        fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
     }
 }
 

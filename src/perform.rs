@@ -184,13 +184,20 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     };
     let to_head = fair.then(|| fair_head(ctx, name)).flatten();
     let to_head = to_head.map(|head| names::fair_channel(&channel, &head));
-    let heard = [Some(channel), to_head].into_iter().flatten().map(|channel| {
-        let channel = OwnedString::new(&channel);
-        STATS.unlock_messages.add(1);
-        note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
-        ctx.publish_here(channel.borrow(), message)
-    });
-    heard.sum()
+    let heard = [Some(channel), to_head].into_iter().flatten();
+    heard.map(|channel| publish_on(ctx, &channel, message, to_replicas)).sum()
+}
+
+/// Publishes one of Redisson's messages on one channel.
+pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
+    publish_on(ctx, channel, message, effects::are_read(ctx));
+}
+
+fn publish_on(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>, to_replicas: bool) -> u64 {
+    let channel = OwnedString::new(channel);
+    STATS.unlock_messages.add(1);
+    note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+    ctx.publish_here(channel.borrow(), message)
 }
 
 /// Who waits first for Redisson's fair lock of this name.

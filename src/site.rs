@@ -5,11 +5,13 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
+use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
 use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
 use rlock_core::queue::{LockId, Queues, Ticket};
-use rlock_core::{Change, Error, Expiry, LockState, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs};
 
+use crate::fair::FairQueue;
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
 use crate::{keyspace, options, perform, readers, stats, waiters};
 
@@ -99,6 +101,11 @@ impl<'s> LockSite<'s> {
         Self { ctx, name, caller, in_command: true, lock: OnceCell::new() }
     }
 
+    /// Redisson's fair queue of this lock.
+    fn fair(&self) -> FairQueue<'s> {
+        FairQueue::of(self.ctx, self.name)
+    }
+
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
     /// where it is the caller that is meant.
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
@@ -149,6 +156,34 @@ impl<'s> Site for LockSite<'s> {
 
     fn clear_away(&self, dead: &[Reader]) {
         perform::clear_away(self.ctx, self.name, dead, self.in_command);
+    }
+
+    fn fair_head(&self) -> Option<Entry> {
+        self.fair().head()
+    }
+
+    fn fair_stands(&self, owner: &[u8]) -> bool {
+        self.fair().stands(owner)
+    }
+
+    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
+        self.fair().join(owner, budget, self.ctx.real_time());
+    }
+
+    fn fair_leave(&self, owner: &[u8]) {
+        self.fair().leave(owner);
+    }
+
+    fn fair_deadline(&self, owner: &[u8], at: UnixMs) {
+        self.fair().set_deadline(OwnedString::new(owner).borrow(), at);
+    }
+
+    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
+        self.fair().put_back(owners, deadline);
+    }
+
+    fn call_fair(&self, owner: &[u8]) {
+        self.fair().call(owner);
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {

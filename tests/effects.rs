@@ -267,6 +267,23 @@ fn each_change_of_a_read_write_lock_is_replicated_as_its_effect() {
     scene.step("RLOCK.RELEASE lock w", "1", freed);
 }
 
+/// A fair lock's queue is written by the server's own commands, each with the change that it belongs to.
+#[test]
+fn the_fair_queue_is_replicated_with_what_it_belongs_to() {
+    let mut scene = Scene::new();
+    let (list, deadlines) = ("redisson_lock_queue:{lock}", "redisson_lock_timeout:{lock}");
+    scene.step("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]", "(HSET lock a 1; PEXPIREAT lock @)");
+    assert_eq!(say(&mut scene.client, "RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 grants"), "[0, 0, 0]");
+    let deadline = say(&mut scene.client, &format!("ZSCORE {deadlines} b")).replace('"', "");
+    assert_eq!(scene.replicated(), format!("(RPUSH {list} b; ZADD {deadlines} {deadline} b)"));
+    let _grants = rlock_testkit::Subscriber::channel(&scene.server, "grants");
+    let handed_on = format!(
+        "(DEL lock; HSET lock b 1; PEXPIREAT lock @; LREM {list} 0 b; ZREM {deadlines} b; \
+        PUBLISH redisson_lock__channel:{{lock}} 0)"
+    );
+    scene.step("RLOCK.RELEASE lock a", "1", &handed_on);
+}
+
 #[test]
 fn what_changes_nothing_replicates_nothing() {
     let mut scene = Scene::new();

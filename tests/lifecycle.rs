@@ -157,7 +157,24 @@ fn locks_can_be_changed_while_the_module_is_away() {
 
 #[test]
 fn a_server_without_the_effects_commands_is_refused() {
-    for name in ["DEL", "EXISTS", "GET", "HDEL", "HSET", "PEXPIREAT", "PUBLISH", "SET"] {
+    for name in [
+        "DEL",
+        "EXISTS",
+        "GET",
+        "HDEL",
+        "HSET",
+        "LINDEX",
+        "LPUSH",
+        "LRANGE",
+        "LREM",
+        "PEXPIREAT",
+        "PUBLISH",
+        "RPUSH",
+        "SET",
+        "ZADD",
+        "ZREM",
+        "ZSCORE",
+    ] {
         for new_name in ["", "other-name"] {
             let builder = TestServer::builder().conf_words("rename-command", &[name, new_name]);
             let failure = builder.try_start().expect_err(name);

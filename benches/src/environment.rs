@@ -44,12 +44,12 @@ fn cpu() -> String {
     format!("{} ({})", model.map_or("unknown", |(_, model)| model), std::env::consts::ARCH)
 }
 
-/// The commit whose module is measured: one that `RLOCK_MODULE` names may be any.
+/// The commit whose module and client are measured: one that `RLOCK_MODULE` names may be any.
 fn commit() -> String {
     if std::env::var_os("RLOCK_MODULE").is_some_and(|path| !path.is_empty()) {
         return "a module named by RLOCK_MODULE".into();
     }
-    let paths = ["src", "crates/rlock-core", "Cargo.toml", "Cargo.lock"];
+    let paths = ["src", "crates/rlock-core", "crates/rlock-client", "Cargo.toml", "Cargo.lock"];
     let changed = output("git", &[&["status", "--porcelain", "--"][..], &paths].concat());
     let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);
     if changed.is_empty() { commit } else { format!("{commit} with changes") }

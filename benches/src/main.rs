@@ -80,6 +80,7 @@ fn measure(plan: &Plan) -> Results {
         uncontended: Vec::new(),
         contention: Vec::new(),
         memory: Vec::new(),
+        client: None,
         environment: environment.clone(),
     };
     if plan.wants("uncontended") {
@@ -92,7 +93,7 @@ fn measure(plan: &Plan) -> Results {
         results.memory = memory::run(plan, &progress);
     }
     if plan.wants("client") {
-        client::run(plan, &progress);
+        results.client = Some(client::run(plan, &progress));
     }
     progress.end();
     environment.load[1] = environment::load();

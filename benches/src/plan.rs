@@ -6,9 +6,9 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 4] = ["uncontended", "contention", "memory", "client"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, client; without any: all but client, and the results are stored
+benchmarks: uncontended, contention, memory, client; without any: all, and the results are stored
 render: make docs/BENCHMARKS.md and its plots from the stored results again
---quick           about a minute, and nothing is stored
+--quick           a few rounds of each, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
 --depth N         uncontended: only 1, or only 50, in flight
@@ -104,9 +104,7 @@ impl Plan {
 
     /// Whether this benchmark is part of the run.
     pub(crate) fn wants(&self, benchmark: &str) -> bool {
-        // That of the client builds other crates first, for minutes, and its results are not stored.
-        (self.benchmarks.is_empty() && benchmark != "client")
-            || self.benchmarks.iter().any(|wanted| wanted == benchmark)
+        self.benchmarks.is_empty() || self.benchmarks.iter().any(|wanted| wanted == benchmark)
     }
 
     /// Whether this setting is.
@@ -135,7 +133,7 @@ mod tests {
             Ok(Task::Measure(plan)) => plan,
             other => panic!("{line}: {other:?}"),
         };
-        assert!(plan("").is_full() && plan("").wants("memory"));
+        assert!(plan("").is_full() && plan("").wants("client"));
         for line in ["memory", "--quick", "--rounds 3", "--depth 1", "--setting plain"] {
             assert!(!plan(line).is_full(), "{line}");
         }

@@ -16,6 +16,9 @@ pub(crate) struct Results {
     pub(crate) uncontended: Vec<Uncontended>,
     pub(crate) contention: Vec<Contention>,
     pub(crate) memory: Vec<Memory>,
+    /// Nothing where the client was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<Client>,
 }
 
 /// Where, when and how it was measured.
@@ -146,4 +149,65 @@ pub(crate) struct Memory {
     pub(crate) count: usize,
     pub(crate) rounds: usize,
     pub(crate) bytes: Spread,
+}
+
+/// What the Rust client costs, beside the raw commands by the same driver and other crates.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Client {
+    pub(crate) pairs: Vec<Pairs>,
+    pub(crate) hand_offs: Vec<HandOff>,
+    pub(crate) renewal: Renewal,
+}
+
+/// What an acquire and a release cost a contender, one after the other and without contention.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pairs {
+    pub(crate) contender: String,
+    pub(crate) placement: String,
+    pub(crate) rounds: usize,
+    pub(crate) wall_us: Spread,
+    /// To the raw commands in the same round.
+    pub(crate) wall_to_raw: Spread,
+    /// The contender's own CPU.
+    pub(crate) cpu_us: Spread,
+    pub(crate) cpu_to_raw: Spread,
+    /// Commands that the server was sent, for a pair.
+    pub(crate) commands: f64,
+}
+
+/// From the moment before the release is sent to that at which the next holder, another process, has its guard.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HandOff {
+    pub(crate) contender: String,
+    pub(crate) rounds: usize,
+    pub(crate) us: Spread,
+    /// To the raw commands in the same round.
+    pub(crate) to_raw: Spread,
+}
+
+/// What it takes a client to keep many locks.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Renewal {
+    pub(crate) locks: u64,
+    pub(crate) rounds: usize,
+    /// The share of a core that the whole process takes.
+    pub(crate) percent: Spread,
+    /// That of a client that holds nothing.
+    pub(crate) idle_percent: f64,
+}
+
+impl Client {
+    /// What a contender's pairs cost.
+    pub(crate) fn pairs(&self, contender: &str, placement: &str) -> Option<&Pairs> {
+        self.pairs.iter().find(|one| one.contender == contender && one.placement == placement)
+    }
+
+    /// What a contender's hand-offs take.
+    pub(crate) fn hand_off(&self, contender: &str) -> Option<&HandOff> {
+        self.hand_offs.iter().find(|one| one.contender == contender)
+    }
 }

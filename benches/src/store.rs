@@ -76,6 +76,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Who;
     use crate::contender::Contender;
     use crate::contention::Protocol;
     use crate::memory::What;
@@ -106,6 +107,13 @@ mod tests {
                 memory.eq(What::ALL.map(What::name)),
                 "{server}: other measures of memory; run `make bench`"
             );
+            if let Some(client) = &results.client {
+                let pairs = client.pairs.iter().map(|one| one.contender.as_str());
+                let placed = Placement::ALL.into_iter().flat_map(|_| Who::ALL.map(Who::name));
+                assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench`");
+                let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
+                assert!(hand_offs.eq(Who::ALL.map(Who::name)), "{server}: hand-offs; run `make bench`");
+            }
         }
     }
 

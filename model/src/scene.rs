@@ -194,6 +194,7 @@ impl Scene {
                 Turns { after_grants: u32::MAX, after_ms: u64::MAX }
             },
             foreign_window: self.turns.then(|| ms(2)),
+            fair_turn: ms(5),
         }
     }
 }

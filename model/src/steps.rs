@@ -150,7 +150,8 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request = Acquire { owner: owner_of(&name)?, lease: lease(), mode, arrive_at, fenced, wait };
+    let request =
+        Acquire { owner: owner_of(&name)?, lease: lease(), mode, fair: false, arrive_at, fenced, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -196,8 +197,15 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     let Party { owner, lock, mode } = party;
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let fenced = scene.fenced;
-    let request =
-        Acquire { owner: owner_of(&name)?, lease: lease(), mode, arrive_at: two, fenced, wait: None };
+    let request = Acquire {
+        owner: owner_of(&name)?,
+        lease: lease(),
+        mode,
+        fair: false,
+        arrive_at: two,
+        fenced,
+        wait: None,
+    };
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));

@@ -1,10 +1,11 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
 use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
 use super::{after_key, site};
+use crate::fair::FairQueue;
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys};
 use crate::keyspace;
 
@@ -29,6 +30,7 @@ impl Command for Acquire {
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
             super::MODE_ARG,
+            Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
             Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
             Arg::new(
@@ -57,10 +59,13 @@ impl Command for Acquire {
         if request.mode == Mode::Read {
             keyspace::check_lease_key(ctx, args.get(1), request.owner.bytes())?;
         }
+        if request.fair {
+            FairQueue::of(ctx, args.get(1).ok_or(Error::Arity)?).check()?;
+        }
         if request.fenced {
             keyspace::check_token_key(ctx, args.get(1))?;
         }
-        if request.wait.is_some() && !listen_to_keys(ctx) {
+        if (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
         call::acquire(&site(ctx, args)?, &request)

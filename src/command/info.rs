@@ -1,14 +1,16 @@
 //! `RLOCK.INFO key [LIMIT n]`
 
-use rlock_core::queue::{Via, Waiter};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, Mode, MonoMs, request, timer};
+use rlock_core::{Error, Mode, request, timer};
 
 mod holders;
+mod queue;
 
 use super::{after_key, key_name};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef};
-use crate::{keyspace, site, waiters};
+use crate::ffi::{
+    Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef, Told,
+};
+use crate::{keyspace, site};
 
 /// Tells who holds a lock and until when.
 pub(crate) struct Info;
@@ -22,17 +24,7 @@ pub(crate) struct Report {
     /// How many wait.
     waiter_count: usize,
     /// Who waits first, in order.
-    queue: Vec<Waiting>,
-}
-
-struct Waiting {
-    owner: Vec<u8>,
-    mode: Mode,
-    via: &'static str,
-    age_ms: u64,
-    /// What is left of the wait in ms, or -1 for ever.
-    left_ms: i64,
-    client_id: u64,
+    queue: Vec<queue::Waiting>,
 }
 
 impl Command for Info {
@@ -55,7 +47,7 @@ impl Command for Info {
         let name = key_name(ctx, args)?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let held = holders::of(ctx, name, limit)?;
-        let (waiter_count, queue) = queue(ctx, name, limit);
+        let (waiter_count, queue) = queue::of(ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
             timer::look_soon(&ctx, &site::lock_id(ctx, name));
@@ -64,34 +56,17 @@ impl Command for Info {
     }
 }
 
-fn queue(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
-    let (lock, MonoMs(clock)) = (site::lock_id(ctx, name), ctx.clock());
-    let (count, waiters): (usize, Vec<Waiter>) = waiters::queues(|queues| {
-        (queues.waiting_for(&lock), queues.in_order(&lock).take(limit).cloned().collect())
-    });
-    let waiting = waiters.into_iter().map(|waiter| Waiting {
-        age_ms: clock.saturating_sub(waiter.since.0),
-        left_ms: waiter
-            .until
-            .map_or(-1, |until| i64::try_from(until.0.saturating_sub(clock)).unwrap_or(i64::MAX)),
-        client_id: waiter.client_id,
-        mode: waiter.mode,
-        via: match waiter.via {
-            Via::Block => "block",
-            Via::Enqueue(_) => "enqueue",
-        },
-        owner: waiter.owner.into_vec(),
-    });
-    (count, waiting.collect())
-}
-
 /// A lock's last fencing token is in a key of its own.
 fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> i64 {
     let token_name = keyspace::token_key(name);
     if Key::open_inspect(ctx, token_name.borrow()).kind() != KeyKind::String {
         return 0;
     }
-    ctx.get(token_name.borrow()).and_then(|token| canonical_integer(&token)).unwrap_or(0)
+    // The module's own way to read a string makes the server store it in another form.
+    match ctx.call(c"GET", &[token_name.borrow()]) {
+        Told::Bytes(token) => canonical_integer(&token).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 impl Respond for Report {
@@ -115,20 +90,6 @@ impl Respond for Report {
         for waiting in &self.queue {
             waiting.send(ctx);
         }
-    }
-}
-
-impl Respond for Waiting {
-    fn send(&self, ctx: Ctx<'_>) {
-        ctx.reply_map(6);
-        ctx.reply_bytes(b"owner");
-        ctx.reply_bytes(&self.owner);
-        mode(ctx, self.mode);
-        ctx.reply_bytes(b"via");
-        ctx.reply_bytes(self.via.as_bytes());
-        pair(ctx, "age-ms", i64::try_from(self.age_ms).unwrap_or(i64::MAX));
-        pair(ctx, "wait-left-ms", self.left_ms);
-        pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));
     }
 }
 

@@ -37,7 +37,8 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0.5 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
-        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyLength
+        RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
         RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckKeyPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
         RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
         RedisModule_CreateTimer

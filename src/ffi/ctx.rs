@@ -142,26 +142,6 @@ impl<'a> Ctx<'a> {
         !refused
     }
 
-    /// The value of a string, which must be there; `None` if the server does not tell. (The module's own
-    /// way to read a string makes the server store it in another form.)
-    pub(crate) fn get(self, key: StringRef<'_>) -> Option<Vec<u8>> {
-        // SAFETY: the format says: one string.
-        let reply =
-            unsafe { api!(RedisModule_Call)(self.raw, c"GET".as_ptr(), c"Es".as_ptr(), key.as_ptr()) };
-        if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_STRING {
-            free(reply);
-            return None;
-        }
-        let mut len = 0;
-        // SAFETY: the reply is a string; its bytes are copied before it is freed.
-        let value = unsafe {
-            let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
-            (!start.is_null()).then(|| std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec())
-        };
-        free(reply);
-        value
-    }
-
     /// Tells WATCH and client-side caches that a key has changed.
     pub(crate) fn signal_modified(self, key: StringRef<'_>) {
         // SAFETY: context and name live.

@@ -19,7 +19,24 @@ const MODULE_NAME: &CStr = c"rlock";
 const MODULE_VERSION: c_int = 100;
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 8] = [c"DEL", c"EXISTS", c"GET", c"HDEL", c"HSET", c"PEXPIREAT", c"PUBLISH", c"SET"];
+const NEEDED: [&CStr; 16] = [
+    c"DEL",
+    c"EXISTS",
+    c"GET",
+    c"HDEL",
+    c"HSET",
+    c"LINDEX",
+    c"LPUSH",
+    c"LRANGE",
+    c"LREM",
+    c"PEXPIREAT",
+    c"PUBLISH",
+    c"RPUSH",
+    c"SET",
+    c"ZADD",
+    c"ZREM",
+    c"ZSCORE",
+];
 
 /// Called by the server when it loads the module.
 ///

@@ -14,6 +14,7 @@ mod acl;
 mod api;
 mod args;
 mod block;
+mod call;
 mod command;
 mod config;
 mod ctx;
@@ -34,6 +35,7 @@ mod timer;
 
 pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
+pub(crate) use call::Told;
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};

@@ -1,14 +1,12 @@
 //! Two processes hand one lock to each other.
 
-use std::fmt::Write;
-
 use rlock_testkit::TestServer;
 
 use super::process::{Who, Worker};
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::tables::figure;
+use crate::results::HandOff;
 use crate::rng::Rng;
 use crate::spread::{Spread, quantile};
 
@@ -17,14 +15,6 @@ const TURNS: u64 = 100;
 
 /// … and of who polls, which takes long.
 const POLLED_TURNS: u64 = 10;
-
-/// From the moment before the release is sent to the moment at which the next holder has its guard.
-pub(super) struct HandOff {
-    who: Who,
-    us: Spread,
-    /// To the raw commands in the same round.
-    ratio: Spread,
-}
 
 pub(super) fn run(
     server: &TestServer,
@@ -52,8 +42,9 @@ pub(super) fn run(
     }
     let raw = figures[0].clone();
     let hand_off = |(who, own): (&Who, Vec<f64>)| HandOff {
-        who: *who,
-        ratio: Spread::of(own.iter().zip(&raw).map(|(own, raw)| own / raw).collect()),
+        contender: who.name().into(),
+        rounds,
+        to_raw: Spread::of(own.iter().zip(&raw).map(|(own, raw)| own / raw).collect()),
         us: Spread::of(own),
     };
     who.iter().zip(figures).map(hand_off).collect()
@@ -83,12 +74,4 @@ fn measure(workers: &mut [Worker; 2], who: Who, round: usize) -> f64 {
     }
     times.sort_by(f64::total_cmp);
     quantile(&times, 0.5)
-}
-
-pub(super) fn table(all: &[HandOff]) -> String {
-    let mut text = String::from("| | µs | to raw BLOCK (target: at most 2.2) |\n|---|---|---|\n");
-    for one in all {
-        let _ = writeln!(text, "| {} | {} | {} |", one.who.label(), figure(one.us), figure(one.ratio));
-    }
-    text
 }

@@ -1,32 +1,17 @@
 //! Acquire and release without contention.
 
-use std::fmt::Write;
-
 use rlock_testkit::TestServer;
 
 use super::process::{Who, Worker};
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::report::tables::{figure, number};
+use crate::results::Pairs;
 use crate::rng::Rng;
-use crate::spread::Spread;
+use crate::spread::{Spread, rounded};
 
 /// Acquisitions of one contender in one round.
 const PAIRS: u64 = 300;
-
-/// What a pair costs a contender.
-pub(super) struct Pairs {
-    who: Who,
-    placement: Placement,
-    wall_us: Spread,
-    /// To the raw commands in the same round.
-    wall_ratio: Spread,
-    cpu_us: Spread,
-    cpu_ratio: Spread,
-    /// Commands that the server was sent, for a pair.
-    commands: f64,
-}
 
 pub(super) fn run(
     server: &TestServer,
@@ -93,33 +78,13 @@ fn pairs(who: Who, placement: Placement, own: &[(f64, f64)], raw: &[(f64, f64)],
         Spread::of(own.iter().zip(raw).map(|(own, raw)| value(own) / value(raw)).collect())
     };
     Pairs {
-        who,
-        placement,
+        contender: who.name().into(),
+        placement: placement.name().into(),
+        rounds: own.len(),
         wall_us: spread(|one| one.0),
-        wall_ratio: ratio(|one| one.0),
+        wall_to_raw: ratio(|one| one.0),
         cpu_us: spread(|one| one.1),
-        cpu_ratio: ratio(|one| one.1),
-        commands,
+        cpu_to_raw: ratio(|one| one.1),
+        commands: rounded(commands),
     }
-}
-
-pub(super) fn table(all: &[Pairs]) -> String {
-    let mut text = String::from(
-        "| | cores | µs | to raw (target: at most 1.1) | client's CPU, µs | to raw | commands |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for one in all {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            one.who.label(),
-            one.placement.name(),
-            figure(one.wall_us),
-            figure(one.wall_ratio),
-            figure(one.cpu_us),
-            figure(one.cpu_ratio),
-            number(one.commands),
-        );
-    }
-    text
 }

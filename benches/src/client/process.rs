@@ -13,7 +13,7 @@ const PEERS_TARGET: &str = "target/peers";
 
 /// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
+pub(crate) enum Who {
     Raw,
     Client,
     Rslock,
@@ -21,10 +21,15 @@ pub(super) enum Who {
 }
 
 impl Who {
+    /// Everybody, in the order of the tables.
+    pub(crate) const ALL: [Who; 4] = [Who::Raw, Who::Client, Who::Rslock, Who::Rlock];
+    /// What is part of this project.
     pub(super) const OWN: [Who; 2] = [Who::Raw, Who::Client];
+    /// Other crates.
     pub(super) const PEERS: [Who; 2] = [Who::Rslock, Who::Rlock];
 
-    pub(super) fn name(self) -> &'static str {
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Who::Raw => "raw",
             Who::Client => "client",
@@ -33,7 +38,8 @@ impl Who {
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
+    /// Its name in the tables.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Who::Raw => "raw commands, same driver",
             Who::Client => "rlock-client",

@@ -6,23 +6,17 @@ use super::process::{Who, Worker};
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::spread::Spread;
+use crate::results::Renewal;
+use crate::spread::{Spread, rounded};
 
 /// How many are held.
-pub(super) const LOCKS: u64 = 10_000;
+const LOCKS: u64 = 10_000;
 
 /// A lock is renewed so often, …
 const EVERY: f64 = 10.0;
 
 /// … and for so long is measured, between the first renewals and the second, with half of that to spare.
 const SECONDS: u64 = 15;
-
-/// The share of a core.
-pub(super) struct Renewal {
-    pub(super) percent: Spread,
-    /// Of a client that holds nothing.
-    pub(super) idle_percent: f64,
-}
 
 pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Renewal {
     Placement::TwoCores.apply(server.pid(), None);
@@ -41,7 +35,7 @@ pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Rene
         assert!(renewed >= LOCKS, "only {renewed} renewals: it measured something else");
         values.push(cpu / (EVERY * renewed as f64 / LOCKS as f64) * 100.0);
     }
-    Renewal { percent: Spread::of(values), idle_percent }
+    Renewal { locks: LOCKS, rounds, percent: Spread::of(values), idle_percent: rounded(idle_percent) }
 }
 
 /// The CPU time, in seconds, of holding so many locks for that long.

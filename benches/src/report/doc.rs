@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{tables, targets};
+use super::{client, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::results::{Environment, Results};
@@ -23,6 +23,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("contention-rounds", main.contention.iter().map(|one| one.rounds).min().unwrap_or(0).to_string()),
         ("latency", tables::latency(&main.contention)),
         ("memory", tables::memory(&main.memory)),
+        ("client", of_client(main)),
         ("others", others(&stored.others)),
     ];
     for (name, value) in parts {
@@ -59,6 +60,21 @@ fn uncontended(results: &Results) -> String {
         let _ = write!(text, "### {title}\n\n{} rounds.\n\n{}\n", one.rounds, tables::uncontended(one));
     }
     text
+}
+
+/// What the Rust client costs.
+fn of_client(results: &Results) -> String {
+    let Some(costs) = &results.client else { return "No results are stored.".into() };
+    let rounds = |count: Option<usize>| count.unwrap_or(0);
+    format!(
+        "### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next holder's guard\n\n{} rounds.\n\n{}\n\
+         ### Renewal\n\n{}",
+        rounds(costs.pairs.first().map(|one| one.rounds)),
+        client::pairs(costs),
+        rounds(costs.hand_offs.first().map(|one| one.rounds)),
+        client::hand_offs(costs),
+        client::renewal(&costs.renewal),
+    )
 }
 
 /// The main figures of other servers.

@@ -1,5 +1,6 @@
 //! From results to docs/BENCHMARKS.md and its plots.
 
+pub(crate) mod client;
 pub(crate) mod doc;
 pub(crate) mod plots;
 pub(crate) mod tables;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::client;
 use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
@@ -146,6 +147,12 @@ pub(crate) fn everything(results: &Results) -> String {
     }
     if !results.memory.is_empty() {
         let _ = write!(text, "\nmemory\n\n{}", memory(&results.memory));
+    }
+    if let Some(costs) = &results.client {
+        let (pairs, hand_offs) = (client::pairs(costs), client::hand_offs(costs));
+        let _ = write!(text, "\nthe client: an acquire and a release, one after the other\n\n{pairs}");
+        let _ = write!(text, "\nthe client: from release to the next holder's guard\n\n{hand_offs}");
+        let _ = write!(text, "\n{}", client::renewal(&costs.renewal));
     }
     text
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use super::tables::{figure, grouped, number};
+use crate::client::Who;
 use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
-use crate::results::{Contention, Results};
+use crate::results::{Client, Contention, Results};
 use crate::spread::Spread;
 use crate::uncontended::Setting;
 
@@ -35,6 +36,15 @@ const GROWTH: f64 = 1.3;
 /// Bytes for an enqueued waiter with short names.
 const BYTES: f64 = 512.0;
 
+/// An acquire and a release by the client to the raw commands by the driver that it uses.
+const PAIR: f64 = 1.1;
+
+/// A hand-off by the client, confirmed, to that of two connections that block.
+const HAND_OFF: f64 = 2.2;
+
+/// Percent of a core for the renewal of all locks that are measured.
+const RENEWAL: f64 = 1.0;
+
 struct Row {
     what: String,
     target: String,
@@ -49,6 +59,7 @@ pub(crate) fn table(results: &Results) -> String {
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| growth(results, protocol)));
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| latency(results, protocol)));
     rows.extend(memory(results));
+    rows.extend(results.client.iter().flat_map(of_client));
     let mut text = String::from("| what | target | measured | |\n|---|---|---|---|\n");
     for Row { what, target, measured, met } in rows {
         let verdict = if met { "met" } else { "**missed**" };
@@ -104,6 +115,27 @@ fn memory(results: &Results) -> Option<Row> {
     let bytes = results.memory.iter().find(|one| one.what == What::Enqueued.name())?.bytes;
     let what = "bytes for a waiter by ENQUEUE, short names".into();
     Some(row_of(what, format!("< {BYTES}"), number(bytes.median), bytes.median < BYTES))
+}
+
+fn of_client(costs: &Client) -> Vec<Row> {
+    let row = |what: String, most: f64, spread: Spread| {
+        row_of(what, format!("≤ {most}"), figure(spread), spread.median <= most)
+    };
+    let pairs = |placement: Placement| {
+        let ratio = costs.pairs(Who::Client.name(), placement.name())?.wall_to_raw;
+        let place = if placement == Placement::OneCore { "one core" } else { "two cores" };
+        Some(row(
+            format!("the client's acquire + release to the raw commands, same driver: {place}"),
+            PAIR,
+            ratio,
+        ))
+    };
+    let hand_off = costs.hand_off(Who::Client.name()).map(|one| {
+        row("the client's hand-off between two processes to raw BLOCK's".into(), HAND_OFF, one.to_raw)
+    });
+    let what = format!("the client's renewal of {} locks, % of a core", grouped(costs.renewal.locks));
+    let renewal = row(what, RENEWAL, costs.renewal.percent);
+    Placement::ALL.into_iter().filter_map(pairs).chain(hand_off).chain([renewal]).collect()
 }
 
 fn row_of(what: String, target: String, measured: String, met: bool) -> Row {

@@ -89,7 +89,7 @@ impl Error {
             Error::Usage(_, advice) => (*advice).to_string(),
             Error::Url(_) => {
                 "write redis://[user:password@]host[:port][/db], rediss://… for TLS, unix:///path, \
-                 redis+sentinel://host:port,host:port/name, or redis+cluster://host:port,host:port; \
+                 redis+sentinel://host:port,host:port/name[?sentinel_password=…], or redis+cluster://host:port,host:port; \
                  in --url or REDIS_URL"
             }
             .to_string(),

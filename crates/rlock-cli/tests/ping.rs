@@ -143,6 +143,33 @@ fn the_url_of_a_service_is_enough_for_everything() {
     at("other", &["status", "job"]).fails(125, &["knows no primary called other"]);
 }
 
+#[test]
+fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
+    let primary = TestServer::start();
+    let sentinel = sentinel(&primary);
+    let mut admin = sentinel.connect();
+    ask::<()>(&mut admin, "ACL SETUSER default resetpass >p@ss");
+    ask::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
+    ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
+    let at = |query: &str, arguments: &[&str]| {
+        let mut command = support::bare();
+        let url = format!("redis+sentinel://127.0.0.1:{}/app{query}", sentinel.port());
+        command.env("REDIS_URL", url).args(arguments);
+        support::Running::start(command).ended()
+    };
+    for query in ["?sentinel_password=p%40ss", "?sentinel_username=asker&sentinel_password=other"] {
+        // One of these asks by the client crate, the others by themselves.
+        assert!(at(query, &["status", "job"]).stdout.contains("holder  alice:1"));
+        assert!(at(query, &["ls"]).stdout.starts_with("job  alice:1"));
+        at(query, &["run", "free", "--", "echo", "ran"]).is(0, "ran\n");
+        let report = report(&at(query, &["ping", "--json"]));
+        assert_eq!(seen(&report, &primary), ("primary".into(), true, true, true));
+    }
+    for arguments in [&["status", "job"][..], &["ls"], &["run", "free", "--", "true"]] {
+        at("", arguments).fails(125, &["NOAUTH"]);
+    }
+}
+
 /// A sentinel is the server program by another name.
 #[track_caller]
 fn sentinel(primary: &TestServer) -> TestServer {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 
 use crate::error::{Error, name};
 
@@ -27,7 +27,7 @@ pub(crate) fn acquire(
     fenced: bool,
     ask: Ask<'_>,
 ) -> Cmd {
-    let mut command = cmd("RLOCK.ACQUIRE");
+    let mut command = with_room("RLOCK.ACQUIRE", key, owner);
     command.arg(key).arg(owner).arg(milliseconds(lease)).arg("HOLDS").arg(holds);
     if fenced {
         command.arg("FENCED");
@@ -43,25 +43,35 @@ pub(crate) fn acquire(
 
 /// `RLOCK.RELEASE … HOLDS holds`, safe to repeat.
 pub(crate) fn release(key: &[u8], owner: &[u8], holds: u64) -> Cmd {
-    let mut command = cmd("RLOCK.RELEASE");
+    let mut command = with_room("RLOCK.RELEASE", key, owner);
     command.arg(key).arg(owner).arg("HOLDS").arg(holds);
     command
 }
 
 /// `RLOCK.RENEW`.
 pub(crate) fn renew(key: &[u8], owner: &[u8], lease: Duration) -> Cmd {
-    let mut command = cmd("RLOCK.RENEW");
+    let mut command = with_room("RLOCK.RENEW", key, owner);
     command.arg(key).arg(owner).arg(milliseconds(lease));
     command
 }
 
 /// A command about one key, with or without an owner.
 pub(crate) fn about(word: &str, key: &[u8], owner: Option<&[u8]>) -> Cmd {
-    let mut command = cmd(word);
+    let mut command = with_room(word, key, owner.unwrap_or_default());
     command.arg(key);
     if let Some(owner) = owner {
         command.arg(owner);
     }
+    command
+}
+
+/// A command with room for all its words: growing word by word costs more than all else about it.
+fn with_room(word: &str, key: &[u8], owner: &[u8]) -> Cmd {
+    const WORDS: usize = 10;
+    const OTHERS: usize = 128;
+    let names = key.len().saturating_add(owner.len());
+    let mut command = Cmd::with_capacity(WORDS, names.saturating_add(OTHERS));
+    command.arg(word);
     command
 }
 

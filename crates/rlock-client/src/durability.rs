@@ -1,5 +1,7 @@
 //! Waiting until replicas have a lock before it is handed out.
 
+use std::time::Duration;
+
 use redis::{Value, cmd};
 
 use crate::acquire::Attempt;
@@ -32,8 +34,12 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
     let patience = shared.config.durability_wait;
     let mut wait = cmd("WAIT");
     wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
-    // WAIT covers all writes before it on its own connection, so the lease is renewed there.
-    let commands = [command::renew(key, owner, attempt.order.lease), wait];
+    // WAIT counts who has the last write of its own connection, and all that was written before that. A renewal
+    // that changes nothing, in the same millisecond as the last, is no write: Redis 8 and Valkey 8.1 would count
+    // the replicas at once. So of two that differ by a millisecond the second is one.
+    let lease = attempt.order.lease;
+    let shorter = lease.saturating_sub(Duration::from_millis(1));
+    let commands = [command::renew(key, owner, shorter), command::renew(key, owner, lease), wait];
     let manner = Manner { durable: Some(patience), ..Manner::by(None) };
     let sent = shared.clock.now();
     let unmet = |reached| Error::Durability { lock: name(key), wanted, reached };
@@ -42,14 +48,14 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
         Err(Trouble::Unsent(error)) => return Err(error),
         Err(Trouble::Unanswered(_)) => return Err(unmet(0)),
     };
-    let held = replies.take(0).map_err(|refusal| refusal.error)?;
-    let reached = replies.take(1).map_err(|refusal| refusal.error)?;
+    let held = replies.take(1).map_err(|refusal| refusal.error)?;
+    let reached = replies.take(2).map_err(|refusal| refusal.error)?;
     let reached =
         command::integer("WAIT", &reached)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
     if reached < wanted {
         return Err(unmet(reached));
     }
-    let lasts = shared.clock.now() < sent.end_of(attempt.order.lease);
+    let lasts = shared.clock.now() < sent.end_of(lease);
     Ok((held == Value::Int(1) && lasts).then_some(sent))
 }
 

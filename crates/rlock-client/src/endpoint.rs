@@ -9,7 +9,7 @@ use crate::router::{Links, Node, Router};
 
 /// The forms of a URL.
 const FORMS: &str = "write redis://[user:password@]host[:port][/database], rediss://… with the feature `tls`, \
-                     redis+sentinel://[user:password@]host:port,host:port/service[/database], \
+                     redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_password=…], \
                      or redis+cluster://[user:password@]host:port,host:port";
 
 /// The port of servers that name none.
@@ -77,6 +77,8 @@ struct Several {
     user: String,
     hosts: Vec<String>,
     path: Vec<String>,
+    /// What follows a question mark, without it.
+    query: Vec<String>,
 }
 
 impl Several {
@@ -89,6 +91,10 @@ impl Several {
             return Ok(None);
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let parts = |text: &str, by: char| {
+            text.split(by).filter(|part| !part.is_empty()).map(str::to_string).collect()
+        };
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (format!("{user}@"), hosts),
             None => (String::new(), authority),
@@ -97,17 +103,21 @@ impl Several {
             scheme: scheme.to_string(),
             user,
             hosts: hosts.split(',').map(str::to_string).collect(),
-            path: path.split('/').filter(|part| !part.is_empty()).map(str::to_string).collect(),
+            path: parts(path, '/'),
+            query: parts(query, '&'),
         }))
     }
 
-    fn sentinel(self, tls: &Tls) -> Result<SentinelConnector, Error> {
+    fn sentinel(mut self, tls: &Tls) -> Result<SentinelConnector, Error> {
+        let login = self.sentinels_login();
+        let settings = self.settings();
         let mut path = self.path.into_iter();
         let service =
             path.next().ok_or_else(|| Error::invalid(format!("the service is missing: {FORMS}")))?;
-        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default();
+        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
         let open = |host: &String| {
-            RedisConnector::open(&format!("{}://{}", self.scheme, with_port(host, SENTINEL_PORT)), tls)
+            let host = with_port(host, SENTINEL_PORT);
+            RedisConnector::open(&format!("{}://{login}{host}", self.scheme), tls)
         };
         let sentinels = self.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let primary = template(self.scheme, self.user, database, tls);
@@ -116,14 +126,40 @@ impl Several {
         Ok(SentinelConnector::new(sentinels, service, primary))
     }
 
+    /// Takes the user and the password of the sentinels out: `user:password@`, or nothing.
+    fn sentinels_login(&mut self) -> String {
+        let mut take = |name: &str| {
+            let is_it = |part: &mut String| part.split_once('=').is_some_and(|(word, _)| word == name);
+            let taken: Vec<String> = self.query.extract_if(.., is_it).collect();
+            taken.last().and_then(|part| part.split_once('=')).map(|(_, value)| encoded(value))
+        };
+        match (take("sentinel_username"), take("sentinel_password")) {
+            (None, None) => String::new(),
+            (user, password) => format!("{}:{}@", user.unwrap_or_default(), password.unwrap_or_default()),
+        }
+    }
+
+    /// What else is asked of the driver, as the end of a URL.
+    fn settings(&self) -> String {
+        if self.query.is_empty() { String::new() } else { format!("?{}", self.query.join("&")) }
+    }
+
     fn cluster(self, tls: &Tls) -> Result<Endpoint, Error> {
+        let settings = self.settings();
         let mut path = self.path.into_iter();
-        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default();
+        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
         let seeds: Vec<_> = self.hosts.iter().map(|host| with_port(host, PORT)).collect();
         let template = template(self.scheme, self.user, database, tls);
         seeds.iter().try_for_each(|seed| template(seed).map(|_| ()))?;
         Ok(Endpoint::Cluster(seeds, template))
     }
+}
+
+/// What stood behind a question mark, to stand before an at sign: some characters mean something there.
+fn encoded(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(encode).collect()
 }
 
 /// Connectors for servers that differ in their addresses only.
@@ -162,6 +198,31 @@ mod tests {
         let settings = primary.info().redis_settings();
         assert_eq!((settings.username(), settings.password()), (Some("app"), Some("se@cret")));
         assert_eq!((settings.db(), primary.info().addr().to_string()), (3, "10.0.0.1:6380".into()));
+    }
+
+    #[test]
+    fn sentinels_have_a_user_and_a_password_of_their_own() {
+        let cases = [
+            ("/main", None, None),
+            ("/main?sentinel_password=p%40/s:", None, Some("p@/s:")),
+            (
+                "/main/3?sentinel_username=asker&protocol=resp3&sentinel_password=pw",
+                Some("asker"),
+                Some("pw"),
+            ),
+        ];
+        for (path, user, password) in cases {
+            let url = format!("redis+sentinel://app:secret@one,two{path}");
+            let Ok(Endpoint::Sentinel(connector)) = parse(&url) else { panic!("not read: {url}") };
+            for sentinel in &connector.sentinels {
+                let settings = sentinel.info().redis_settings();
+                assert_eq!((settings.username(), settings.password()), (user, password), "{url}");
+            }
+            let primary = (connector.primary)("three:1").unwrap();
+            let settings = primary.info().redis_settings();
+            assert_eq!((settings.username(), settings.password()), (Some("app"), Some("secret")), "{url}");
+            assert_eq!(connector.service, "main");
+        }
     }
 
     #[test]

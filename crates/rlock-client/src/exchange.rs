@@ -76,14 +76,27 @@ pub(crate) async fn exchange(
     manner: Manner,
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
+    let replies = exchange_once(shared, key, commands, manner, None, sent_on).await?;
+    match elsewhere(shared, key, &replies) {
+        Elsewhere::No => Ok(replies),
+        // Seldom: so this future is not made as large as that one.
+        first => Box::pin(follow(shared, key, commands, manner, sent_on, (replies, first))).await,
+    }
+}
+
+/// Follows the lock from server to server until one of them does not point to another.
+async fn follow(
+    shared: &Shared,
+    key: &[u8],
+    commands: &[Cmd],
+    manner: Manner,
+    sent_on: &mut Option<u64>,
+    (mut replies, mut elsewhere): (Replies, Elsewhere),
+) -> Result<Replies, Trouble> {
     let patience = soon(shared, manner.by);
     let mut pause = FIRST_PAUSE;
-    let mut asked = None;
     let mut times: usize = 0;
     loop {
-        let replies = exchange_once(shared, key, commands, manner, asked.take(), sent_on).await?;
-        let refused = replies.values.iter().find_map(|value| value.as_ref().err());
-        let elsewhere = refused.map_or(Elsewhere::No, |refusal| shared.router.learn(key, refusal));
         let later = matches!(elsewhere, Elsewhere::Later);
         let next = match elsewhere {
             Elsewhere::No => return Ok(replies),
@@ -99,9 +112,16 @@ pub(crate) async fn exchange(
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
-        asked = next;
+        replies = exchange_once(shared, key, commands, manner, next, sent_on).await?;
+        elsewhere = self::elsewhere(shared, key, &replies);
         times = times.saturating_add(1);
     }
+}
+
+/// What the first refusal says about where to go.
+fn elsewhere(shared: &Shared, key: &[u8], replies: &Replies) -> Elsewhere {
+    let refused = replies.values.iter().find_map(|value| value.as_ref().err());
+    refused.map_or(Elsewhere::No, |refusal| shared.router.learn(key, refusal))
 }
 
 async fn exchange_once(
@@ -126,12 +146,15 @@ async fn exchange_once(
     let time =
         manner.by.map_or(usual, |by| by.since(shared.clock.now()).clamp(Duration::from_millis(1), usual));
     *sent_on = Some(live.epoch);
-    let commands = if by_asking { with_asking(commands) } else { commands.to_vec() };
-    let mut values = live.request_within(commands, time).await.map_err(Trouble::Unanswered)?;
-    if by_asking {
+    let values = if by_asking {
+        let mut values = live.request_within(&with_asking(commands), time).await;
         let mut odd = [false, true].into_iter().cycle();
-        values.retain(|_| odd.next().unwrap_or_default());
-    }
+        values.iter_mut().for_each(|values| values.retain(|_| odd.next().unwrap_or_default()));
+        values
+    } else {
+        live.request_within(commands, time).await
+    };
+    let values = values.map_err(Trouble::Unanswered)?;
     let values = values.into_iter().map(|value| answer(key, value)).collect();
     Ok(Replies { values, place })
 }
@@ -167,13 +190,16 @@ async fn listen(
     node: Arc<Node>,
     by: Option<Moment>,
 ) -> Result<Result<Place, Refusal>, Error> {
-    let (word, channel) = shared.router.channel(&shared.uuid, key);
+    let (word, channel) = shared.router.channel(&shared.channel, key);
+    if let Some((epoch, subscription)) = node.heard(&channel) {
+        return Ok(Ok(Place::new(node, epoch, subscription)));
+    }
     // Not longer than a request: the slot may be elsewhere by the time this server is back.
     let none = || Err(Error::transport("no connection for messages in time"));
     let up = shared.clock.until(Some(soon(shared, by)), node.listening()).await;
     let live = up.unwrap_or_else(none)?;
     match live.subscribe(word, &channel).await {
-        Ok(gone) => Ok(Ok(Place::new(node, live.epoch, gone))),
+        Ok(subscription) => Ok(Ok(Place::new(node, live.epoch, subscription))),
         Err(Unheard::Refused(refusal)) => Ok(Err(refusal)),
         Err(Unheard::Unanswered(why)) => Err(Error::transport(why)),
     }

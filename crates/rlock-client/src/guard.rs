@@ -54,7 +54,7 @@ impl Held {
 
     /// Waits until the lock is lost, and says why; for ever if it never is.
     pub async fn lost(&self) -> Lost {
-        self.hold.lost.cancelled().await;
+        self.hold.lost().cancelled().await;
         match self.hold.state() {
             State::Lost(why) => why,
             // Cancelled by who uses the token: not by us, and no loss.
@@ -66,7 +66,7 @@ impl Held {
     ///
     /// It is a child of the guard's own: cancelling it does nothing to the lock.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.hold.lost.child_token()
+        self.hold.lost().child_token()
     }
 
     /// The fencing token, larger than that of every holder before; `None` unless the lock is one of
@@ -155,12 +155,23 @@ impl Guard {
         self.release().instrument(span).await
     }
 
+    /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
+    pub(crate) async fn end_work(self) -> Result<(), Error> {
+        self.check()?;
+        match self.unlock().await {
+            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
+            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+            outcome => outcome,
+        }
+    }
+
     async fn release(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
-        hold.remove_guard();
+        let lost = hold.remove_guard();
         let mut job = Pending::new(self.handle.clone(), &hold);
-        if let State::Lost(why) = hold.state() {
+        if let Some(why) = lost {
             // The server may have the hold still; that is the background's business.
             return Err(Error::lost(&hold.party.key, why));
         }

@@ -141,6 +141,7 @@
 
 mod acquire;
 pub mod blocking;
+mod builder;
 mod client;
 mod clock;
 mod cluster;
@@ -173,7 +174,8 @@ mod watchdog;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use client::{Builder, Client};
+pub use builder::Builder;
+pub use client::Client;
 pub use config::{Durability, Waiting};
 pub use error::{Error, Lost};
 pub use guard::{Guard, Held};

@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// An owner whose end the server is to be told of.
 pub(crate) struct Job {
-    pub(crate) party: Party,
+    pub(crate) party: Arc<Party>,
     /// What it held, if it ever did.
     pub(crate) hold: Option<Arc<Hold>>,
     /// Whether it may wait in the queue.
@@ -72,7 +72,7 @@ impl Job {
     }
 
     /// The return of a grant to an owner that this client has forgotten.
-    pub(crate) fn unknown(shared: &Shared, party: Party) -> Job {
+    pub(crate) fn unknown(shared: &Shared, party: Arc<Party>) -> Job {
         shared.owners.enter();
         let give_up = shared.clock.now().after(shared.config.watchdog);
         Job {
@@ -184,7 +184,7 @@ async fn attempt(shared: &Arc<Shared>, jobs: Vec<Job>) -> Vec<Job> {
     let Some(Ok((_, live))) = shared.clock.until(last, up).await else { return jobs };
     let commands: Vec<Vec<Cmd>> = jobs.iter().map(Job::commands).collect();
     let lengths: Vec<usize> = commands.iter().map(Vec::len).collect();
-    let Ok(values) = live.request(commands.into_iter().flatten().collect()).await else { return jobs };
+    let Ok(values) = live.request(&commands.concat()).await else { return jobs };
     let mut values = values.into_iter();
     let mut left = Vec::new();
     let mut elsewhere = JoinSet::new();

@@ -1,5 +1,6 @@
 //! Which server has a lock, and the links to it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{Cluster, Redirection, channel_of};
 use crate::command::Refusal;
 use crate::error::{Error, name};
-use crate::link::{Connector, Deliver, Link, Live, Pace};
+use crate::link::{Connector, Deliver, Link, Live, Pace, Subscription};
 
 /// A server and the links to it.
 pub(crate) struct Node {
@@ -46,7 +47,7 @@ pub(crate) enum Line {
 pub(crate) struct Place {
     node: Arc<Node>,
     epoch: u64,
-    gone: CancellationToken,
+    subscription: Arc<Subscription>,
 }
 
 impl Node {
@@ -84,10 +85,11 @@ impl Node {
         }
     }
 
-    /// Whether messages on this channel are heard already.
-    fn hears(&self, channel: &[u8]) -> bool {
+    /// The subscription by which messages on this channel are heard already, and its connection's epoch.
+    pub(crate) fn heard(&self, channel: &[u8]) -> Option<(u64, Arc<Subscription>)> {
         let ears = self.ears.as_ref().map_or(Some(&self.main), OnceLock::get);
-        ears.and_then(Link::live).is_some_and(|live| live.hears(channel))
+        let live = ears.and_then(Link::live)?;
+        Some((live.epoch, live.subscribed(channel)?))
     }
 
     /// Waits until there is a connection on which messages come.
@@ -103,16 +105,16 @@ impl Links {
 }
 
 impl Place {
-    /// A place with this server, heard on the connection of this epoch until `gone`.
-    pub(crate) fn new(node: Arc<Node>, epoch: u64, gone: CancellationToken) -> Place {
-        Place { node, epoch, gone }
+    /// A place with this server, heard on the connection of this epoch by this subscription.
+    pub(crate) fn new(node: Arc<Node>, epoch: u64, subscription: Arc<Subscription>) -> Place {
+        Place { node, epoch, subscription }
     }
 
     /// Waits until messages may have been lost.
     pub(crate) async fn unheard(&self) {
         tokio::select! {
             () = self.node.ears().left(self.epoch) => (),
-            () = self.gone.cancelled() => (),
+            () = self.subscription.gone() => (),
         }
     }
 }
@@ -200,11 +202,12 @@ impl Router {
         }
     }
 
-    /// How to subscribe to the channel of grants for `key`, and its name.
-    pub(crate) fn channel(&self, uuid: &str, key: &[u8]) -> (&'static str, Vec<u8>) {
+    /// How to subscribe to the channel of grants for `key`, and its name; `all` is that of a client with one for all
+    /// its locks.
+    pub(crate) fn channel<'a>(&self, all: &'a str, key: &[u8]) -> (&'static str, Cow<'a, [u8]>) {
         match self {
-            Self::One { .. } => ("SUBSCRIBE", format!("rlock:grants:{uuid}").into_bytes()),
-            Self::Cluster(_) => ("SSUBSCRIBE", channel_of(uuid, key)),
+            Self::One { .. } => ("SUBSCRIBE", Cow::Borrowed(all.as_bytes())),
+            Self::Cluster(_) => ("SSUBSCRIBE", Cow::Owned(channel_of(all, key))),
         }
     }
 
@@ -213,7 +216,7 @@ impl Router {
     pub(crate) fn hears(&self, channel: &[u8], key: &[u8]) -> bool {
         match self {
             Self::One { .. } => true,
-            Self::Cluster(cluster) => cluster.node(key).hears(channel),
+            Self::Cluster(cluster) => cluster.node(key).heard(channel).is_some(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the tasks and the handles of a client share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::WeakUnboundedSender;
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Unique to this client; owners and the channel of grants begin with it.
     pub(crate) uuid: String,
+    /// The channel of grants, where there is one for all locks; each other's name begins with it.
+    pub(crate) channel: String,
     pub(crate) router: Router,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) watchdog: Watchdog,
@@ -35,6 +37,7 @@ pub(crate) struct Shared {
     /// Only guards and handles keep the jobs' channel open.
     pub(crate) jobs: WeakUnboundedSender<Job>,
     numbers: AtomicU64,
+    waits_expected: AtomicBool,
 }
 
 impl Shared {
@@ -50,6 +53,7 @@ impl Shared {
         Shared {
             config,
             clock,
+            channel: format!("rlock:grants:{uuid}"),
             uuid,
             router,
             inbox,
@@ -60,6 +64,7 @@ impl Shared {
             stop,
             jobs,
             numbers: AtomicU64::new(1),
+            waits_expected: AtomicBool::new(false),
         }
     }
 
@@ -71,6 +76,17 @@ impl Shared {
     /// An owner that nobody has used yet.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         format!("{}:{}", self.uuid, self.next_id()).into_bytes()
+    }
+
+    /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it
+    /// pays a round trip, or a place in the queue that was not needed.
+    pub(crate) fn waits_expected(&self) -> bool {
+        self.waits_expected.load(Ordering::Relaxed)
+    }
+
+    /// Notes what became of the last request for a lock.
+    pub(crate) fn expect_waits(&self, expected: bool) {
+        self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
     /// Reports to the user's metrics, if there are any.

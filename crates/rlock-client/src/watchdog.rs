@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tracing::Instrument;
 
@@ -25,13 +25,19 @@ const BATCH: usize = 500;
 /// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
 const NAP: Duration = Duration::from_secs(1);
 
-type Timetable = BTreeMap<(Moment, u64), Arc<Hold>>;
-
 /// Which hold is to be looked at when.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     timetable: Mutex<Timetable>,
+    /// Told when a hold is to be looked at before the nap under way is over.
     sooner: Notify,
+}
+
+#[derive(Default)]
+struct Timetable {
+    holds: BTreeMap<(Moment, u64), Arc<Hold>>,
+    /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
+    nap_ends: Option<Moment>,
 }
 
 impl Watchdog {
@@ -39,12 +45,12 @@ impl Watchdog {
     pub(crate) fn plan(&self, hold: &Arc<Hold>, from: Option<Moment>, to: Moment) {
         let mut timetable = self.timetable();
         if let Some(from) = from {
-            timetable.remove(&(from, hold.id));
+            timetable.holds.remove(&(from, hold.id));
         }
-        let first = timetable.first_key_value().is_none_or(|((at, _), _)| to < *at);
-        timetable.insert((to, hold.id), hold.clone());
+        timetable.holds.insert((to, hold.id), hold.clone());
+        let too_late = timetable.nap_ends.take_if(|end| to < *end).is_some();
         drop(timetable);
-        if first {
+        if too_late {
             self.sooner.notify_one();
         }
     }
@@ -52,29 +58,32 @@ impl Watchdog {
     /// Takes a hold out of the timetable.
     pub(crate) fn forget(&self, id: u64, from: Option<Moment>) {
         if let Some(from) = from {
-            self.timetable().remove(&(from, id));
+            self.timetable().holds.remove(&(from, id));
         }
     }
 
     /// All holds that are watched: those that are neither lost nor given back.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.timetable().values().cloned().collect()
+        self.timetable().holds.values().cloned().collect()
     }
 
     /// Takes out what is due, if anything is, and what is due soon after.
     fn due(&self, now: Moment) -> Vec<(Moment, Arc<Hold>)> {
-        let mut timetable = self.timetable();
+        let timetable = &mut self.timetable().holds;
         if timetable.first_key_value().is_none_or(|((at, _), _)| *at > now) {
             return Vec::new();
         }
         let later = timetable.split_off(&(now.after(WINDOW), u64::MAX));
-        let due = std::mem::replace(&mut *timetable, later);
+        let due = std::mem::replace(timetable, later);
         due.into_iter().map(|((at, _), hold)| (at, hold)).collect()
     }
 
+    /// How long there is nothing to do, unless `sooner` is told.
     fn nap(&self, now: Moment) -> Duration {
-        let timetable = self.timetable();
-        timetable.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP))
+        let mut timetable = self.timetable();
+        let nap = timetable.holds.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
+        timetable.nap_ends = Some(now.after(nap));
+        nap
     }
 
     fn timetable(&self) -> MutexGuard<'_, Timetable> {
@@ -115,7 +124,7 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     let outcome = match live {
         Some(Ok((_, live))) => {
             let renewal = |hold: &Arc<Hold>| command::renew(&hold.party.key, &hold.party.owner, hold.lease);
-            live.request(holds.iter().map(renewal).collect()).await
+            live.request(&holds.iter().map(renewal).collect::<Vec<Cmd>>()).await
         }
         Some(Err(_)) | None => {
             // That was pause enough.

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{SOON, holder, url};
-use rlock_client::blocking::Client;
+use rlock_client::blocking::{Client, Guard};
 use rlock_client::{Error, Lost, State};
 use rlock_testkit::{TestServer, eventually};
 
@@ -80,4 +80,65 @@ fn locks_are_looked_at_and_entered_again() {
     assert_eq!(lock.hold_count("job").unwrap(), 1);
     assert!(lock.force_release().unwrap());
     assert!(matches!(guard.unlock(), Err(Error::NotHeld { .. })));
+}
+
+#[test]
+fn work_is_run_under_a_lock() {
+    let server = TestServer::start();
+    let (client, mut raw) = (Client::connect(&url(&server)).unwrap(), server.connect());
+    let lock = client.lock("lock");
+    let value = lock.run(|guard| {
+        assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+        assert!(lock.try_lock().unwrap().is_none());
+        guard.check().map(|_| 42)
+    });
+    assert_eq!(value, Ok(Ok(42)));
+    assert_eq!(holder(&mut raw, "lock"), None);
+    // What the work returns is its own business.
+    assert_eq!(lock.run(|_| Err::<(), _>("no paper")), Ok(Err("no paper")));
+    assert_eq!(holder(&mut raw, "lock"), None);
+    let panicked =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.run(|_| panic!("as wanted"))));
+    assert!(panicked.is_err());
+    eventually("the release", SOON, || holder(&mut raw, "lock").is_none().then_some(()));
+    // Who cannot have the lock does not work.
+    let guard = lock.lock().unwrap();
+    let busy = client.with(client.inner().lock("lock").wait(Duration::from_millis(50)));
+    let error = busy.run(|_| panic!("the lock is another's")).unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    guard.unlock().unwrap();
+}
+
+/// Works in steps until it may not go on, and counts the steps.
+fn work_until_lost(guard: &Guard) -> u64 {
+    let token = guard.cancellation_token();
+    let steps = eventually("the loss", SOON, || guard.check().is_err().then_some(1));
+    assert!(token.is_cancelled());
+    steps
+}
+
+#[test]
+fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
+    let server = TestServer::start();
+    // Renewed every 200 ms: so soon it learns that the lock was taken away.
+    let builder = rlock_client::Client::builder().watchdog_timeout(Duration::from_millis(600));
+    let client = Client::connect_with(builder, &url(&server)).unwrap();
+    let lost = |why| Err(Error::Lost { lock: "lock".into(), why });
+    let short = client.with(client.inner().lock("lock").lease(Duration::from_millis(150)));
+    assert_eq!(short.run(work_until_lost), lost(Lost::Expired));
+    let lock = client.lock("lock");
+    let taken = lock.run(|guard| {
+        lock.force_release().unwrap();
+        work_until_lost(guard)
+    });
+    assert_eq!(taken, lost(Lost::Taken));
+    // Also where the work does not look: the server tells it at the release.
+    let client = Client::connect(&url(&server)).unwrap();
+    let lock = client.lock("lock");
+    assert_eq!(lock.run(|_| u64::from(lock.force_release().unwrap())), lost(Lost::Taken));
+    let ended = client.clone().lock("lock").run(|guard| {
+        client.clone().shutdown(Duration::ZERO).unwrap_err();
+        work_until_lost(guard)
+    });
+    assert_eq!(ended, lost(Lost::ShutDown));
 }

@@ -63,19 +63,43 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
     guard.unlock().await.unwrap();
 }
 
-/// Drivers give up a reply after half a second, and some after a few seconds more; a wait is no reply.
+/// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections that
+/// are idle. A wait is no reply, and a client that waits or holds is not idle.
+///
+/// `RLOCK_WAIT_SECONDS` says for how long (5); from 25 on it is the client with its own settings.
 #[tokio::test]
-async fn a_wait_outlasts_all_time_limits_of_the_driver() {
+async fn a_wait_outlasts_all_limits_of_time() {
+    let seconds = std::env::var("RLOCK_WAIT_SECONDS").map_or(5, |text| text.parse().expect("a number"));
+    let wait = Duration::from_secs(seconds);
+    // In the same proportion as a minute is to the client's own: it allows five seconds for an answer.
+    let response = (wait / 5).min(Duration::from_secs(5));
+    let lease = (wait / 2).min(Duration::from_secs(30));
     let server = TestServer::start();
-    let (client, mut raw) = (connect(&server).await, server.connect());
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
-    let waiting = tokio::spawn(client.lock("lock").lock());
-    // More than twice the time that the client itself allows for an answer.
-    tokio::time::sleep(Duration::from_secs(12)).await;
-    assert_eq!(waiters(&server), 1);
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    let idle = (response * 3).as_secs().max(3);
+    run::<()>(&mut server.connect(), &format!("CONFIG SET timeout {idle}"));
+    let client = async || {
+        connect_with(&server, Client::builder().response_timeout(response).watchdog_timeout(lease)).await
+    };
+    let (holder_s, waiter_s) = (client().await, client().await);
+    let guard = holder_s.lock("lock").lock().await.unwrap();
+    let waiting = tokio::spawn(waiter_s.lock("lock").lock());
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    let connections = || {
+        let mut own = server.connect();
+        let (number, list): (u64, String) = (run(&mut own, "CLIENT ID"), run(&mut own, "CLIENT LIST"));
+        let ids = list.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next()?.parse().ok());
+        let mut ids: Vec<u64> = ids.filter(|id| *id != number).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let before = connections();
+    tokio::time::sleep(wait).await;
+    guard.check().unwrap();
+    assert_eq!((waiters(&server), waiting.is_finished()), (1, false));
+    assert_eq!(connections(), before, "the clients have the connections that they had");
+    guard.unlock().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
-    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    assert_eq!(holder(&mut server.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
     guard.unlock().await.unwrap();
 }
 

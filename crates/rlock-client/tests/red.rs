@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use common::five::{Five, WAYS, Way, hasty};
-use common::proxy::Fate;
-use common::{eventually, within};
+use common::proxy::{Fate, Proxy};
+use common::{eventually, holder, run, url, within};
 use rlock_client::{Client, Error, Lost, RedLock};
 use rlock_testkit::TestServer;
 
@@ -179,7 +179,8 @@ async fn a_lease_of_its_own_ends_everywhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_is_told() {
-    let (server, bare) = (TestServer::start(), TestServer::builder().without_module().start());
+    let (server, bare) =
+        (TestServer::start(), [(); 2].map(|()| TestServer::builder().without_module().start()));
     let at = |server: &TestServer, host: &str| {
         Client::builder().connect_lazy(&format!("redis://{host}:{}", server.port())).unwrap()
     };
@@ -187,7 +188,7 @@ async fn what_cannot_be_is_told() {
     let twice = RedLock::new(&[at(&server, "127.0.0.1"), at(&server, "127.0.0.1")], "lock").unwrap_err();
     assert!(twice.to_string().contains(&server.port().to_string()), "{twice}");
     // Two of three servers will never do.
-    let clients = [at(&server, "127.0.0.1"), at(&bare, "127.0.0.1"), at(&bare, "localhost")];
+    let clients = [at(&server, "127.0.0.1"), at(&bare[0], "127.0.0.1"), at(&bare[1], "localhost")];
     let lock = RedLock::new(&clients, "lock").unwrap();
     assert_eq!((lock.quorum(), lock.name()), (2, &b"lock"[..]));
     let error = within("an answer", lock.try_lock()).await.unwrap_err();
@@ -196,4 +197,33 @@ async fn what_cannot_be_is_told() {
     assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
     let [client, ..] = clients;
     client.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_by_two_addresses_is_refused() {
+    let servers = [(); 2].map(|()| TestServer::start());
+    let proxy = Proxy::to(servers[0].port()).await;
+    let urls = [url(&servers[0]), url(&servers[1]), proxy.url()];
+    let clients = urls.map(|url| Client::builder().connect_lazy(&url).unwrap());
+    let lock = RedLock::new(&clients, "lock").unwrap();
+    // At the first attempt already, and however it is asked for.
+    for outcome in
+        [lock.try_lock().await.map(|_| ()), lock.lock().await.map(|_| ()), lock.run(async |_| ()).await]
+    {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }), "{error}");
+        for url in [url(&servers[0]), proxy.url()] {
+            assert!(error.to_string().contains(url.trim_start_matches("redis://")), "{error}");
+        }
+    }
+    for server in &servers {
+        assert_eq!(holder(&mut server.connect(), "lock"), None);
+    }
+    // A server that does not say who it is passes.
+    run::<()>(&mut servers[0].connect(), "ACL SETUSER shy on nopass ~* &* +@all -info");
+    let shy = |url: String| url.replace("redis://", "redis://shy:any@");
+    let urls = [shy(url(&servers[0])), url(&servers[1]), shy(proxy.url())];
+    let clients = urls.map(|url| Client::builder().connect_lazy(&url).unwrap());
+    let guard = RedLock::new(&clients, "lock").unwrap().lock().await.unwrap();
+    guard.unlock().await.unwrap();
 }

@@ -204,3 +204,34 @@ async fn eventually_async<T>(what: &str, mut attempt: impl AsyncFnMut() -> Optio
     })
     .await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
+    let primary = TestServer::builder().conf("requirepass", "secret").start();
+    let guarded = TestServer::builder()
+        .sentinel()
+        .conf("sentinel", format!("monitor main 127.0.0.1 {} 1", primary.port()))
+        .conf("sentinel", "auth-pass main secret")
+        .start();
+    let mut admin = guarded.connect();
+    run::<()>(&mut admin, "ACL SETUSER default resetpass >p@ss/word");
+    run::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
+    let base = format!("redis+sentinel://:secret@127.0.0.1:{}/main", guarded.port());
+    for query in ["", "?sentinel_password=wrong", "?sentinel_username=asker&sentinel_password=p%40ss%2Fword"]
+    {
+        let error = within("a refusal", Client::connect(&format!("{base}{query}"))).await.unwrap_err();
+        assert!(matches!(error, Error::Permission { .. }), "{error}");
+        assert!(error.to_string().contains("?sentinel_username="), "{error}");
+    }
+    for query in ["?sentinel_password=p%40ss%2Fword", "?sentinel_username=asker&sentinel_password=other"] {
+        let client = within("a client", Client::connect(&format!("{base}{query}"))).await.unwrap();
+        let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+        assert!(holder(&mut primary.connect(), "lock").is_some());
+        guard.unlock().await.unwrap();
+    }
+    // Of the primary it is told that it is not the sentinel who refuses.
+    let url = base.replace("secret", "wrong") + "?sentinel_password=p%40ss%2Fword";
+    let error = within("a refusal", Client::connect(&url)).await.unwrap_err();
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
+    assert!(!error.to_string().contains("sentinel"), "{error}");
+}

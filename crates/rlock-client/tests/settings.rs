@@ -100,6 +100,25 @@ async fn replicas_have_the_lock_or_it_is_given_back() {
     assert!(clients.lines().count() + pubsub.lines().count() <= 3 + 1, "{clients}{pubsub}");
 }
 
+/// A renewal in the millisecond of the acquisition changes nothing, so nothing was replicated, and WAIT after it on a
+/// connection that had written nothing else counted every replica as one that had the lock: on Redis 8 and Valkey 8.1,
+/// where only a connection's own writes count. A lock was handed out that no replica had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stands_still_has_no_lock_however_soon_it_is_asked() {
+    let server = TestServer::start();
+    let replica = TestServer::start();
+    replica.replicate_from(&server);
+    replica.signal(libc::SIGSTOP);
+    for attempt in 0..10 {
+        let builder = Client::builder().durability_wait(Duration::from_millis(100));
+        let client = connect_with(&server, builder.durability(Durability::Replicas(1))).await;
+        let name = format!("lock:{attempt}");
+        let error = within("an answer", client.lock(&name).try_lock()).await.unwrap_err();
+        assert_eq!(error, Error::Durability { lock: name, wanted: 1, reached: 0 });
+    }
+    replica.signal(libc::SIGCONT);
+}
+
 #[tokio::test]
 async fn a_clients_settings_are_those_of_its_locks() {
     let server = TestServer::start();

@@ -45,9 +45,11 @@ async fn a_multi_lock_reaches_over_a_cluster() {
 #[test]
 fn locks_that_are_several_block_threads() {
     let servers: Vec<_> = (0..3).map(|_| TestServer::start()).collect();
+    // Renewed every second.
+    let builder = || Client::builder().watchdog_timeout(Duration::from_secs(3));
     let clients: Vec<_> = servers
         .iter()
-        .map(|server| blocking::Client::connect_lazy_with(Client::builder(), &url(server)).unwrap())
+        .map(|server| blocking::Client::connect_lazy_with(builder(), &url(server)).unwrap())
         .collect();
     let held_by_all =
         |lock: &str| servers.iter().filter(|server| holder(&mut server.connect(), lock).is_some()).count();
@@ -63,12 +65,22 @@ fn locks_that_are_several_block_threads() {
     assert_eq!(held_by_all("multi"), 0);
     let guard = locks.lock().unwrap();
     clients[1].lock("multi").force_release().unwrap();
-    // The watchdog learns it after 10 seconds.
+    // The watchdog learns it with the next renewal.
     let (lost, why) = guard.lost();
     assert_eq!((lost.name(), why), (&b"multi"[..], Lost::Taken));
     drop(guard);
     eventually("the release", SOON, || (held_by_all("multi") == 0).then_some(()));
+    let taken = locks.run(|guard| {
+        clients[2].lock("multi").force_release().unwrap();
+        eventually("the loss", SOON, || guard.check().is_err().then_some(()));
+    });
+    assert_eq!(taken, Err(Error::Lost { lock: "multi".into(), why: Lost::Taken }));
+    eventually("the release", SOON, || (held_by_all("multi") == 0).then_some(()));
+    assert_eq!(locks.run(|_| held_by_all("multi")), Ok(3));
     let lock = blocking::RedLock::new(&clients, "red").unwrap().wait(Duration::from_secs(10));
+    assert_eq!(lock.run(|guard| guard.check().is_ok()), Ok(true));
+    let late = lock.clone().lease(Duration::from_millis(500)).run(|guard| guard.lost());
+    assert_eq!(late, Err(Error::Lost { lock: "red".into(), why: Lost::Expired }));
     let guard = lock.lock().unwrap();
     assert!(lock.try_lock().unwrap().is_none());
     assert!(matches!(lock.lock_timeout(limit), Err(Error::Timeout { .. })));

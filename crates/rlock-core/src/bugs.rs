@@ -82,6 +82,18 @@ pub enum Bug {
     KeyOutlastsReaders,
     /// A release leaves the hand-off to the timer: they are not one transaction.
     HandOffApart,
+    /// Redisson's renewal of a shorter lease ends a longer read lease of ours.
+    ReadEndedEarly,
+    /// FAIR is the order of those who wait here alone.
+    FairAsPlain,
+    /// Who asks for a free fair lock gets it, whoever of Redisson's stands before it.
+    FairBarges,
+    /// One of ours that a script has dropped from the list is not put back.
+    FairDropped,
+    /// One of Redisson's at the head of a free lock has for as long as it said, alive or not.
+    FairTurnEndless,
+    /// Who waits no more stays in the list.
+    FairStays,
     /// The module replicates a hand-off as nothing.
     EdgeHandOffNotReplicated,
     /// The module replicates no expiry.
@@ -110,7 +122,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 50] = [
+    pub const ALL: [(Self, &'static str); 56] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -149,6 +161,12 @@ impl Bug {
         (Self::ReadTakeBackTakesAll, "read-take-back-takes-all"),
         (Self::KeyOutlastsReaders, "key-outlasts-readers"),
         (Self::HandOffApart, "hand-off-apart"),
+        (Self::ReadEndedEarly, "read-ended-early"),
+        (Self::FairAsPlain, "fair-as-plain"),
+        (Self::FairBarges, "fair-barges"),
+        (Self::FairDropped, "fair-dropped"),
+        (Self::FairTurnEndless, "fair-turn-endless"),
+        (Self::FairStays, "fair-stays"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
         (Self::EdgeExpiryNotReplicated, "edge-expiry-not-replicated"),
         (Self::EdgePublishBeforeWrite, "edge-publish-before-write"),

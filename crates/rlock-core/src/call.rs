@@ -4,13 +4,14 @@ use crate::bugs::{Bug, planted};
 use crate::decide;
 use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
+use crate::fair;
 use crate::living;
 use crate::message::DropReason;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Via, Waiter};
 use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
-use crate::serve::{next_token, perform_and_serve, serve_unseen};
+use crate::serve::{next_token, perform_and_serve, remember_reads, serve_unseen};
 use crate::shape::LockState;
 use crate::timer::{arm_timer, look_again};
 use crate::token::Token;
@@ -31,8 +32,10 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
     let (call, decision) = match request.mode {
         Mode::Mutex => {
+            let ahead = request.fair && fair::is_ahead(site, request.owner.bytes(), arrival.now);
             let (call, admission) = (arrival.open(), site.server().settings().admission);
-            let decision = decide::acquire(call.state_to_acquire()?, request, token, call.now, admission)?;
+            let state = call.state_to_acquire(ahead)?;
+            let decision = decide::acquire(state, request, token, call.now, admission)?;
             (call, decision)
         }
         Mode::Read | Mode::Write => arrival.open().acquire_read_write(request, token)?,
@@ -41,7 +44,14 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
         Some(wait) if decision.reply == Reply::Denied => call.wait(request, wait),
-        _ => call.perform(&decision).map(Answer::Now),
+        _ => {
+            let reply = call.perform(&decision)?;
+            if request.fair && reply != Reply::Denied {
+                // It may have stood at the head of the list from before.
+                site.fair_leave(request.owner.bytes());
+            }
+            Ok(Answer::Now(reply))
+        }
     }
 }
 
@@ -93,6 +103,7 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
             server.answer(waiter.ticket, Ok(Reply::Denied));
         }
     }
+    fair::clear_gone(site);
     // A writer that goes lets the readers behind it in.
     serve_unseen(site, server.now());
     arm_timer(server);
@@ -159,6 +170,7 @@ impl<'a, S: Site> Arrival<'a, S> {
         let now = server.now();
         let watched = !server.queues(|queues| queues.is_blank());
         if watched {
+            fair::clear_gone(site);
             serve_unseen(site, now);
             if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
@@ -188,10 +200,11 @@ impl<'a, S: Site> Call<'a, S> {
 
     /// The same to whoever wants to acquire: a lock that is free while others wait is not free for one
     /// who comes later.
-    fn state_to_acquire(&self) -> Result<LockState, Error> {
+    fn state_to_acquire(&self, others_are_ahead: bool) -> Result<LockState, Error> {
         let state = self.state()?;
         let free = matches!(state, LockState::Free | LockState::Abandoned);
-        let in_line = free && self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let in_line = free && (awaited || others_are_ahead);
         Ok(if in_line { LockState::Theirs } else { state })
     }
 
@@ -239,6 +252,7 @@ impl<'a, S: Site> Call<'a, S> {
         } else if decision.change != Change::default() {
             site.perform(key, owner, &decision.change)?;
         }
+        remember_reads(site, &decision.change);
         site.server().note(Note::Decided(decision));
         Ok(decision.reply)
     }
@@ -259,8 +273,8 @@ impl<'a, S: Site> Call<'a, S> {
             let ticket = queues.new_ticket();
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
-            let (mode, lease, fenced) = (request.mode, request.lease, request.fenced);
-            let waiter = Waiter { owner, mode, lease, fenced, since, until, ticket, via, client_id };
+            let Acquire { mode, lease, fenced, fair, .. } = *request;
+            let waiter = Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id };
             Ok((ticket, queues.join(lock, waiter, limits)?, queues.len()))
         })?;
         server.note(Note::Waiting(count));
@@ -270,6 +284,10 @@ impl<'a, S: Site> Call<'a, S> {
         }
         if answer == Answer::Later {
             server.block(lock, ticket);
+        }
+        fair::clear_gone(site);
+        if request.fair {
+            site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
         }
         look_again(site);
         Ok(answer)

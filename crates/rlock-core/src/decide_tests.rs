@@ -29,6 +29,7 @@ fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
         owner: owner(),
         lease: lease(lease_ms),
         mode: Mode::Mutex,
+        fair: false,
         arrive_at: arrive_at.map(holds),
         fenced: false,
         wait: None,

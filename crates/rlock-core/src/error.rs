@@ -27,8 +27,6 @@ pub enum Error {
     BadLimit,
     /// A word that the command does not know.
     UnknownOption(Vec<u8>),
-    /// A word of the contract that this version does not serve yet.
-    UnsupportedOption(&'static str),
     /// An option word given twice.
     RepeatedOption(&'static str),
     /// ALL together with HOLDS.
@@ -37,6 +35,8 @@ pub enum Error {
     ReadAndWrite,
     /// READ together with FENCED.
     FencedRead,
+    /// FAIR together with READ or WRITE.
+    FairMode,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
     /// What follows BLOCK or ENQUEUE is no integer from 0 to 2^43.
@@ -79,6 +79,8 @@ pub enum Error {
     NoTokenLeft,
     /// The lock's slot is moving, and its last fencing token may be on the other server.
     TokenElsewhere,
+    /// The lock's slot is moving, and its fair queue may be on the other server.
+    FairElsewhere,
     /// The server refused a call that it must not refuse, or a callback panicked.
     Internal(&'static str),
 }
@@ -97,11 +99,11 @@ impl fmt::Display for Error {
                 let shown = word.get(..QUOTED).unwrap_or(word);
                 write!(f, "ERR unknown option '{}'; see COMMAND DOCS for what this command takes", shown.escape_ascii())
             }
-            Self::UnsupportedOption(word) => write!(f, "ERR {word} is not supported by this version of rlock"),
             Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
             Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other"),
             Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other: readers change nothing that a token could protect"),
+            Self::FairMode => f.write_str("ERR FAIR excludes READ and WRITE: Redisson has no fair read/write lock; leave FAIR out"),
             Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
             Self::BadWait(word) => write!(f, "ERR {word} must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
             Self::BadChannel => f.write_str("ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes"),
@@ -145,6 +147,9 @@ impl fmt::Display for Error {
             Self::TokenElsewhere => f.write_str(
                 "TRYAGAIN the lock's slot is moving, and its last fencing token may be on the other server",
             ),
+            Self::FairElsewhere => f.write_str(
+                "TRYAGAIN the lock's slot is moving, and its fair queue may be on the other server",
+            ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }
     }
@@ -165,7 +170,8 @@ mod tests {
             Error::BadHolds { least: 1 },
             Error::BadLimit,
             Error::UnknownOption(b"\r\n\0\xff".to_vec()),
-            Error::UnsupportedOption("READ"),
+            Error::FairMode,
+            Error::FairElsewhere,
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
             Error::ReadAndWrite,

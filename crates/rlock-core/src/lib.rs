@@ -17,6 +17,7 @@
 //! - [`living`]: which of its readers are alive.
 //! - [`names`]: the names Redisson gives to what belongs to a lock.
 //! - [`queue`]: who waits, in what order.
+//! - [`fair`]: one order with those who wait for Redisson's fair lock.
 //! - [`token`]: fencing tokens.
 //! - [`port`]: what the steps ask of the server they run in.
 //! - [`call`]: the steps of each command.
@@ -32,6 +33,7 @@ pub mod call;
 pub mod decide;
 pub mod decision;
 pub mod error;
+pub mod fair;
 pub mod leave;
 pub mod living;
 pub mod message;

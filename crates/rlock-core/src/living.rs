@@ -11,10 +11,22 @@ use crate::error::Error;
 use crate::port::{Reader, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
 use crate::shape::{LockState, ReadWrite};
-use crate::types::{Expiry, Holds, Mode};
+use crate::types::{Expiry, Holds, Mode, UnixMs};
 
 /// How many of the other readers are looked at when one goes, so that fields of the dead go over time.
 const LOOKED_AT: usize = 8;
+
+/// More readers than this are not all looked at.
+const MANY: usize = 64;
+
+/// What becomes of the fields of dead readers that are found on the way to one that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dead {
+    /// They stay: writing may not be allowed.
+    Stay,
+    /// They are removed, so that nobody looks at them twice.
+    ClearedAway,
+}
 
 /// A lease key, looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +66,7 @@ pub(crate) fn state_to_acquire<S: Site>(
     let (seen, state) = state(site, owner)?;
     let abandoned = match state {
         State::Held(held) if mode == Mode::Write && !held.writing && held.reads.is_none() => {
-            held.others == 0 || first_living(site, owner, held.expiry)?.is_none()
+            held.others == 0 || first_living(site, owner, held.expiry, Dead::ClearedAway)?.is_none()
         }
         _ => false,
     };
@@ -87,7 +99,7 @@ fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) 
 }
 
 /// The same by all of its holds: one of Redisson's may have been taken for a shorter time than one before it.
-fn latest_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+fn latest_of_all<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
     let mut latest = lease_end(site, reader, holds, key_until)?;
     let newest = holds.get();
     for hold in newest.saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1)..newest {
@@ -105,6 +117,7 @@ pub(crate) fn first_living<S: Site>(
     site: &S,
     asks: Option<&[u8]>,
     key_until: Expiry,
+    fields: Dead,
 ) -> Result<Option<Expiry>, Error> {
     if planted(Bug::WriterBesideReaders) {
         return Ok(None);
@@ -120,7 +133,7 @@ pub(crate) fn first_living<S: Site>(
         }
         ControlFlow::Continue(())
     })?;
-    if living.is_some() && !dead.is_empty() {
+    if living.is_some() && !dead.is_empty() && fields == Dead::ClearedAway {
         site.clear_away(&dead);
     }
     Ok(living)
@@ -134,7 +147,7 @@ pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Other
     let mut latest: Option<Expiry> = None;
     let (count, mut dead) = (looked_at.len(), Vec::new());
     for reader in looked_at {
-        match latest_end(site, &reader.owner, reader.holds, held.expiry) {
+        match latest_of_all(site, &reader.owner, reader.holds, held.expiry) {
             Some(end) => latest = Some(latest.map_or(end, |latest| latest.later(end))),
             None => dead.push(reader),
         }
@@ -146,4 +159,16 @@ pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Other
         return Others { dead: 0, ..found };
     }
     found
+}
+
+/// The latest end of the leases of those who read, where they are few; else what it was to be, `at_most`. `None` where
+/// nobody lives.
+pub(crate) fn latest_end<S: Site>(site: &S, hash: ReadWrite, at_most: UnixMs) -> Option<Expiry> {
+    if hash.others > MANY {
+        return Some(Expiry::At(at_most));
+    }
+    let readers = site.some_readers(MANY);
+    let ends =
+        readers.iter().filter_map(|reader| latest_of_all(site, &reader.owner, reader.holds, hash.expiry));
+    ends.reduce(Expiry::later)
 }

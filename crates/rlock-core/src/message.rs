@@ -118,6 +118,7 @@ mod tests {
             mode,
             lease,
             fenced: false,
+            fair: false,
             since,
             until: None,
             ticket,

@@ -57,6 +57,20 @@ pub fn fair_queue(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_queue", name)
 }
 
+/// The sorted set of the times in ms after which they count as gone.
+pub fn fair_deadlines(name: &[u8]) -> Name {
+    prefixed(b"redisson_lock_timeout", name)
+}
+
+/// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
+pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
+    let rest =
+        [&b"redisson_lock_queue:"[..], b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
+    let tagged = rest.filter(|rest| rest.contains(&b'{'));
+    let plain = rest.and_then(|rest| rest.strip_prefix(b"{")?.strip_suffix(b"}"));
+    [tagged, plain.filter(|name| !name.contains(&b'{'))]
+}
+
 /// The channel on which one of them listens, besides the lock's own.
 pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Name {
     [unlock_channel, b":", waiter].into_iter().flatten().copied().collect()
@@ -120,6 +134,18 @@ mod tests {
             fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],
             b"redisson_lock__channel:{orders}:w:1"[..]
         );
+    }
+
+    #[test]
+    fn the_locks_of_a_fair_queue_are_known_by_its_name() {
+        let names: &[&[u8]] = &[b"orders", b"{o}rders", b"o{", b"", b"a}b"];
+        for name in names {
+            for key in [fair_queue(name), fair_deadlines(name)] {
+                assert!(locks_of_fair_key(&key).contains(&Some(name)), "{}", key.escape_ascii());
+            }
+        }
+        assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
+        assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
+use crate::fair::Entry;
 use crate::living::ReadLease;
 use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns};
 use crate::shape::LockState;
@@ -99,6 +100,29 @@ pub trait Site {
     /// open: the server may delete an expired one now.
     fn last_token(&self) -> Result<Option<i64>, Error>;
 
+    /// The head of the list of those who wait for Redisson's fair lock. No key of the lock is open, here and in all
+    /// that follows of that list.
+    fn fair_head(&self) -> Option<Entry>;
+
+    /// Whether this owner stands in the list.
+    fn fair_stands(&self, owner: &[u8]) -> bool;
+
+    /// Puts an owner at the end of the list, unless it stands there: its deadline is that of the last, or the end of
+    /// the lock's lease, and `budget` more.
+    fn fair_join(&self, owner: &[u8], budget: LeaseMs);
+
+    /// Takes an owner out of the list, if it stands there.
+    fn fair_leave(&self, owner: &[u8]);
+
+    /// Sets an owner's deadline.
+    fn fair_deadline(&self, owner: &[u8], at: UnixMs);
+
+    /// Puts owners at the front of the list, in this order, with this deadline.
+    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
+
+    /// Tells one of Redisson's that it is its turn.
+    fn call_fair(&self, owner: &[u8]);
+
     /// When the key expires; never, where there is none.
     fn expiry(&self, key: &Self::Key) -> Expiry;
 
@@ -149,6 +173,9 @@ pub struct Settings {
     pub turns: Turns,
     /// For how long the lock is left to them then; `None` if they get no turn (`rlock.foreign-window-ms`).
     pub foreign_window: Option<LeaseMs>,
+    /// For how long a free lock is left to the one of Redisson's at the head of its fair queue
+    /// (`rlock.fair-turn-ms`).
+    pub fair_turn: LeaseMs,
 }
 
 /// What is worth counting.

@@ -54,7 +54,7 @@ fn for_ever(state: State) -> State {
 fn ask(mode: Mode, lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
     let owner = Owner::new(b"me").expect("an owner");
     let arrive_at = arrive_at.map(holds);
-    Acquire { owner, lease: lease(lease_ms), mode, arrive_at, fenced: false, wait: None }
+    Acquire { owner, lease: lease(lease_ms), mode, fair: false, arrive_at, fenced: false, wait: None }
 }
 
 fn acquired(count: i64, lease_ms: i64) -> Reply {

@@ -14,7 +14,7 @@ pub const MAX_CHANNEL_LEN: usize = 512;
 /// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
 pub const DEFAULT_INFO_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
@@ -25,6 +25,8 @@ pub struct Acquire<'a> {
     pub mode: Mode,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
+    /// FAIR: whether those who wait for Redisson's fair lock of that name count.
+    pub fair: bool,
     /// FENCED: whether the acquisition gets a fencing token.
     pub fenced: bool,
     /// Whether and how to wait where the lock is held by another.
@@ -109,17 +111,19 @@ impl<'a> Acquire<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let (mut mode, mut arrive_at, mut fenced, mut block, mut enqueue) = (None, None, None, None, None);
+        let (mut mode, mut fair, mut arrive_at, mut fenced) = (None, None, None, None);
+        let (mut block, mut enqueue) = (None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
+                Some(Word::Fair) => once(&mut fair, "FAIR", ())?,
                 Some(Word::Fenced) => once(&mut fenced, "FENCED", ())?,
                 Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
                 Some(Word::Enqueue) => {
                     once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
                 }
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         let wait = match (block, enqueue) {
@@ -128,10 +132,13 @@ impl<'a> Acquire<'a> {
             (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
             (None, None) => None,
         };
-        if mode == Some(Mode::Read) && fenced.is_some() {
-            return Err(Error::FencedRead);
+        match (mode, fair, fenced) {
+            (Some(_), Some(()), _) => return Err(Error::FairMode),
+            (Some(Mode::Read), _, Some(())) => return Err(Error::FencedRead),
+            _ => {}
         }
-        Ok(Self { owner, lease, mode: mode.unwrap_or_default(), arrive_at, fenced: fenced.is_some(), wait })
+        let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
+        Ok(Self { owner, lease, mode, fair, arrive_at, fenced, wait })
     }
 }
 
@@ -147,7 +154,7 @@ impl<'a> Release<'a> {
                 Some(Word::All) => once(&mut all, "ALL", ())?,
                 Some(Word::Holds) => once(&mut holds, "HOLDS", args.holds(0, holds_or_none)?)?,
                 Some(Word::Lease) => once(&mut lease, "LEASE", lease_from(args.value("LEASE")?)?)?,
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         let down_to = match (all, holds) {
@@ -170,7 +177,7 @@ impl<'a> Renew<'a> {
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         Ok(Self { owner, lease, mode })
@@ -197,7 +204,7 @@ impl Info {
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Limit) => once(&mut limit, "LIMIT", limit_from(args.value("LIMIT")?)?)?,
-                other => return Err(unexpected(other, word)),
+                _ => return Err(unexpected(word)),
             }
         }
         Ok(Self { limit: limit.unwrap_or(DEFAULT_INFO_LIMIT) })

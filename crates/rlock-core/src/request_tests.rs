@@ -128,8 +128,13 @@ fn cancel_takes_an_owner() {
 }
 
 #[test]
-fn words_of_the_contract_that_are_not_served_yet_are_named() {
-    assert_eq!(acquire("me 1 fair"), Err(Error::UnsupportedOption("FAIR")));
+fn fair_is_taken_once_and_of_plain_locks() {
+    let acquire = |line| Acquire::parse(args(line).into_iter()).map(|acquire| acquire.fair);
+    assert_eq!(acquire("me 1"), Ok(false));
+    assert_eq!(acquire("me 1 FENCED fair BLOCK 5"), Ok(true));
+    assert_eq!(acquire("me 1 FAIR FAIR"), Err(Error::RepeatedOption("FAIR")));
+    assert_eq!(acquire("me 1 FAIR READ"), Err(Error::FairMode));
+    assert_eq!(acquire("me 1 WRITE FAIR"), Err(Error::FairMode));
 }
 
 #[test]
@@ -175,7 +180,7 @@ fn release_takes_all_or_holds_and_a_lease() {
         ("me LEASE 0", Err(Error::BadLease)),
         ("me LEASE 1 LEASE 1", Err(Error::RepeatedOption("LEASE"))),
         ("me LIMIT 1", Err(unknown("LIMIT"))),
-        ("me FAIR", Err(Error::UnsupportedOption("FAIR"))),
+        ("me FAIR", Err(unknown("FAIR"))),
         ("me 30000", Err(unknown("30000"))),
     ];
     for (line, expected) in cases {

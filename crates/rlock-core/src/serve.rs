@@ -5,8 +5,9 @@ use crate::bugs::{Bug, planted};
 use crate::decide::{self, told};
 use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
 use crate::error::Error;
+use crate::fair::{self, Next};
 use crate::leave::refuse;
-use crate::living;
+use crate::living::{self, Dead};
 use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
@@ -113,6 +114,10 @@ pub(crate) fn head<S: Site>(site: &S) -> Option<(Box<[u8]>, Mode)> {
 
 /// Whether this owner could have the lock in this mode, if it were its turn.
 pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
+    access_and(site, owner, mode, Dead::Stay)
+}
+
+fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access {
     let key = site.open();
     let (state, key_until) = (site.state(&key, Some(owner)), site.expiry(&key));
     drop(key);
@@ -122,7 +127,7 @@ pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
             Access::Shared
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
-            match living::first_living(site, None, key_until) {
+            match living::first_living(site, None, key_until, dead) {
                 Ok(Some(_)) if planted(Bug::DeadReaderBlocks) => Access::Until(key_until),
                 Ok(Some(until)) => Access::Until(until.sooner(key_until)),
                 Ok(None) => Access::Free,
@@ -144,7 +149,7 @@ pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error>
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };
-    let first = access(site, &owner, mode);
+    let first = access_and(site, &owner, mode, Dead::ClearedAway);
     match first {
         Access::Until(_) => {
             server.queues(|queues| queues.close_window(lock));
@@ -154,7 +159,12 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened) = (false, false);
-    while let Some(head) = server.queues(|queues| queues.head(lock).cloned()) {
+    loop {
+        let head = match fair::next(site, now) {
+            Next::Waiter(head) => head,
+            Next::Foreign if !given => return Served::ForeignTurn,
+            Next::Foreign | Next::Nobody => break,
+        };
         if let Access::Until(_) = access(site, &head.owner, head.mode) {
             // Readers have it; or another module has heard of an event of ours, and taken the lock.
             break;
@@ -279,6 +289,19 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
     false
 }
 
+/// Remembers how long a read lease lasts that was given by a change.
+pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
+    let server = site.server();
+    match (change.mode, change.hash, change.leases.set) {
+        (Mode::Mutex, ..) => {}
+        (_, HashChange::Delete, _) => server.queues(|queues| queues.forget_read_end(site.lock())),
+        (Mode::Read, _, Some((_, _, ends))) => {
+            server.queues(|queues| queues.note_read_end(site.lock(), ends));
+        }
+        _ => {}
+    }
+}
+
 /// Makes the head of the queue the holder, and says by what change.
 fn give<S: Site>(
     site: &S,
@@ -290,6 +313,7 @@ fn give<S: Site>(
     let (server, lock) = (site.server(), site.lock());
     let (key, decision) = hand_off(site, head, lease, token, now)?;
     site.perform(key, Some(&head.owner), &decision.change).ok()?;
+    remember_reads(site, &decision.change);
     let (clock, ends) = (server.clock(), now.after(lease));
     let told_end = server.queues(|queues| {
         queues.count_grant(lock, clock);
@@ -297,6 +321,7 @@ fn give<S: Site>(
         queues.leave(head.ticket);
         told_end
     });
+    fair::clear_gone(site);
     if head.mode != Mode::Read
         && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {

@@ -4,6 +4,7 @@
 use crate::bugs::{Bug, planted};
 use crate::decide;
 use crate::decision::Change;
+use crate::fair;
 use crate::leave::{end_waits, send_all_away, send_away};
 use crate::living;
 use crate::message::DropReason;
@@ -11,7 +12,8 @@ use crate::port::{Ground, Note, Server, Site};
 use crate::queue::{Cause, Grant, LockId, Rearm};
 use crate::read_write::{self, Held, Others};
 use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
-use crate::types::{LeaseMs, Mode};
+use crate::shape::LockState;
+use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -42,6 +44,19 @@ pub fn on_timer<V: Server>(server: &V) {
             break;
         }
     }
+    while !refused && let Some(lock) = server.queues(|queues| queues.next_fair_gone()) {
+        match server.at(&lock, |site| clear_gone(site)) {
+            Some(looked) => refused = looked == Looked::Refused,
+            // There is no such database any more.
+            None => drop(server.queues(|queues| queues.take_fair_gone(&lock))),
+        }
+    }
+    while !refused && let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) {
+        if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
+            server.queues(|queues| queues.look_at_reads_later(lock));
+            refused = true;
+        }
+    }
     let now = server.now();
     // What is left is due at once again, after whatever else the server has to do.
     for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
@@ -61,6 +76,13 @@ enum Looked {
 fn look_at<S: Site>(site: &S) -> Looked {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Looked::Done };
+    if server.queues(|queues| queues.has_fair(lock)) {
+        match site.ground() {
+            Ground::Firm => fair::settle(site, server.now()),
+            Ground::Closed => return Looked::Refused,
+            Ground::Moved => {}
+        }
+    }
     if let Access::Until(_) = access(site, &owner, mode) {
         look_again(site);
         return Looked::Done;
@@ -79,6 +101,60 @@ fn look_at<S: Site>(site: &S) -> Looked {
         }
     }
     serve_unseen(site, server.now());
+    Looked::Done
+}
+
+/// Takes those out of a lock's list who wait no more.
+fn clear_gone<S: Site>(site: &S) -> Looked {
+    if site.ground() == Ground::Closed {
+        return Looked::Refused;
+    }
+    // Where the key is not here, neither is the list: there is nothing to be taken out of it.
+    fair::clear_gone(site);
+    Looked::Done
+}
+
+/// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
+pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
+    if server.queues(|queues| queues.has_fair(lock)) {
+        look_soon(server, lock);
+    }
+}
+
+/// The lists of all locks that somebody here stands in are to be looked at now.
+pub fn look_at_fair_queues<V: Server>(server: &V) {
+    let now = server.now();
+    server.queues(|queues| queues.wake_fair(now));
+    arm_timer(server);
+}
+
+/// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
+/// were given here, the longest of which was to end then.
+fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
+    let lacks = |expiry: Expiry| matches!(expiry, Expiry::At(at) if at < ends);
+    let hash = match site.state(&site.open(), None) {
+        Ok(LockState::ReadWrite(hash)) => hash,
+        _ => {
+            site.server().queues(|queues| queues.forget_read_end(site.lock()));
+            return Looked::Done;
+        }
+    };
+    if hash.writing || !lacks(hash.expiry) || planted(Bug::ReadEndedEarly) {
+        return Looked::Done;
+    }
+    match site.ground() {
+        Ground::Firm => {}
+        Ground::Closed => return Looked::Refused,
+        Ground::Moved => return Looked::Done,
+    }
+    let latest =
+        living::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
+    if let Some(Expiry::At(at)) = latest {
+        let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
+        // A failure is in the log.
+        let _ = site.perform(site.open(), None, &change);
+        look_again(site);
+    }
     Looked::Done
 }
 
@@ -130,9 +206,10 @@ pub(crate) fn look_again<S: Site>(site: &S) {
         None => {}
         Some(Access::Free | Access::Shared) => {
             let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
+            let foreign = fair::foreign_until(site).map(|until| until.after(LeaseMs::SHORTEST));
             server.queues(|queues| {
-                let again = queues.window(lock, clock, longest).unwrap_or(AGAIN);
-                queues.wake_at(lock, Some(now.after(again)));
+                let again = now.after(queues.window(lock, clock, longest).unwrap_or(AGAIN));
+                queues.wake_at(lock, Some(foreign.map_or(again, |foreign| foreign.max(again))));
             });
         }
         Some(Access::Until(until)) => {
@@ -149,6 +226,9 @@ pub(crate) fn look_again<S: Site>(site: &S) {
 /// A key was changed, deleted, renamed, or has expired: its lock is to be looked at now, if anybody waits
 /// for it. Where nobody does, a lock that has ended was free to foreign waiters too.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
+    if server.queues(|queues| queues.note_read_change(lock)) {
+        arm_timer(server);
+    }
     if server.queues(|queues| queues.head(lock).is_some()) {
         server.queues(|queues| queues.note_cause(lock, cause));
         look_soon(server, lock);

@@ -135,6 +135,11 @@ impl WaitMs {
         (0..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms.unsigned_abs()))
     }
 
+    /// Milliseconds; 0 is for ever.
+    pub fn ms(self) -> u64 {
+        self.0
+    }
+
     /// When a wait that starts now ends; `None` if never.
     pub fn until(self, now: MonoMs) -> Option<MonoMs> {
         (self.0 > 0).then_some(MonoMs(now.0.saturating_add(self.0)))

@@ -86,6 +86,7 @@ fn real(plain: &Plain, now: u64) -> Waiter {
         mode: Mode::Mutex,
         lease: LeaseMs::SHORTEST,
         fenced: false,
+        fair: false,
         since: MonoMs(now),
         until: plain.until.map(MonoMs),
         ticket: Ticket(plain.ticket),

@@ -1,9 +1,10 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
+use rlock_core::fair::Entry;
 use rlock_core::port::Reader;
 use rlock_core::queue::LockId;
 use rlock_core::shape;
-use rlock_core::{Change, Expiry, HashChange, Holds, LockState, Mode};
+use rlock_core::{Change, Expiry, HashChange, Holds, LeaseMs, LockState, Mode};
 
 use crate::world::{Hold, ReadWrite, Value, World};
 
@@ -36,6 +37,25 @@ impl ReadWrite {
 }
 
 impl World {
+    /// An owner's entry in a list of Redisson's fair lock.
+    pub(crate) fn fair_entry(&mut self, lock: &LockId, owner: &[u8]) -> Option<&mut Entry> {
+        self.fair.get_mut(lock)?.iter_mut().find(|entry| *entry.owner == *owner)
+    }
+
+    /// Puts an owner at the end of the list, as Redisson's script does.
+    pub(crate) fn fair_join(&mut self, lock: &LockId, owner: &[u8], budget: LeaseMs, lease_ends: Expiry) {
+        if self.fair_entry(lock, owner).is_some() {
+            return;
+        }
+        let (now, list) = (self.now, self.fair.entry(lock.clone()).or_default());
+        let before = match (list.back().and_then(|last| last.deadline), lease_ends) {
+            (Some(last), _) => last,
+            (None, Expiry::At(at)) => at.max(now),
+            (None, Expiry::Never) => now,
+        };
+        list.push_back(Entry { owner: owner.into(), deadline: Some(before.after(budget)) });
+    }
+
     pub(crate) fn change_mutex(&mut self, lock: &LockId, owner: &[u8], change: &Change) {
         match change.hash {
             HashChange::Delete | HashChange::Remove => {

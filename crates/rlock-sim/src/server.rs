@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
+use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
 use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
 use rlock_core::queue::{LockId, Queues, Ticket};
-use rlock_core::{Change, Error, Expiry, LockState, Mode, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
 use crate::world::{Client, Message, Value};
@@ -142,6 +143,48 @@ impl Site for SimSite<'_> {
                 }
             }
         });
+    }
+
+    fn fair_head(&self) -> Option<Entry> {
+        self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
+    }
+
+    fn fair_stands(&self, owner: &[u8]) -> bool {
+        self.sim.with(|world| world.fair_entry(self.lock, owner).is_some())
+    }
+
+    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
+        let lease_ends = self.expiry(&());
+        self.sim.with(|world| world.fair_join(self.lock, owner, budget, lease_ends));
+    }
+
+    fn fair_leave(&self, owner: &[u8]) {
+        self.sim.with(|world| {
+            if let Some(list) = world.fair.get_mut(self.lock) {
+                list.retain(|entry| *entry.owner != *owner);
+            }
+        });
+    }
+
+    fn fair_deadline(&self, owner: &[u8], at: UnixMs) {
+        self.sim.with(|world| {
+            if let Some(entry) = world.fair_entry(self.lock, owner) {
+                entry.deadline = Some(at);
+            }
+        });
+    }
+
+    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
+        self.sim.with(|world| {
+            let list = world.fair.entry(self.lock.clone()).or_default();
+            for owner in owners.iter().rev() {
+                list.push_front(Entry { owner: owner.clone(), deadline: Some(deadline) });
+            }
+        });
+    }
+
+    fn call_fair(&self, owner: &[u8]) {
+        self.sim.with(|world| world.called.push((self.lock.clone(), owner.into())));
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {

@@ -1,7 +1,8 @@
 //! All there is in a simulated server, as plain data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::fair::Entry;
 use rlock_core::port::{Ground, Settings};
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
@@ -15,6 +16,10 @@ pub struct World {
     pub keys: BTreeMap<LockId, Value>,
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
     pub read_leases: BTreeMap<(LockId, Box<[u8]>, i64), Expiry>,
+    /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
+    pub fair: BTreeMap<LockId, VecDeque<Entry>>,
+    /// Whom of Redisson's it was told that it is its turn, since this was last emptied.
+    pub called: Vec<(LockId, Box<[u8]>)>,
     /// The last fencing tokens; `None` where that key holds no integer.
     pub tokens: BTreeMap<LockId, Option<i64>>,
     /// The wall clock.
@@ -113,6 +118,8 @@ impl World {
             queues: Queues::default(),
             keys: BTreeMap::new(),
             read_leases: BTreeMap::new(),
+            fair: BTreeMap::new(),
+            called: Vec::new(),
             tokens: BTreeMap::new(),
             now: UnixMs(1_000),
             clock: MonoMs(0),

@@ -47,15 +47,17 @@ impl Place {
                 (hosts.map(target).collect::<Result<Vec<_>, _>>()?, None)
             }
             "sentinel" => {
+                let (path, query) = path.split_once('?').unwrap_or((path, ""));
                 let (service, database) = path.split_once('/').unwrap_or((path, ""));
                 if service.is_empty() {
                     return Err(Error::Url("the name of what the Sentinels watch is missing".to_string()));
                 }
-                // The client crate gives the user and the password to the servers only, too.
+                // The client crate gives the user and the password to the servers only, too, and these to Sentinels.
+                let login = sentinels_login(query);
                 let servers = Target::parse(&format!("{scheme}://{user}localhost/{database}"))?;
                 let target = |host: &str| {
                     let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
-                    let sentinel = Target::parse(&format!("{scheme}://{host}{port}"))?;
+                    let sentinel = Target::parse(&format!("{scheme}://{login}{host}{port}"))?;
                     Ok(Target { peers: servers.info.clone(), ..sentinel })
                 };
                 (hosts.map(target).collect::<Result<Vec<_>, Error>>()?, Some(service.to_string()))
@@ -178,6 +180,19 @@ pub(crate) fn parted(address: &str) -> Option<(String, u16)> {
     }
 }
 
+/// The user and the password of Sentinels, which stand at the end of a URL: `user:password@`, or nothing.
+fn sentinels_login(query: &str) -> String {
+    let value = |name: &str| {
+        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+        // Percent signs are left: the value is encoded already, if not as far as it has to be here.
+        parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value).replace("%25", "%"))
+    };
+    match (value("sentinel_username"), value("sentinel_password")) {
+        (None, None) => String::new(),
+        (user, password) => format!("{}:{}@", user.unwrap_or_default(), password.unwrap_or_default()),
+    }
+}
+
 fn has_port(host: &str) -> bool {
     host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
 }
@@ -229,6 +244,13 @@ mod tests {
         }
         let sentinel = Place::parse("redis+sentinel://u:p@a:1/app").unwrap().starts.remove(0);
         assert_eq!(sentinel.url(), "redis://a:1/0");
+        let url = "redis+sentinel://u:p@a:1/app/3?sentinel_username=asker&sentinel_password=p%40/w";
+        let place = Place::parse(url).unwrap();
+        assert_eq!(
+            (place.starts[0].url(), place.service.as_deref()),
+            ("redis://asker:p%40%2Fw@a:1/0".into(), Some("app"))
+        );
+        assert_eq!(Place::only(place.starts[0].at("c", 5)).url, "redis://u:p@c:5/3");
         let socket =
             Place::only(Place::parse("unix:///run/redis?db=2&user=u&pass=p").unwrap().starts.remove(0));
         assert_eq!(socket.url, "unix:///run/redis?db=2&user=u&pass=p");

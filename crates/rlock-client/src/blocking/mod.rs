@@ -83,8 +83,11 @@ impl Client {
     }
 
     fn start(client: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
-        let thread = Thread::start()
-            .map_err(|error| Error::invalid(format!("cannot start the client's thread: {error}")))?;
+        let thread = Thread::start().map_err(|error| {
+            Error::invalid(format!(
+                "cannot start the client's thread: {error}; see the limits on threads and open files"
+            ))
+        })?;
         let client = thread.run(client)?;
         Ok(Client { client, thread: Arc::new(thread) })
     }
@@ -146,6 +149,45 @@ impl Lock {
     /// As [`crate::Lock::lock_timeout`].
     pub fn lock_timeout(&self, wait: Duration) -> Result<Guard, Error> {
         self.thread.run(self.lock.lock_timeout(wait)).map(|guard| self.guard(guard))
+    }
+
+    /// Runs `work` under the lock, on the caller's thread, and gives it back.
+    ///
+    /// Work that blocks cannot be stopped from outside: it has to look whether it may go on, by `guard.check()?` before
+    /// each step that must not be taken without the lock. That asks nobody and costs next to nothing.
+    /// What else is to be stopped can be given [`Held::cancellation_token`] or, in another thread, [`Guard::held`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rlock_client::Error> {
+    /// # let server = rlock_testkit::TestServer::start();
+    /// # let url = &format!("redis://127.0.0.1:{}", server.port());
+    /// # let client = rlock_client::blocking::Client::connect(url)?;
+    /// let written = client.lock("report").run(|guard| {
+    ///     let mut written = 0;
+    ///     for _page in 0..3 {
+    ///         guard.check()?;
+    ///         // … write a page …
+    ///         written += 1;
+    ///     }
+    ///     Ok::<_, rlock_client::Error>(written)
+    /// })??;
+    /// assert_eq!(written, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// `Ok` says that the lock was held from the beginning of the work to its end. Where the work panics the lock
+    /// is given back as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`], and [`Error::Lost`] when the lock was lost before the work had ended, whatever it returned.
+    pub fn run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T, Error> {
+        let guard = self.lock()?;
+        let value = work(&guard);
+        let Guard { guard, thread } = guard;
+        thread.run(guard.end_work())?;
+        Ok(value)
     }
 
     /// Whether anybody holds the lock.

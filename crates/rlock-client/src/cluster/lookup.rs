@@ -127,12 +127,12 @@ impl Source {
         question.arg("SLOTS");
         let replies = match self {
             Self::Linked(node) => match node.main.live() {
-                Some(live) => live.request(vec![question]).await,
+                Some(live) => live.request(&[question]).await,
                 None => Err("the connection was lost".into()),
             },
             Self::Dialled(connector) => {
                 let (unheard, _) = unbounded_channel();
-                connector.dial(unheard).await?.send(vec![question]).await
+                connector.dial(unheard).await?.send(&[question]).await
             }
         };
         let reply = replies.map_err(Error::transport)?.into_iter().next().unwrap_or(Value::Nil);

@@ -29,9 +29,9 @@ fn split_at_byte(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
 ///
 /// A channel for each slot, not for each lock: there are never more than there are slots, so none has to be given
 /// up, however many locks a client waits for.
-pub(crate) fn channel_of(uuid: &str, key: &[u8]) -> Vec<u8> {
+pub(crate) fn channel_of(all: &str, key: &[u8]) -> Vec<u8> {
     let tag = tags().get(slot_of(key)).copied().unwrap_or_default();
-    format!("rlock:grants:{uuid}:{{{tag}}}").into_bytes()
+    format!("{all}:{{{tag}}}").into_bytes()
 }
 
 /// For each slot the smallest number that has it as a hash tag.
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn every_slot_has_a_channel() {
         for (slot, tag) in tags().iter().enumerate() {
-            let channel = channel_of("uuid", tag.to_string().as_bytes());
+            let channel = channel_of("rlock:grants:uuid", tag.to_string().as_bytes());
             assert_eq!(slot_of(&channel), slot);
             assert_eq!(channel, format!("rlock:grants:uuid:{{{tag}}}").as_bytes());
         }

@@ -3,7 +3,7 @@
 mod renewal;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -30,7 +30,7 @@ pub enum State {
 
 /// How a hold came about.
 pub(crate) struct Origin {
-    pub(crate) party: Party,
+    pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
     /// The fencing token, 0 where there is none.
     pub(crate) token: u64,
@@ -38,6 +38,8 @@ pub(crate) struct Origin {
     pub(crate) renewed: bool,
     /// When the request was sent that gave the lease.
     pub(crate) sent: Moment,
+    /// When the reply was read.
+    pub(crate) acquired: Moment,
     /// Whether a request of this owner was sent that nothing was heard of: it may still be carried out.
     pub(crate) stray: bool,
     /// Whether the owner has a mailbox.
@@ -48,15 +50,13 @@ pub(crate) struct Origin {
 
 /// An owner's holds; its guards share it.
 pub(crate) struct Hold {
-    pub(crate) party: Party,
+    pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
     pub(crate) id: u64,
     pub(crate) stray: bool,
     /// Whether the user named the owner.
     pub(crate) named: bool,
     pub(crate) shared: Arc<Shared>,
-    /// Cancelled when the lock is lost.
-    pub(crate) lost: CancellationToken,
     /// How many holds the server has, as last confirmed; whoever changes it keeps it locked.
     pub(crate) level: tokio::sync::Mutex<u64>,
     token: AtomicU64,
@@ -65,6 +65,8 @@ pub(crate) struct Hold {
     mailbox: bool,
     renewal_ended: Notify,
     book: Mutex<Book>,
+    /// Cancelled when the lock is lost; made when it is first asked for.
+    lost: OnceLock<CancellationToken>,
 }
 
 struct Book {
@@ -113,17 +115,27 @@ impl Hold {
             stray: origin.stray,
             named,
             shared: shared.clone(),
-            lost: CancellationToken::new(),
             level: tokio::sync::Mutex::new(1),
             token: AtomicU64::new(origin.token),
             renewed: origin.renewed,
-            acquired: shared.clock.now(),
+            acquired: origin.acquired,
             mailbox: origin.mailbox,
             renewal_ended: Notify::new(),
             book: Mutex::new(book),
+            lost: OnceLock::new(),
         });
         hold.schedule(&mut hold.book());
         hold
+    }
+
+    /// The token that is cancelled when the lock is lost.
+    pub(crate) fn lost(&self) -> &CancellationToken {
+        let lost = self.lost.get_or_init(CancellationToken::new);
+        // Who lost the lock just before found no token to cancel.
+        if matches!(self.book().phase, Phase::Lost(_)) {
+            lost.cancel();
+        }
+        lost
     }
 
     /// The newest fencing token, if the lock is fenced.
@@ -181,8 +193,9 @@ impl Hold {
         true
     }
 
-    /// Takes a guard away; with the last one renewal ends, before any release is sent.
-    pub(crate) fn remove_guard(self: &Arc<Self>) {
+    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns why the lock was lost,
+    /// if it was.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> Option<Lost> {
         let mut book = self.book();
         let now = self.shared.clock.now();
         self.judge(&mut book, now);
@@ -191,6 +204,10 @@ impl Hold {
             book.phase = Phase::Released;
             self.shared.watchdog.forget(self.id, book.wake_at.take());
             self.shared.metrics(|metrics| metrics.released(&self.party.key, now.since(self.acquired)));
+        }
+        match book.phase {
+            Phase::Lost(why) => Some(why),
+            Phase::Held | Phase::Released => None,
         }
     }
 
@@ -228,7 +245,9 @@ impl Hold {
         }
         book.phase = Phase::Lost(why);
         self.shared.watchdog.forget(self.id, book.wake_at.take());
-        self.lost.cancel();
+        if let Some(lost) = self.lost.get() {
+            lost.cancel();
+        }
         let lock = crate::error::name(&self.party.key);
         tracing::warn!(lock, %why, "a lock was lost");
         let held = self.shared.clock.now().since(self.acquired);

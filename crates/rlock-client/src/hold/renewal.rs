@@ -78,7 +78,7 @@ impl Hold {
 
     /// Waits until no renewal is under way: a release must not be overtaken by one.
     pub(crate) async fn renewal_ended(&self) {
-        loop {
+        while self.book().in_flight {
             let ended = self.renewal_ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();

@@ -192,7 +192,7 @@ impl Keeper {
 async fn keep_asking(live: &Live, connector: &dyn Connector, every: Duration) -> String {
     loop {
         tokio::time::sleep(every).await;
-        match live.request(vec![connector.pulse()]).await {
+        match live.request(&[connector.pulse()]).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
             Ok(_) => return "the server is no primary any more".into(),
             Err(why) => return why,

@@ -1,6 +1,6 @@
 //! A connection that is up: its requests, and the channels it listens to.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,23 +13,31 @@ use tokio_util::sync::CancellationToken;
 
 use super::keeper::Pace;
 use super::transport::Connection;
-use crate::command::{Refusal, answer};
+use crate::command::{Refusal, about, answer};
 
 /// A connection that is up.
 pub(crate) struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
     connection: Box<dyn Connection>,
-    channels: Mutex<HashMap<Vec<u8>, Arc<Subscription>>>,
+    channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
     suspicions: UnboundedSender<u64>,
     pace: Pace,
+    identity: OnceCell<Option<String>>,
 }
 
 /// A channel that is being listened to.
 #[derive(Default)]
-struct Subscription {
+pub(crate) struct Subscription {
     confirmed: OnceCell<()>,
     gone: CancellationToken,
+}
+
+impl Subscription {
+    /// Waits until the server has ended it.
+    pub(crate) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
 }
 
 /// Why a channel is not listened to.
@@ -44,20 +52,20 @@ impl Live {
     pub(super) fn new(connection: Box<dyn Connection>, suspicions: UnboundedSender<u64>, pace: Pace) -> Live {
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        Live { epoch, connection, channels: Mutex::default(), suspicions, pace }
+        Live { epoch, connection, channels: Mutex::default(), suspicions, pace, identity: OnceCell::new() }
     }
 
     /// Sends commands in one piece. `Err`: they may or may not have been carried out.
     ///
     /// A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, String> {
+    pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, String> {
         self.request_within(commands, self.pace.response).await
     }
 
     /// As [`Live::request`], with a time of its own.
     pub(crate) async fn request_within(
         &self,
-        commands: Vec<Cmd>,
+        commands: &[Cmd],
         time: Duration,
     ) -> Result<Vec<Value>, String> {
         let expected = commands.len();
@@ -78,26 +86,40 @@ impl Live {
         }
     }
 
+    /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
+    pub(crate) async fn identity(&self) -> Option<&str> {
+        let ask = || async {
+            let mut question = cmd("INFO");
+            question.arg("server");
+            let answers = self.request(&[question]).await.ok()?;
+            answers.into_iter().next().and_then(run_id)
+        };
+        self.identity.get_or_init(ask).await.as_deref()
+    }
+
     /// Subscribes to a channel, unless that was done on this connection.
     ///
-    /// The token that is returned is cancelled when the server ends the subscription by itself.
-    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<CancellationToken, Unheard> {
+    /// The server may end the subscription by itself.
+    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<Arc<Subscription>, Unheard> {
+        if let Some(subscription) = self.subscribed(channel) {
+            return Ok(subscription);
+        }
         let subscription = self.channels().entry(channel.to_vec()).or_default().clone();
         let subscribe = || async {
-            let values =
-                self.request(vec![cmd(word).arg(channel).clone()]).await.map_err(Unheard::Unanswered)?;
+            let command = about(word, channel, None);
+            let values = self.request(&[command]).await.map_err(Unheard::Unanswered)?;
             for value in values {
                 answer(channel, value).map_err(Unheard::Refused)?;
             }
             Ok(())
         };
         subscription.confirmed.get_or_try_init(subscribe).await?;
-        Ok(subscription.gone.clone())
+        Ok(subscription)
     }
 
-    /// Whether a channel is subscribed to.
-    pub(crate) fn hears(&self, channel: &[u8]) -> bool {
-        self.channels().get(channel).is_some_and(|subscription| subscription.confirmed.initialized())
+    /// The subscription to a channel, where the server has confirmed it.
+    pub(crate) fn subscribed(&self, channel: &[u8]) -> Option<Arc<Subscription>> {
+        self.channels().get(channel).filter(|subscription| subscription.confirmed.initialized()).cloned()
     }
 
     /// The server has ended the subscription to a channel.
@@ -107,9 +129,15 @@ impl Live {
         }
     }
 
-    fn channels(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Subscription>>> {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Arc<Subscription>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a server calls itself, from when it was started to its end.
+fn run_id(info: Value) -> Option<String> {
+    let info: String = redis::from_redis_value(info).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_string)
 }
 
 /// Whether a reply is none.

@@ -10,7 +10,7 @@ mod sentinel;
 mod transport;
 
 pub(crate) use keeper::{Deliver, Link, Pace};
-pub(crate) use live::{Live, Unheard};
+pub(crate) use live::{Live, Subscription, Unheard};
 pub(crate) use redis::{RedisConnector, Tls};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};
 #[cfg(test)]

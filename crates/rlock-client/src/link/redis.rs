@@ -103,19 +103,21 @@ impl Connector for RedisConnector {
 pub(crate) struct Multiplexed(MultiplexedConnection);
 
 impl Connection for Multiplexed {
-    fn send(&self, commands: Vec<Cmd>) -> BoxFuture<'_, Result<Vec<Value>, String>> {
+    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
         let mut connection = self.0.clone();
+        // Two futures, as one that can do either is larger than what allocators are quick with.
+        if let [command] = commands {
+            return Box::pin(async move {
+                let outcome = connection.send_packed_command(command).await;
+                outcome.map(|value| vec![value]).map_err(|error| error.to_string())
+            });
+        }
         Box::pin(async move {
-            let outcome = if let [command] = commands.as_slice() {
-                connection.send_packed_command(command).await.map(|value| vec![value])
-            } else {
-                let mut pipeline = redis::Pipeline::with_capacity(commands.len());
-                let count = commands.len();
-                for command in commands {
-                    pipeline.add_command(command);
-                }
-                connection.send_packed_commands(&pipeline, 0, count).await
-            };
+            let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+            for command in commands {
+                pipeline.add_command(command.clone());
+            }
+            let outcome = connection.send_packed_commands(&pipeline, 0, commands.len()).await;
             outcome.map_err(|error| error.to_string())
         })
     }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::redis::{Multiplexed, RedisConnector};
 use super::transport::{BoxFuture, Connection, Connector, Event};
+use crate::command::answer;
 use crate::error::Error;
 
 /// Makes a connector for `host:port`.
@@ -58,10 +59,11 @@ impl SentinelConnector {
         events: UnboundedSender<Event>,
     ) -> Result<Multiplexed, Error> {
         let (unheard, _) = unbounded_channel();
-        let connection = sentinel.dial(unheard).await?;
+        let connection = sentinel.dial(unheard).await.map_err(said_by_a_sentinel)?;
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let address = match ask(&connection, question).await? {
+        let reply = answer(b"", ask(&connection, question).await?);
+        let address = match reply.map_err(|refusal| said_by_a_sentinel(refusal.error))? {
             Value::Array(words) => address(&words),
             _ => None,
         };
@@ -107,8 +109,21 @@ fn is_demoted(role: &Value) -> bool {
 }
 
 async fn ask(connection: &Multiplexed, command: Cmd) -> Result<Value, Error> {
-    let replies = connection.send(vec![command]).await.map_err(Error::transport)?;
+    let replies = connection.send(&[command]).await.map_err(Error::transport)?;
     Ok(replies.into_iter().next().unwrap_or(Value::Nil))
+}
+
+/// Who says that the user may not, and so whose user is meant.
+fn said_by_a_sentinel(error: Error) -> Error {
+    match error {
+        Error::Permission { message } => Error::Permission {
+            message: format!(
+                "{message} (said by a sentinel, whose user and password stand at the end of the URL: \
+                 ?sentinel_username=…&sentinel_password=…)"
+            ),
+        },
+        error => error,
+    }
 }
 
 fn address(words: &[Value]) -> Option<String> {

@@ -49,5 +49,5 @@ pub(crate) trait Connection: Send + Sync {
     ///
     /// An `Err` says nothing about whether they were carried out. Requests are carried out in the order in
     /// which these futures were first polled. There is no limit of time.
-    fn send(&self, commands: Vec<Cmd>) -> BoxFuture<'_, Result<Vec<Value>, String>>;
+    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>>;
 }

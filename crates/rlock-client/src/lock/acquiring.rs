@@ -1,5 +1,6 @@
 //! From a lock and its settings to an acquisition.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
@@ -26,11 +27,10 @@ pub(super) enum Patience {
 impl Lock {
     /// Acquires the lock, waiting for so long at most, or for ever.
     pub(super) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
-        let began = self.handle.shared.clock.now();
-        let by = wait.map(|wait| began.after(wait));
+        let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
         let guard = self.acquire(Patience::Until(by)).await?;
         // Only an owner whose turn never came leaves without a guard or an error of its own.
-        guard.ok_or_else(|| Error::timeout(&self.key, self.handle.shared.clock.now().since(began)))
+        guard.ok_or_else(|| Error::timeout(&self.key, wait.unwrap_or_default()))
     }
 
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard>, Error> {
@@ -92,7 +92,7 @@ impl Lock {
     ) -> Result<Option<Guard>, Error> {
         let shared = &self.handle.shared;
         let order = Order {
-            party: Party { key: self.key.clone(), owner },
+            party: Arc::new(Party { key: self.key.clone(), owner }),
             lease: self.lease.unwrap_or(shared.config.watchdog),
             renewed: self.lease.is_none(),
             fenced: self.fenced,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::client::Handle;
 use crate::config::Durability;
-use crate::error::{Error, Lost, name};
+use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
 use acquiring::Patience;
 
@@ -70,6 +70,13 @@ impl Lock {
     /// Within this client, acquiring the lock while the owner holds it enters it again. A process that was
     /// restarted takes up the holds of its predecessor. No two clients may use one owner at a time: the server
     /// cannot tell them apart.
+    ///
+    /// Nor can it tell one hold of this owner from the next. Where a connection breaks after a release was written to
+    /// it, the server may carry that release out later, as late as it reads what is left of the old connection, and
+    /// then it ends whatever hold the owner has by that time. The hold's next renewal finds out
+    /// ([`Lost::Taken`](crate::Lost::Taken)); until then two may be at work. Owners that the client makes are
+    /// used once, so what comes late for them finds nothing: name an owner only where a restarted process has to
+    /// find its lock again, and use fencing tokens where two at work do harm.
     #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock {
         self.owner = Some(owner.as_ref().to_vec());
@@ -139,13 +146,8 @@ impl Lock {
             why = guard.lost() => return Err(Error::lost(&self.key, why)),
             value = work(guard.held()) => value,
         };
-        guard.check()?;
-        match guard.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
-            Err(Error::NotHeld { .. }) => Err(Error::lost(&self.key, Lost::Taken)),
-            Err(error) => Err(error),
-        }
+        guard.end_work().await?;
+        Ok(value)
     }
 }
 

@@ -76,6 +76,17 @@ impl MultiGuard {
         errors.sort_by_key(|error| !matches!(error, Error::Lost { .. } | Error::NotHeld { .. }));
         errors.into_iter().next().map_or(Ok(()), Err)
     }
+
+    /// Gives the locks back after work under it; an error says that they were not held to the end of the work.
+    pub(crate) async fn end_work(self) -> Result<(), Error> {
+        self.check()?;
+        match self.unlock().await {
+            // Our own clock says that they were held to the end of the work: what came of the release is no matter.
+            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+            outcome => outcome,
+        }
+    }
 }
 
 impl Deref for MultiGuard {

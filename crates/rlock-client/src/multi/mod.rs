@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use futures_util::stream::FuturesOrdered;
 
 use crate::clock::{Clock, Moment};
-use crate::error::{Error, Lost, name};
+use crate::error::{Error, name};
 use crate::guard::Guard;
 use crate::lock::Lock;
 pub use guard::{MultiGuard, MultiHeld};
@@ -149,13 +149,8 @@ impl MultiLock {
             (lock, why) = guard.lost() => return Err(Error::lost(lock.name(), why)),
             value = work(guard.held()) => value,
         };
-        guard.check()?;
-        match guard.unlock().await {
-            // Our own clock says that they were held to the end of the work: what came of the release is no matter.
-            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            Err(error) => Err(error),
-        }
+        guard.end_work().await?;
+        Ok(value)
     }
 
     async fn acquire_now(&self) -> Result<Option<MultiGuard>, Error> {

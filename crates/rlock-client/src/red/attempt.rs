@@ -58,8 +58,7 @@ impl Attempt {
             let keep = keep(server, lock.clone(), members.clone(), sender.clone());
             tasks.spawn_on(keep.instrument(span.clone()), &lock.handle.runtime);
         }
-        let lease = locks.iter().map(lease).min().unwrap_or_default();
-        let by = clock.now().after((lease / PART).clamp(SHORTEST, LONGEST));
+        let by = clock.now().after(patience(locks));
         let guard = RedGuard::new(members.clone(), tasks);
         Attempt { guard, members, votes, servers: locks.len(), clock, by }
     }
@@ -90,6 +89,12 @@ impl Attempt {
         }
         if errors.len() > spare { Outcome::Failed(errors) } else { Outcome::Denied }
     }
+}
+
+/// How long the servers have to answer.
+pub(super) fn patience(locks: &[Lock]) -> Duration {
+    let lease = locks.iter().map(lease).min().unwrap_or_default();
+    (lease / PART).clamp(SHORTEST, LONGEST)
 }
 
 /// Gets the lock on one server, and gets it back there when it is lost, until the red lock is lost or given back.

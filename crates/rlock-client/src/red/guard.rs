@@ -112,6 +112,17 @@ impl RedGuard {
             _ => Err(Error::NotHeld { lock: name(members.name()) }),
         }
     }
+
+    /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
+    pub(crate) async fn end_work(self) -> Result<(), Error> {
+        self.check()?;
+        match self.unlock().await {
+            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
+            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+            outcome => outcome,
+        }
+    }
 }
 
 impl Deref for RedGuard {

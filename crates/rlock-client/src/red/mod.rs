@@ -1,5 +1,6 @@
 //! One lock on several servers that know nothing of each other.
 
+mod apart;
 mod attempt;
 mod guard;
 pub(crate) mod members;
@@ -9,8 +10,9 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::error::{Error, Lost, name};
+use crate::error::{Error, name};
 use crate::lock::Lock;
+use apart::check_apart;
 use attempt::{Attempt, Outcome};
 pub use guard::{RedGuard, RedHeld};
 
@@ -79,7 +81,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is no client, or two have one server.
+    /// [`Error::Invalid`] where there is no client, or two have one address. One server by two addresses is noticed
+    /// when the lock is asked for.
     pub fn new<'a>(
         clients: impl IntoIterator<Item = &'a Client>,
         name: impl AsRef<[u8]>,
@@ -92,7 +95,7 @@ impl RedLock {
         servers.sort_unstable();
         let twice = servers.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first);
         if let Some(twice) = twice {
-            let message = format!("a red lock has the server {twice} twice: a majority would be none");
+            let message = format!("a red lock has the server {twice} twice: name each server once");
             return Err(Error::invalid(message));
         }
         let wait = locks.iter().filter_map(|lock| lock.wait).min();
@@ -131,11 +134,12 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// The first error, where so many servers had one that there could be no quorum.
+    /// The first error, where so many servers had one that there could be no quorum; [`Error::Invalid`] where two
+    /// addresses lead to one server, as far as it lets this user ask for `INFO`.
     pub fn try_lock(&self) -> impl Future<Output = Result<Option<RedGuard>, Error>> + Send + use<> {
         let red = self.clone();
         async move {
-            match red.attempt().await {
+            match red.attempt().await? {
                 Outcome::Held(guard) => Ok(Some(guard)),
                 Outcome::Denied => Ok(None),
                 Outcome::Failed(errors) => errors.into_iter().next().map_or(Ok(None), Err),
@@ -149,8 +153,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// Anything that waiting does not mend on so many servers that there can be no quorum; [`Error::Timeout`] where a
-    /// limit was set.
+    /// Anything that waiting does not mend on so many servers that there can be no quorum, [`Error::Invalid`] as from
+    /// [`RedLock::try_lock`]; [`Error::Timeout`] where a limit was set.
     pub fn lock(&self) -> impl Future<Output = Result<RedGuard, Error>> + Send + use<> {
         let red = self.clone();
         async move { red.acquire_within(red.wait).await }
@@ -186,13 +190,8 @@ impl RedLock {
             why = guard.lost() => return Err(Error::lost(self.name(), why)),
             value = work(guard.held()) => value,
         };
-        guard.check()?;
-        match guard.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Ok(()) | Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(value),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            Err(error) => Err(error),
-        }
+        guard.end_work().await?;
+        Ok(value)
     }
 
     async fn acquire_within(&self, wait: Option<Duration>) -> Result<RedGuard, Error> {
@@ -201,7 +200,7 @@ impl RedLock {
         let by = wait.map(|wait| began.after(wait));
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.attempt().await {
+            match self.attempt().await? {
                 Outcome::Held(guard) => return Ok(guard),
                 Outcome::Denied => (),
                 Outcome::Failed(errors) => {
@@ -221,8 +220,9 @@ impl RedLock {
         }
     }
 
-    async fn attempt(&self) -> Outcome {
-        Attempt::begin(&self.locks, self.quorum()).outcome().await
+    async fn attempt(&self) -> Result<Outcome, Error> {
+        check_apart(&self.locks).await?;
+        Ok(Attempt::begin(&self.locks, self.quorum()).outcome().await)
     }
 
     fn clock(&self) -> Clock {

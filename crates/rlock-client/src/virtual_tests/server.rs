@@ -189,7 +189,7 @@ impl Connector for VirtualServer {
 }
 
 impl Connection for VirtualServer {
-    fn send(&self, commands: Vec<Cmd>) -> BoxFuture<'_, Result<Vec<Value>, String>> {
+    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
         Box::pin(async move {
             let (mood, values) = {
                 let mut state = self.state();

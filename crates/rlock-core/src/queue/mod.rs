@@ -3,9 +3,11 @@
 //! One queue per lock, strictly first come, first served; one entry per owner and mode. The queues hold no lock
 //! state: whether a lock is free is asked of the server each time. Points in time only say when to look.
 
+mod fair;
 mod grants;
 mod looks;
 mod normal;
+mod reads;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,6 +47,8 @@ pub struct Waiter {
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
     pub fenced: bool,
+    /// Whether it stands in the list of Redisson's fair lock as well.
+    pub fair: bool,
     /// Since when.
     pub since: MonoMs,
     /// Until when; for ever where there is none.
@@ -91,6 +95,12 @@ pub struct Queues {
     unanswered: BTreeMap<LockId, VecDeque<Grant>>,
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
+    /// Who stands in a list of Redisson's fair lock, and waits no more.
+    fair_gone: VecDeque<(LockId, Box<[u8]>)>,
+    /// When the longest read lease ends that was given here, of locks that others may share.
+    read_ends: BTreeMap<LockId, UnixMs>,
+    /// Those of them whose keys were changed by somebody else.
+    read_changed: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
     streaks: BTreeMap<LockId, Streak>,
     next_place: Place,
@@ -107,6 +117,8 @@ struct Queue {
     owners: BTreeMap<(Box<[u8]>, Mode), Place>,
     channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
     wake: Option<UnixMs>,
+    /// How many stand in the list of Redisson's fair lock as well.
+    fair: usize,
     /// The end of the lease that was last seen.
     ends: Option<Expiry>,
     /// What has happened to the key since then.
@@ -123,7 +135,10 @@ struct Queue {
 impl Queues {
     /// Whether nobody waits and no grant is under way.
     pub fn is_idle(&self) -> bool {
-        self.places.is_empty() && self.unanswered.is_empty() && self.take_backs.is_empty()
+        self.places.is_empty()
+            && self.unanswered.is_empty()
+            && self.take_backs.is_empty()
+            && self.fair_gone.is_empty()
     }
 
     /// Whether there is nothing to know of any lock.
@@ -173,6 +188,10 @@ impl Queues {
         });
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
+            if before.fair && waiter.fair {
+                // It stands where it stood.
+                self.fair_gone.pop_back();
+            }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
         }
@@ -187,6 +206,7 @@ impl Queues {
             self.ends.insert((until, waiter.ticket));
         }
         let queue = self.locks.entry(lock).or_default();
+        queue.fair += usize::from(waiter.fair);
         queue.owners.insert(party, place);
         if let Via::Enqueue(channel) = &mut waiter.via {
             // One copy of the name serves all who wait on a channel.
@@ -303,6 +323,10 @@ impl Queues {
         self.places.remove(&waiter.ticket);
         if let Some(until) = waiter.until {
             self.ends.remove(&(until, waiter.ticket));
+        }
+        if waiter.fair {
+            queue.fair = queue.fair.saturating_sub(1);
+            self.fair_gone.push_back(((**lock).clone(), waiter.owner.clone()));
         }
         Some(waiter)
     }

@@ -67,6 +67,14 @@ impl Queues {
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
+        for (lock, owner) in &self.fair_gone {
+            form.extend([(lens.lock)(lock), (lens.name)(owner)]);
+        }
+        form.push(NONE);
+        let read_ends = self.read_ends.iter().map(|(lock, ends)| {
+            [(lens.lock)(lock), lens.until(*ends), self.read_changed.contains(lock).into()]
+        });
+        append_sorted(read_ends, form);
         let streaks = self.streaks.iter().map(|(lock, streak)| {
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);
@@ -107,6 +115,7 @@ impl Waiter {
             self.mode as i64,
             self.lease.get(),
             self.fenced.into(),
+            self.fair.into(),
             self.until.map_or(NONE, |until| lens.on_clock(until)),
             (lens.ticket)(self.ticket),
             match &self.via {

@@ -14,6 +14,7 @@ fn waiter(owner: &str, ticket: u64) -> Waiter {
         mode: Mode::Mutex,
         lease: LeaseMs::new(1_000).expect("a lease"),
         fenced: false,
+        fair: false,
         since: MonoMs(0),
         until: None,
         ticket: Ticket(ticket),

@@ -10,14 +10,13 @@ pub(super) enum Word {
     All,
     Block,
     Enqueue,
+    Fair,
     Fenced,
     Holds,
     Lease,
     Limit,
     /// READ or WRITE.
     Mode(Mode),
-    /// In the contract, not yet served.
-    Later(&'static str),
 }
 
 impl Word {
@@ -28,7 +27,7 @@ impl Word {
         ("LIMIT", Self::Limit),
         ("READ", Self::Mode(Mode::Read)),
         ("WRITE", Self::Mode(Mode::Write)),
-        ("FAIR", Self::Later("FAIR")),
+        ("FAIR", Self::Fair),
         ("FENCED", Self::Fenced),
         ("BLOCK", Self::Block),
         ("ENQUEUE", Self::Enqueue),
@@ -40,12 +39,9 @@ impl Word {
     }
 }
 
-pub(super) fn unexpected(word: Option<Word>, bytes: &[u8]) -> Error {
-    match word {
-        Some(Word::Later(text)) => Error::UnsupportedOption(text),
-        // Only as much as is shown: a word may be as long as the server takes.
-        _ => Error::UnknownOption(bytes.get(..crate::error::QUOTED).unwrap_or(bytes).to_vec()),
-    }
+pub(super) fn unexpected(bytes: &[u8]) -> Error {
+    // Only as much as is shown: a word may be as long as the server takes.
+    Error::UnknownOption(bytes.get(..crate::error::QUOTED).unwrap_or(bytes).to_vec())
 }
 
 /// The arguments, one after the other.

@@ -47,6 +47,7 @@ impl Command {
             Self::Acquire => &[
                 (b"READ", &[]),
                 (b"WRITE", &[]),
+                (b"FAIR", &[]),
                 (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
                 (b"FENCED", &[]),
                 (b"BLOCK", &[WAIT]),
@@ -68,7 +69,13 @@ impl Command {
     /// Pairs of options that exclude each other.
     fn exclusive(self) -> &'static [[&'static [u8]; 2]] {
         match self {
-            Self::Acquire => &[[b"READ", b"WRITE"], [b"READ", b"FENCED"], [b"BLOCK", b"ENQUEUE"]],
+            Self::Acquire => &[
+                [b"READ", b"WRITE"],
+                [b"READ", b"FENCED"],
+                [b"READ", b"FAIR"],
+                [b"WRITE", b"FAIR"],
+                [b"BLOCK", b"ENQUEUE"],
+            ],
             Self::Release => &[[b"READ", b"WRITE"], [b"ALL", b"HOLDS"]],
             Self::Renew => &[[b"READ", b"WRITE"]],
             _ => &[],

@@ -63,6 +63,9 @@ fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     if request.mode != Mode::Mutex {
         words.push(mode_word(request.mode));
     }
+    if request.fair {
+        words.push(b"FAIR".to_vec());
+    }
     if let Some(holds) = request.arrive_at {
         words.extend([b"HOLDS".to_vec(), decimal(holds.get())]);
     }

@@ -83,6 +83,7 @@ fn check_messages(bytes: &[u8]) {
             mode,
             lease,
             fenced: false,
+            fair: false,
             since,
             until: None,
             ticket,

@@ -48,6 +48,17 @@ impl Oracle {
         self.place(lock).value = Value::ReadWrite(hash);
     }
 
+    /// The timer may put right the end of a key that somebody else has set before the end of the readers' leases: to
+    /// the latest of these, and to nothing else.
+    pub(super) fn mend_end(&mut self, lock: Lock, seen: &Value) {
+        let (Value::ReadWrite(mut hash), Value::ReadWrite(seen)) = (self.value(lock), seen) else { return };
+        let latest = hash.latest(&self.places[lock.0].leases, None, self.now);
+        if !hash.writing && latest > hash.ends && hash.ends.is_some() && seen.ends == latest {
+            hash.ends = latest;
+            self.set(lock, Value::ReadWrite(hash));
+        }
+    }
+
     /// ACQUIRE with READ or WRITE.
     pub(super) fn acquire_read_write(&mut self, lock: Lock, owner: Owner, ask: Ask, token: i64) -> Answer {
         let hash = match self.hash(lock) {

@@ -32,6 +32,7 @@ impl Real {
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
+            fair_turn: LeaseMs::new(5_000).expect("a time"),
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
@@ -117,6 +118,7 @@ impl Real {
             owner: name(owner),
             lease: lease(new),
             mode: said(word).unwrap_or_default(),
+            fair: false,
             arrive_at,
             fenced,
             wait: wait_asked,

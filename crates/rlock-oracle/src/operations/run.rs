@@ -109,6 +109,9 @@ impl Run {
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
         self.real.fire();
         self.oracle.look();
+        for lock in (0..LOCKS.len()).map(Lock) {
+            self.oracle.mend_end(lock, &self.real.value(lock));
+        }
         self.compare(None, told);
         self.note_refusal();
     }

@@ -2,10 +2,12 @@
 //!
 //! Here rather than in the test itself, so that the parsers have tests of their own.
 
+mod code;
 mod console;
 mod markdown;
 mod trace;
 mod words;
 
+pub use code::code;
 pub use console::{ExampleReport, check_examples};
 pub use trace::untraced_statements;

@@ -1,0 +1,101 @@
+//! What the Rust client costs, as Markdown tables.
+
+use std::fmt::Write;
+
+use super::tables::{figure, grouped, number};
+use crate::client::Who;
+use crate::results::{Client, Renewal};
+
+/// What an acquire and a release cost.
+pub(crate) fn pairs(client: &Client) -> String {
+    let mut text = String::from(
+        "| | cores | µs | to the raw commands | its own CPU, µs | to the raw commands | commands |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for one in &client.pairs {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            label(&one.contender),
+            one.placement,
+            figure(one.wall_us),
+            figure(one.wall_to_raw),
+            figure(one.cpu_us),
+            figure(one.cpu_to_raw),
+            number(one.commands),
+        );
+    }
+    text
+}
+
+/// What a hand-off takes.
+pub(crate) fn hand_offs(client: &Client) -> String {
+    let mut text = String::from("| | µs | to the raw commands |\n|---|---|---|\n");
+    for one in &client.hand_offs {
+        let _ = writeln!(text, "| {} | {} | {} |", label(&one.contender), figure(one.us), figure(one.to_raw));
+    }
+    text
+}
+
+/// What keeping many locks takes.
+pub(crate) fn renewal(renewal: &Renewal) -> String {
+    format!(
+        "Renewing {} held locks takes {} % of a core, that is the whole process; without a lock it takes {} %.\n",
+        grouped(renewal.locks),
+        figure(renewal.percent),
+        number(renewal.idle_percent),
+    )
+}
+
+fn label(contender: &str) -> &'static str {
+    let found = Who::ALL.into_iter().find(|who| who.name() == contender);
+    found.map_or("?", Who::label)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::client::Who;
+    use crate::placement::Placement;
+    use crate::report::doc;
+    use crate::results::{Client, HandOff, Pairs, Renewal};
+    use crate::spread::Spread;
+    use crate::store;
+
+    fn spread(median: f64) -> Spread {
+        Spread { median, p10: median - 0.01, p90: median + 0.01 }
+    }
+
+    fn pairs(placement: Placement) -> Pairs {
+        let (contender, placement) = (Who::Client.name().into(), placement.name().into());
+        let (wall_us, wall_to_raw, cpu_us, cpu_to_raw) =
+            (spread(20.0), spread(1.05), spread(12.0), spread(1.2));
+        Pairs { contender, placement, rounds: 7, wall_us, wall_to_raw, cpu_us, cpu_to_raw, commands: 2.0 }
+    }
+
+    #[test]
+    fn the_page_has_what_was_measured_and_what_was_aimed_at() {
+        let mut stored = store::load().unwrap();
+        stored.main.client = None;
+        assert!(!doc::page(&stored).contains("the client's renewal"));
+        stored.main.client = Some(Client {
+            pairs: Placement::ALL.map(pairs).into(),
+            hand_offs: vec![HandOff {
+                contender: Who::Client.name().into(),
+                rounds: 8,
+                us: spread(250.0),
+                to_raw: spread(2.5),
+            }],
+            renewal: Renewal { locks: 10_000, rounds: 3, percent: spread(0.5), idle_percent: 0.01 },
+        });
+        let page = doc::page(&stored);
+        for line in [
+            "| the client's acquire + release to the raw commands, same driver: one core | ≤ 1.1 | 1.05 (1.04 to 1.06) | met |",
+            "| the client's hand-off between two processes to raw BLOCK's | ≤ 2.2 | 2.50 (2.49 to 2.51) | **missed** |",
+            "| the client's renewal of 10,000 locks, % of a core | ≤ 1 | 0.50 (0.49 to 0.51) | met |",
+            "| rlock-client | two-cores | 20.0 (20.0 to 20.0) | 1.05 (1.04 to 1.06) | 12.0 (12.0 to 12.0) | 1.20 (1.19 to 1.21) | 2.00 |",
+            "| rlock-client | 250 (250 to 250) | 2.50 (2.49 to 2.51) |",
+        ] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+    }
+}

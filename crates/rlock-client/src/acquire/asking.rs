@@ -1,0 +1,153 @@
+//! The requests of an acquisition, and what their replies say.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{Attempt, Step};
+use crate::clock::Moment;
+use crate::cluster::Redirection;
+use crate::command::{self, Acquired, Ask, Refusal};
+use crate::config::Waiting;
+use crate::error::Error;
+use crate::exchange::{Manner, Trouble, exchange};
+use crate::message::Party;
+use crate::router::{Line, Place};
+
+/// The longest channel that the server takes.
+const LONGEST_CHANNEL: usize = 512;
+
+impl Attempt {
+    /// Asks for the lock once, and takes no place in the queue.
+    pub(crate) async fn ask_now(&mut self, by: Option<Moment>) -> Step {
+        self.ask(None, false, by).await
+    }
+
+    /// Asks for the lock, waiting in the queue if there may be waited; `look` asks for the holder's lease too.
+    pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Moment>) -> Step {
+        let shared = self.handle.shared.clone();
+        let (_, channel) = shared.router.channel(&shared.channel, &self.order.party.key);
+        if shared.config.waiting == Waiting::Polling || channel.len() > LONGEST_CHANNEL {
+            return self.ask(None, true, by).await;
+        }
+        let expected = || shared.waits_expected() && shared.router.hears(&channel, &self.order.party.key);
+        if !self.known && !expected() {
+            // Most locks are free, and a place in the queue costs the server and us more than such a lock does.
+            match self.ask(None, false, by).await {
+                Step::Denied(_) => (),
+                step => return step,
+            }
+        }
+        if self.mailbox.is_none() {
+            self.mailbox = Some(shared.inbox.open(self.order.party.clone()));
+        }
+        match self.ask(Some(&channel), look, by).await {
+            Step::Refused(refusal) if matches!(refusal.error, Error::Permission { .. }) => {
+                self.ask_unheard(refusal, by).await
+            }
+            // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
+            Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
+            step => step,
+        }
+    }
+
+    /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
+    async fn ask_unheard(&mut self, denied: Refusal, by: Option<Moment>) -> Step {
+        match self.ask(None, false, by).await {
+            Step::Denied(_) => Step::Refused(denied),
+            step => step,
+        }
+    }
+
+    async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
+        let shared = self.handle.shared.clone();
+        let party = self.order.party.clone();
+        let Party { key, owner } = party.as_ref();
+        let left = |by: Moment| by.since(shared.clock.now());
+        let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(left), channel));
+        let mut commands = vec![command::acquire(key, owner, self.order.lease, 1, self.order.fenced, ask)];
+        if look {
+            commands.push(command::about("PTTL", key, None));
+        }
+        let manner = Manner { subscribed: channel.is_some(), ..Manner::by(by) };
+        // Waiting for a connection is no sending: see the moment once more when there is one.
+        let live_first = self.connected(by).await;
+        if let Err(error) = live_first {
+            return Step::Unsent(error);
+        }
+        let sent = shared.clock.now();
+        self.lease_end = sent.after(self.order.lease);
+        self.known = true;
+        match exchange(&shared, key, &commands, manner, &mut self.sent_on).await {
+            Ok(mut replies) => {
+                self.sent_on = None;
+                let reply = replies.take(0);
+                let left =
+                    if look { replies.take(1).ok().and_then(|value| lease_left(&value)) } else { None };
+                self.read(reply, sent, replies.place, left)
+            }
+            Err(Trouble::Unsent(error)) => Step::Unsent(error),
+            Err(Trouble::Unanswered(why)) => {
+                self.stray = true;
+                Step::Unanswered(why)
+            }
+        }
+    }
+
+    /// Waits until there is a connection.
+    async fn connected(&self, by: Option<Moment>) -> Result<(), Error> {
+        let shared = &self.handle.shared;
+        let key = &self.order.party.key;
+        let node = shared.router.node(key);
+        if node.main.live().is_some() {
+            return Ok(());
+        }
+        let up = shared.clock.until(by, shared.router.up(key, Line::Main)).await;
+        up.unwrap_or_else(|| Err(node.main.trouble())).map(|_| ())
+    }
+
+    fn read(
+        &mut self,
+        reply: Result<Value, Refusal>,
+        sent: Moment,
+        place: Option<Place>,
+        left: Option<Duration>,
+    ) -> Step {
+        let value = match reply {
+            Ok(value) => value,
+            Err(refusal) => return Step::Refused(refusal),
+        };
+        let acquired = command::acquired(&value);
+        if matches!(acquired, Ok(Acquired::Queued | Acquired::Denied)) {
+            self.handle.shared.expect_waits(true);
+        }
+        match acquired {
+            Ok(Acquired::Held(_)) if self.is_over(sent) => {
+                Step::Unanswered("the reply came after the lease".into())
+            }
+            Ok(Acquired::Held(token)) => {
+                self.token = token;
+                self.handle.shared.expect_waits(false);
+                Step::Held(sent)
+            }
+            Ok(Acquired::Queued) => match place {
+                Some(place) => Step::Queued(place, left),
+                // Nobody asks for a place in the queue without listening.
+                None => Step::Denied(left),
+            },
+            Ok(Acquired::Denied) => {
+                self.known = self.stray;
+                Step::Denied(left)
+            }
+            Err(error) => Step::Refused(Refusal::of(error)),
+        }
+    }
+}
+
+/// Reads PTTL: the lease that is left, if it is known and ends.
+fn lease_left(value: &Value) -> Option<Duration> {
+    match value {
+        Value::Int(left) => u64::try_from(*left).ok().map(Duration::from_millis),
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! One acquisition: its requests, and what is left to do when it is dropped half-way.
+
+mod asking;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::client::Handle;
+use crate::clock::Moment;
+use crate::command::{self, Acquired, Ask, Refusal};
+use crate::config::Durability;
+use crate::error::Error;
+use crate::exchange::{Manner, Trouble, exchange, exchange_one};
+use crate::guard::Guard;
+use crate::hold::{Hold, Origin};
+use crate::message::{Mailbox, Notice, Party};
+use crate::release::Job;
+use crate::router::Place;
+
+/// What is asked for.
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(crate) party: Arc<Party>,
+    pub(crate) lease: Duration,
+    pub(crate) renewed: bool,
+    /// Whether a fencing token is asked for.
+    pub(crate) fenced: bool,
+    pub(crate) durability: Durability,
+}
+
+/// What came of a request.
+pub(crate) enum Step {
+    /// The lock is held, by a request sent at this moment.
+    Held(Moment),
+    /// The owner waits in the server's queue, and is heard of there; the holder's lease as far as it was asked
+    /// for.
+    Queued(Place, Option<Duration>),
+    /// Somebody else has it, and for so long at most as far as that is known.
+    Denied(Option<Duration>),
+    Refused(Refusal),
+    /// Nothing was sent.
+    Unsent(Error),
+    /// Whether it was carried out is unknown.
+    Unanswered(String),
+}
+
+/// An acquisition under way. Dropped, it leaves the queue and gives back what it may have been granted.
+pub(crate) struct Attempt {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) order: Order,
+    pub(crate) began: Moment,
+    mailbox: Option<Arc<Mailbox>>,
+    turn: Option<OwnedMutexGuard<()>>,
+    /// Whether the server may know of this owner.
+    known: bool,
+    stray: bool,
+    sent_on: Option<u64>,
+    /// The last fencing token that was heard of.
+    token: u64,
+    /// When the lease ends that was asked for last.
+    lease_end: Moment,
+    done: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(handle: Arc<Handle>, order: Order, turn: Option<OwnedMutexGuard<()>>) -> Attempt {
+        let began = handle.shared.clock.now();
+        handle.shared.owners.enter();
+        Attempt {
+            handle,
+            order,
+            began,
+            mailbox: None,
+            turn,
+            known: false,
+            stray: false,
+            sent_on: None,
+            token: 0,
+            lease_end: began,
+            done: false,
+        }
+    }
+
+    fn is_over(&self, sent: Moment) -> bool {
+        self.handle.shared.clock.now() >= sent.end_of(self.order.lease)
+    }
+
+    /// Confirms a grant: whether the lock is still ours, and from when its lease counts.
+    ///
+    /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
+    /// it is asked for another: that of the message may be one of an earlier grant.
+    pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
+        let shared = self.handle.shared.clone();
+        let Party { key, owner } = self.order.party.as_ref();
+        let lease = self.order.lease;
+        let command = if self.order.fenced {
+            command::acquire(key, owner, lease, 1, true, Ask::Now)
+        } else {
+            command::renew(key, owner, lease)
+        };
+        let sent = shared.clock.now();
+        self.lease_end = sent.after(self.order.lease);
+        match exchange(&shared, key, &[command], Manner::by(None), &mut self.sent_on).await {
+            Ok(mut replies) => {
+                self.sent_on = None;
+                let value = replies.take(0).map_err(Step::Refused)?;
+                let held = match command::acquired(&value) {
+                    Ok(Acquired::Held(token)) => {
+                        self.token = token;
+                        true
+                    }
+                    _ => matches!(value, Value::Int(1)),
+                };
+                Ok((held && !self.is_over(sent)).then_some(sent))
+            }
+            Err(Trouble::Unsent(error)) => Err(Step::Unsent(error)),
+            Err(Trouble::Unanswered(why)) => {
+                self.stray = true;
+                Err(Step::Unanswered(why))
+            }
+        }
+    }
+
+    /// Gives back what was acquired; where that fails, dropping the attempt sees to it.
+    pub(crate) async fn take_back(&mut self) {
+        let shared = self.handle.shared.clone();
+        let command = command::release(&self.order.party.key, &self.order.party.owner, 0);
+        let by = shared.clock.now().after(shared.config.response());
+        if let Ok(Ok(_)) = exchange_one(&shared, &self.order.party.key, command, Manner::by(Some(by))).await {
+            self.known = self.stray;
+        }
+    }
+
+    /// The next notice from the server.
+    pub(crate) async fn notice(&self) -> Notice {
+        match &self.mailbox {
+            Some(mailbox) => mailbox.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Hands out the guard of a lock that is held by a request sent at `sent`.
+    pub(crate) fn finish(mut self, sent: Moment) -> Guard {
+        self.done = true;
+        let shared = &self.handle.shared;
+        let acquired = shared.clock.now();
+        let origin = Origin {
+            party: self.order.party.clone(),
+            lease: self.order.lease,
+            token: self.token,
+            renewed: self.order.renewed,
+            sent,
+            acquired,
+            stray: self.stray,
+            mailbox: self.mailbox.is_some(),
+            turn: self.turn.take(),
+        };
+        let named = origin.turn.is_some();
+        let hold = Hold::new(shared, origin);
+        if named {
+            shared.turns.of(&hold.party).publish(&hold);
+        }
+        let waited = || acquired.since(self.began);
+        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited()));
+        Guard::new(self.handle.clone(), hold)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let shared = &self.handle.shared;
+        if !self.known {
+            if self.mailbox.is_some() {
+                shared.inbox.close(&self.order.party);
+            }
+            shared.owners.leave();
+            return;
+        }
+        self.handle.send(Job {
+            party: self.order.party.clone(),
+            hold: None,
+            queued: self.mailbox.is_some(),
+            stray: self.stray,
+            sent_on: self.sent_on,
+            give_up: self.lease_end.after(Duration::from_secs(1)),
+            mailbox: self.mailbox.is_some(),
+            named: self.turn.is_some(),
+            turn: self.turn.take(),
+            settled: false,
+        });
+    }
+}

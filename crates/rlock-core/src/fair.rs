@@ -1,0 +1,141 @@
+//! FAIR: one order for those who wait here and those who wait for Redisson's fair lock of the same name.
+//!
+//! Redisson keeps its order in a list of owners and a sorted set of their deadlines, after which a waiter counts as
+//! gone; its scripts drop heads whose deadline has passed by the clock of a client, and lower the deadlines of all
+//! others at will. Who waits here and lives is known in memory, and stands in the list like everybody else; when a
+//! script has dropped one of ours it is put back, and the deadline of one of ours at the head is kept far ahead.
+//! Whether a waiter of Redisson's lives cannot be known: at the head of a free lock it is called, and has so long.
+
+use crate::bugs::{Bug, planted};
+use crate::port::{Server, Site};
+use crate::queue::Waiter;
+use crate::serve::{Access, access};
+use crate::types::{LeaseMs, Mode, UnixMs, WaitMs};
+
+/// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
+const AHEAD_MS: i64 = 5 * 60_000;
+
+/// How far it is set then, so that it need not be set at each look.
+const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
+
+/// The longest wait that is counted in a deadline, Redisson's own default: ours are kept alive while they wait.
+const LONGEST_BUDGET_MS: i64 = AHEAD_MS;
+
+/// An entry of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Who waits.
+    pub owner: Box<[u8]>,
+    /// When it counts as gone; where there is none it does already.
+    pub deadline: Option<UnixMs>,
+}
+
+/// Whose turn it is.
+pub(crate) enum Next {
+    /// One of ours.
+    Waiter(Waiter),
+    /// One of Redisson's, which was called.
+    Foreign,
+    /// Nobody waits.
+    Nobody,
+}
+
+/// The deadline that a wait adds to that of the one before it.
+pub(crate) fn budget(wait: WaitMs) -> LeaseMs {
+    let asked = i64::try_from(wait.ms()).ok().filter(|ms| *ms > 0);
+    let budget = asked.map_or(LONGEST_BUDGET_MS, |ms| ms.min(LONGEST_BUDGET_MS));
+    LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
+}
+
+/// Whose turn it is at a lock that is free.
+pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
+    let (server, lock) = (site.server(), site.lock());
+    let Some(head) = server.queues(|queues| queues.head(lock).cloned()) else { return Next::Nobody };
+    if !head.fair || planted(Bug::FairAsPlain) {
+        return Next::Waiter(head);
+    }
+    settle(site, now);
+    while let Some(entry) = site.fair_head() {
+        if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
+            return Next::Waiter(ours);
+        }
+        if has_turn(site, &entry, now) {
+            return Next::Foreign;
+        }
+    }
+    Next::Waiter(head)
+}
+
+/// Whether one of Redisson's, at the head of a free lock, has its turn: it is called the first time. One that counts
+/// as gone is passed, and taken out of the list.
+fn has_turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> bool {
+    let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) else {
+        site.fair_leave(&entry.owner);
+        return false;
+    };
+    let latest = now.after(site.server().settings().fair_turn);
+    if deadline > latest && !planted(Bug::FairTurnEndless) {
+        site.fair_deadline(&entry.owner, latest);
+        site.call_fair(&entry.owner);
+    }
+    true
+}
+
+/// Whether somebody stands before this owner, who waits for the lock already, if it is free.
+pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
+    if access(site, owner, Mode::Mutex) != Access::Free || planted(Bug::FairBarges) {
+        return false;
+    }
+    let (server, lock) = (site.server(), site.lock());
+    while let Some(entry) = site.fair_head().filter(|entry| *entry.owner != *owner) {
+        let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
+        if ours || has_turn(site, &entry, now) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Until when one of Redisson's has its turn at a lock that is free; `None` if it is one of ours that comes next.
+pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
+    let (server, lock) = (site.server(), site.lock());
+    if !server.queues(|queues| queues.head(lock).is_some_and(|head| head.fair)) {
+        return None;
+    }
+    let entry = site.fair_head()?;
+    let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
+    entry.deadline.filter(|_| !ours)
+}
+
+/// Puts those of ours back who were dropped from the list, and keeps the deadline of one of ours at the head far
+/// ahead. Writing must be allowed.
+pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
+    let (server, lock) = (site.server(), site.lock());
+    let ours = server.queues(|queues| queues.fair_owners(lock));
+    let ahead = UnixMs(now.0.saturating_add(SET_AHEAD_MS));
+    let dropped: Vec<Box<[u8]>> = if planted(Bug::FairDropped) {
+        Vec::new()
+    } else {
+        ours.into_iter().filter(|owner| !site.fair_stands(owner)).collect()
+    };
+    if !dropped.is_empty() {
+        // Scripts drop heads only: whoever was dropped stood before all who are left.
+        site.fair_put_back(&dropped, ahead);
+    }
+    let Some(head) = site.fair_head() else { return };
+    let is_ours = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
+    let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
+    if is_ours && near {
+        site.fair_deadline(&head.owner, ahead);
+    }
+}
+
+/// Takes those out of the list who wait no more. Writing must be allowed.
+pub(crate) fn clear_gone<S: Site>(site: &S) {
+    let lock = site.lock();
+    for owner in site.server().queues(|queues| queues.take_fair_gone(lock)) {
+        if !planted(Bug::FairStays) {
+            site.fair_leave(&owner);
+        }
+    }
+}

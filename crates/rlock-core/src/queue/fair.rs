@@ -1,0 +1,51 @@
+//! Who stands in the list of Redisson's fair lock as well.
+
+use std::collections::VecDeque;
+
+use super::{LockId, Queues, Waiter};
+use crate::types::{Mode, UnixMs};
+
+impl Queues {
+    /// Whether anybody who waits for a lock stands in its list.
+    pub fn has_fair(&self, lock: &LockId) -> bool {
+        self.locks.get(lock).is_some_and(|queue| queue.fair > 0)
+    }
+
+    /// The one of this name who waits for a lock and stands in its list.
+    pub fn fair_waiter(&self, lock: &LockId, owner: &[u8]) -> Option<&Waiter> {
+        let queue = self.locks.get(lock).filter(|queue| queue.fair > 0)?;
+        let place = queue.owners.get(&(Box::from(owner), Mode::Mutex))?;
+        queue.order.get(place).filter(|waiter| waiter.fair)
+    }
+
+    /// All those, in the order in which they came.
+    pub fn fair_owners(&self, lock: &LockId) -> Vec<Box<[u8]>> {
+        let fair = self.in_order(lock).filter(|waiter| waiter.fair);
+        fair.map(|waiter| waiter.owner.clone()).collect()
+    }
+
+    /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
+    pub fn take_fair_gone(&mut self, lock: &LockId) -> Vec<Box<[u8]>> {
+        if self.fair_gone.is_empty() {
+            return Vec::new();
+        }
+        let all = std::mem::take(&mut self.fair_gone);
+        let (here, elsewhere): (VecDeque<_>, _) = all.into_iter().partition(|(other, _)| other == lock);
+        self.fair_gone = elsewhere;
+        here.into_iter().map(|(_, owner)| owner).collect()
+    }
+
+    /// A lock in whose list somebody stands who waits no more.
+    pub fn next_fair_gone(&self) -> Option<LockId> {
+        self.fair_gone.front().map(|(lock, _)| lock.clone())
+    }
+
+    /// Every lock with a list that somebody here stands in is to be looked at now.
+    pub fn wake_fair(&mut self, now: UnixMs) {
+        let fair: Vec<_> =
+            self.locks.iter().filter(|(_, queue)| queue.fair > 0).map(|(lock, _)| (**lock).clone()).collect();
+        for lock in fair {
+            self.wake_at(&lock, Some(now));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How long the read leases last that were given here. Redisson's renewal of a reader sets the end of the lock's key to
+//! that of its own lease, and so would end a longer one of ours.
+
+use super::{LockId, Queues};
+use crate::types::UnixMs;
+
+impl Queues {
+    /// A read lease was given that ends then.
+    pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs) {
+        match self.read_ends.get_mut(lock) {
+            Some(latest) => *latest = (*latest).max(ends),
+            None => drop(self.read_ends.insert(lock.clone(), ends)),
+        }
+    }
+
+    /// The lock is gone.
+    pub fn forget_read_end(&mut self, lock: &LockId) {
+        self.read_ends.remove(lock);
+        self.read_changed.remove(lock);
+    }
+
+    /// Forgets those that have passed.
+    pub fn forget_old_read_ends(&mut self, now: UnixMs) {
+        self.read_ends.retain(|_, ends| *ends > now);
+    }
+
+    /// Whether any is known.
+    pub fn knows_read_ends(&self) -> bool {
+        !self.read_ends.is_empty()
+    }
+
+    /// Somebody else has changed a lock's key: true if its end is to be looked at.
+    pub fn note_read_change(&mut self, lock: &LockId) -> bool {
+        self.read_ends.contains_key(lock) && self.read_changed.insert(lock.clone())
+    }
+
+    /// The next lock whose key's end is to be looked at, and the latest end that it is to have.
+    pub fn next_read_change(&mut self) -> Option<(LockId, UnixMs)> {
+        while let Some(lock) = self.read_changed.pop_first() {
+            if let Some(ends) = self.read_ends.get(&lock).copied() {
+                return Some((lock, ends));
+            }
+        }
+        None
+    }
+
+    /// It could not be looked at now.
+    pub fn look_at_reads_later(&mut self, lock: LockId) {
+        self.read_changed.insert(lock);
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a part runs: a directory of its own, with a server of its own.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rlock_testkit::{TestServer, eventually};
+
+/// The workspace's root.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// How long one program may run, in seconds: with downloads.
+const LIMIT_SECONDS: &str = "400";
+
+pub(crate) type Outcome = Result<(), String>;
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(ROOT).canonicalize().expect("the workspace is there")
+}
+
+/// A directory under `target/interop`, with what its part installed there before.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Place {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let directory = target.join("interop").join(name);
+        fs::create_dir_all(&directory).expect("making a directory under target");
+        Place(directory)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("making a directory");
+        fs::write(path, content).expect("writing a file under target");
+    }
+
+    /// Brings files of `integration/interop/<source>` here, which say what to install.
+    pub(crate) fn take(&self, source: &str, names: &[&str]) {
+        for name in names {
+            let from = root().join("integration/interop").join(source).join(name);
+            let content =
+                fs::read_to_string(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+            self.write(name, &content);
+        }
+    }
+
+    /// Installs what `manifest` pins, unless that was done before: then the network is not needed.
+    pub(crate) fn install(&self, manifest: &str, install: impl FnOnce() -> Outcome) -> Outcome {
+        let content = fs::read_to_string(self.path(manifest)).expect("it was taken here");
+        let done = self.path(".installed");
+        if fs::read_to_string(&done).is_ok_and(|before| before == content) {
+            return Ok(());
+        }
+        println!("installing what {manifest} names");
+        install()?;
+        fs::write(done, content).map_err(|error| error.to_string())
+    }
+
+    /// Runs a program here, and says what went wrong.
+    pub(crate) fn run(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Outcome {
+        self.run_with(program, arguments, &[])
+    }
+
+    /// Runs a program here with these variables set.
+    pub(crate) fn run_with(
+        &self,
+        program: impl AsRef<OsStr>,
+        arguments: &[&str],
+        variables: &[(&str, String)],
+    ) -> Outcome {
+        let program = program.as_ref();
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", LIMIT_SECONDS]).arg(program).args(arguments);
+        command.current_dir(&self.0).envs(variables.iter().map(|(name, value)| (name, value)));
+        let name = program.to_string_lossy();
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) if status.code() == Some(124) => {
+                Err(format!("{name} was not done in {LIMIT_SECONDS} s"))
+            }
+            Ok(status) if status.code() == Some(127) => Err(format!("{name} is not installed")),
+            Ok(status) => Err(format!("{name} {}: {status}", arguments.join(" "))),
+            Err(error) => Err(format!("{name}: {error}")),
+        }
+    }
+}
+
+/// What tells a program where the server is.
+pub(crate) fn url(server: &TestServer) -> (&'static str, String) {
+    ("REDIS_URL", address(server))
+}
+
+pub(crate) fn address(server: &TestServer) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+/// A cluster of one node that has all slots.
+pub(crate) fn cluster() -> TestServer {
+    let node = TestServer::builder().conf("cluster-enabled", "yes");
+    // A node that was never spoken to by another does not know its own address.
+    let server = node.conf("cluster-announce-ip", "127.0.0.1").start();
+    server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    eventually("the cluster to be ready", Duration::from_secs(30), || {
+        server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok").then_some(())
+    });
+    server
+}

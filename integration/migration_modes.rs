@@ -1,0 +1,87 @@
+//! Slots that move to another node with read/write locks and fair queues in them, key by key.
+
+#[path = "../tests/waiting/mod.rs"]
+mod waiting;
+
+mod nodes;
+
+use nodes::{Cluster, asking};
+use waiting::{Waiting, say, story};
+
+const LEASE: &str = "{lock}:alice:rwlock_timeout:1";
+const LIST: &str = "redisson_lock_queue:{lock}";
+const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+
+/// The lease key of a reader is on the second node already: on the first it must not count as dead, or a writer would
+/// get in beside it.
+#[test]
+fn a_reader_whose_lease_key_has_moved_is_alive() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
+    let bob =
+        Waiting::start(&cluster.nodes[0], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "WRITE", "BLOCK", "0"]);
+    cluster.begin_to_move();
+    cluster.move_key(LEASE);
+    story(first, &[("RLOCK.ACQUIRE lock carol 100000 WRITE", "null")]);
+    bob.waits_on(std::time::Duration::from_millis(300));
+    story(first, &[("HGET lock alice", r#""1""#)]);
+    // It is let go with the lock, and asks where that is now.
+    cluster.move_lock();
+    cluster.end_move();
+    assert!(bob.answer().starts_with("!UNBLOCKED "));
+    story(
+        second,
+        &[
+            ("RLOCK.ACQUIRE lock carol 100000 WRITE", "null"),
+            ("RLOCK.RELEASE lock alice READ", "1"),
+            ("RLOCK.ACQUIRE lock carol 100000 WRITE", "[1, 100000, 0]"),
+        ],
+    );
+}
+
+/// The other way round: the lock is on the second node, and the lease key on the first still.
+#[test]
+fn a_reader_whose_lease_key_has_not_moved_is_alive() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
+    cluster.begin_to_move();
+    cluster.move_lock();
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
+    // Nor is it renewed or released twice; what it had is there when the key has come.
+    assert_eq!(asking(second, "HGET lock alice"), r#""1""#);
+    cluster.move_key(LEASE);
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
+    cluster.end_move();
+    story(second, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
+    let _ = first;
+}
+
+/// A fair queue is never begun anew on a node while it may be on the other one.
+#[test]
+fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    story(
+        first,
+        &[
+            ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
+            (&format!("RPUSH {LIST} f:1"), "1"),
+            (&format!("ZADD {DEADLINES} 9999999999999 f:1"), "1"),
+        ],
+    );
+    cluster.begin_to_move();
+    // As long as all keys are here nothing is different.
+    story(first, &[("RLOCK.ACQUIRE lock bob 1000 FAIR", "null")]);
+    cluster.move_key(LIST);
+    let said = say(first, "RLOCK.ACQUIRE lock bob 1000 FAIR BLOCK 0");
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    cluster.move_key("lock");
+    let said = asking(second, "RLOCK.ACQUIRE lock bob 1000 FAIR BLOCK 0");
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    cluster.move_key(DEADLINES);
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock bob 1000 FAIR"), "null");
+    cluster.end_move();
+    story(second, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.ACQUIRE lock bob 1000 FAIR", "null")]);
+}

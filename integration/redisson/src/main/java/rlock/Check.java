@@ -1,0 +1,61 @@
+package rlock;
+
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+
+/** What the scenarios check with. */
+final class Check {
+    /** How long anything may take that should come at once: far below every lease it is used with. */
+    static final long SOON_MS = 8_000;
+
+    /** A lease that no scenario outlives: whoever gets the lock before its end was told. */
+    static final long LONG_LEASE_MS = 120_000;
+
+    private static final ExecutorService THREADS = Executors.newCachedThreadPool(body -> {
+        Thread thread = new Thread(body);
+        thread.setDaemon(true);
+        return thread;
+    });
+
+    private Check() {
+    }
+
+    static void equal(Object expected, Object found, String what) {
+        if (!Objects.equals(expected, found)) {
+            throw new AssertionError(what + ": expected " + expected + ", found " + found);
+        }
+    }
+
+    static void that(boolean holds, String what) {
+        if (!holds) {
+            throw new AssertionError(what);
+        }
+    }
+
+    /** Runs the body in a thread of its own. */
+    static <T> Future<T> start(Callable<T> body) {
+        return THREADS.submit(body);
+    }
+
+    /** What a thread returns, which has to be soon. */
+    static <T> T soon(Future<T> future) throws Exception {
+        return future.get(SOON_MS, TimeUnit.MILLISECONDS);
+    }
+
+    /** Waits until the condition holds. */
+    static void eventually(String what, Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + SOON_MS * 1_000_000;
+        while (!condition.call()) {
+            that(System.nanoTime() < deadline, "not within " + SOON_MS + " ms: " + what);
+            Thread.sleep(5);
+        }
+    }
+
+    static long millisSince(long nanos) {
+        return (System.nanoTime() - nanos) / 1_000_000;
+    }
+}

@@ -1,0 +1,140 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** RFairLock and native clients that do not stand in its queue: its waiters are called, in their order. */
+final class Fair {
+    private static final int ROUNDS = 60;
+    private static final int CROWD = 6;
+    private static final long SECONDS = 4;
+
+    private Fair() {
+    }
+
+    static List<Scenario> scenarios() {
+        return List.of(
+            new Scenario("no native release is missed by who waits for a fair lock", Fair::nativeReleaseCallsTheHead),
+            new Scenario("no unlock of a fair lock is missed by a native waiter", Fair::fairUnlockWakesNative),
+            Scenario.of("a native lease that ends lets who waits for a fair lock in", Fair::nativeLeaseEnds),
+            Scenario.of("those who wait for a fair lock keep their order beside a native holder", Fair::orderIsKept));
+    }
+
+    /** It has the machine to itself. */
+    static List<Scenario> alone() {
+        return List.of(new Scenario("a crowd of native waiters lets who waits for a fair lock in", Fair::nativeCrowd));
+    }
+
+    private static Future<Long> takesAndReleases(RedissonClient redisson, String key) {
+        return Check.start(() -> {
+            RLock lock = redisson.getFairLock(key);
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            long now = System.nanoTime();
+            lock.unlock();
+            return now;
+        });
+    }
+
+    private static String nativeReleaseCallsTheHead(World world) throws Exception {
+        String key = world.key("to-fair");
+        long longest = 0;
+        try (Native client = world.client()) {
+            for (int round = 0; round < ROUNDS; round++) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "8000"), "the lock is not free");
+                Future<Long> first = takesAndReleases(world.one, key);
+                Future<Long> second = takesAndReleases(world.two, key);
+                WakeUps.aMoment();
+                long released = System.nanoTime();
+                client.release(key, owner);
+                longest = Math.max(longest, Math.max(Check.soon(first), Check.soon(second)) - released);
+            }
+        }
+        return 2 * ROUNDS + " times, within " + longest / 1_000_000 + " ms";
+    }
+
+    private static String fairUnlockWakesNative(World world) throws Exception {
+        String key = world.key("fair-to-native");
+        RLock lock = world.one.getFairLock(key);
+        long longest = 0;
+        try (Native client = world.client()) {
+            for (int round = 0; round < ROUNDS; round++) {
+                String owner = world.owner();
+                lock.lock();
+                Future<Long> waiter = Check.start(() -> {
+                    Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "60000"), "not acquired");
+                    return System.nanoTime();
+                });
+                WakeUps.aMoment();
+                long released = System.nanoTime();
+                lock.unlock();
+                longest = Math.max(longest, Check.soon(waiter) - released);
+                Check.equal(1L, client.release(key, owner), "release");
+            }
+        }
+        return ROUNDS + " times, within " + longest / 1_000_000 + " ms";
+    }
+
+    private static void nativeLeaseEnds(World world) throws Exception {
+        String key = world.key("fair-ends");
+        try (Native client = world.client()) {
+            client.acquire(key, "native", 700);
+            Check.soon(takesAndReleases(world.one, key));
+        }
+    }
+
+    private static void orderIsKept(World world) throws Exception {
+        String key = world.key("fair-order");
+        try (Native client = world.client()) {
+            client.acquire(key, "native", Check.LONG_LEASE_MS);
+            List<Future<Long>> waiting = new ArrayList<>();
+            for (int i = 0; i < CROWD; i++) {
+                waiting.add(takesAndReleases(world.clients().get(i % 2), key));
+                long queued = i + 1;
+                Check.eventually("it stands in the queue", () -> client.jedis.llen(World.fairQueue(key)) == queued);
+            }
+            client.release(key, "native");
+            long last = 0;
+            for (Future<Long> one : waiting) {
+                long at = Check.soon(one);
+                Check.that(at > last, "one who came later was first");
+                last = at;
+            }
+        }
+    }
+
+    private static String nativeCrowd(World world) throws Exception {
+        String key = world.key("fair-crowd");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong handOffs = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            crowd.add(Check.start(() -> Starvation.nativeOfTheCrowd(world, key, stop, handOffs)));
+        }
+        List<Future<long[]>> threads = new ArrayList<>();
+        for (RedissonClient redisson : world.clients()) {
+            threads.add(Check.start(() -> Starvation.takeTurns(redisson.getFairLock(key), stop)));
+        }
+        Thread.sleep(SECONDS * 1_000);
+        stop.set(true);
+        long turns = 0;
+        long longest = 0;
+        for (Future<long[]> thread : threads) {
+            long[] turnsAndLongest = Check.soon(thread);
+            turns += turnsAndLongest[0];
+            longest = Math.max(longest, turnsAndLongest[1]);
+        }
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        String found = handOffs + " native and " + turns + " fair turns in " + SECONDS + " s, the longest wait " + longest + " ms";
+        Check.that(turns >= SECONDS / 2 && longest < SECONDS * 1_000 / 2, found);
+        return found;
+    }
+}

@@ -1,0 +1,154 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** Neither side keeps the other out for long, however many of it there are. */
+final class Starvation {
+    private static final long SECONDS = 5;
+    private static final int CROWD = 6;
+    /** How long each of the crowd works under the lock: longer than two of the server's timers. */
+    private static final long WORK_MS = 5;
+    /** For how long the lock is left to Redisson, in its turn. */
+    private static final long TURN_MS = 20;
+
+    private Starvation() {
+    }
+
+    static List<Scenario> scenarios() {
+        return List.of(
+            new Scenario("a crowd of native waiters lets Redisson in", Starvation::nativeCrowd),
+            new Scenario("a crowd of Redisson threads at work lets a native waiter in", world -> redissonCrowd(world, WORK_MS)),
+            new Scenario("a crowd of Redisson threads without work lets a native waiter in", world -> redissonCrowd(world, 0)));
+    }
+
+    /**
+     * The queue is never empty, so that every release hands the lock on; but every 100 hand-offs, or every second, it is left to
+     * Redisson for 20 ms. Each such turn lets one thread in.
+     */
+    private static String nativeCrowd(World world) throws Exception {
+        String key = world.key("native-crowd");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong handOffs = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            crowd.add(Check.start(() -> nativeOfTheCrowd(world, key, stop, handOffs)));
+        }
+        List<Future<long[]>> threads = new ArrayList<>();
+        for (RedissonClient redisson : world.clients()) {
+            threads.add(Check.start(() -> takeTurns(redisson.getLock(key), stop)));
+        }
+        Thread.sleep(SECONDS * 1_000);
+        stop.set(true);
+        long turns = 0;
+        long longest = 0;
+        for (Future<long[]> thread : threads) {
+            long[] turnsAndLongest = Check.soon(thread);
+            turns += turnsAndLongest[0];
+            longest = Math.max(longest, turnsAndLongest[1]);
+        }
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        Check.that(turns >= SECONDS / 2, "Redisson got only " + turns + " turns");
+        Check.that(longest < SECONDS * 1_000 / 2, "the longest wait of a Redisson thread was " + longest + " ms");
+        return handOffs + " native and " + turns + " Redisson turns in " + SECONDS + " s, Redisson's longest wait " + longest + " ms";
+    }
+
+    static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
+        try (Native client = world.client()) {
+            while (!stop.get()) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "0"), "not acquired");
+                handOffs.incrementAndGet();
+                Check.equal(1L, client.release(key, owner), "release");
+            }
+        }
+        return null;
+    }
+
+    /** How many turns the thread had, and the longest wait for one in ms. */
+    static long[] takeTurns(RLock lock, AtomicBoolean stop) throws InterruptedException {
+        long turns = 0;
+        long longest = 0;
+        while (!stop.get()) {
+            long start = System.nanoTime();
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            longest = Math.max(longest, Check.millisSince(start));
+            turns++;
+            lock.unlock();
+        }
+        return new long[] {turns, longest};
+    }
+
+    /**
+     * After Redisson's unlock the server gives the lock to who waits in it as soon as it has done what other clients had sent by
+     * then. Only the thread that has the lock goes first, and those of a turn; but where the lock is asked for all the time, and
+     * held for no time, one of those other requests may get in before, now and then several times in a row.
+     */
+    private static String redissonCrowd(World world, long workMs) throws Exception {
+        String key = world.key("redisson-crowd");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong turns = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            RLock lock = world.clients().get(i % 2).getLock(key);
+            crowd.add(Check.start(() -> redissonOfTheCrowd(lock, workMs, stop, turns)));
+        }
+        List<Wait> waits = new ArrayList<>();
+        long end = System.nanoTime() + SECONDS * 1_000_000_000 / 2;
+        try (Native client = world.client(); Native other = world.client()) {
+            while (System.nanoTime() < end) {
+                waits.add(waitAmongOthers(client, other, key, world.owner(), turns));
+            }
+        }
+        stop.set(true);
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        long most = waits.stream().mapToLong(Wait::overtaken).max().orElseThrow();
+        long longest = waits.stream().mapToLong(Wait::ms).max().orElseThrow();
+        String found = waits.size() + " waits among " + turns + " Redisson turns, overtaken at most " + most + " times, for at most "
+            + longest + " ms";
+        Check.that(longest <= 1_000, found);
+        Check.that(workMs == 0 || most <= TURN_MS / workMs + 2, found);
+        return found;
+    }
+
+    /** How many others had the lock from when the owner was seen to wait, and for how long it waited. */
+    private record Wait(long overtaken, long ms) {
+    }
+
+    private static Wait waitAmongOthers(Native client, Native other, String key, String owner, AtomicLong turns)
+            throws Exception {
+        long start = System.nanoTime();
+        Future<Boolean> wait =
+            Check.start(() -> client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "60000"));
+        while (other.waiters(key) == 0 && !wait.isDone()) {
+            Thread.onSpinWait();
+        }
+        long before = turns.get();
+        Check.equal(true, Check.soon(wait), "acquired");
+        Wait waited = new Wait(turns.get() - before, Check.millisSince(start));
+        Check.equal(1L, client.release(key, owner), "release");
+        return waited;
+    }
+
+    private static Void redissonOfTheCrowd(RLock lock, long workMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
+        while (!stop.get()) {
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            turns.incrementAndGet();
+            if (workMs > 0) {
+                Thread.sleep(workMs);
+            }
+            lock.unlock();
+        }
+        return null;
+    }
+}

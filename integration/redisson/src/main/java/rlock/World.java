@@ -1,0 +1,138 @@
+package rlock;
+
+import java.net.URI;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
+import org.redisson.config.SubscriptionMode;
+import redis.clients.jedis.HostAndPort;
+
+/** The server, two Redisson clients as two processes would have them, and as many native clients as are asked for. */
+final class World implements AutoCloseable {
+    /** Redisson renews each third of it. */
+    static final long WATCHDOG_MS = 3_000;
+
+    private final URI url;
+    private final boolean cluster;
+    /** Where Redisson listens, if there is one. */
+    private final URI replica;
+    private final AtomicInteger names = new AtomicInteger();
+    /** Another run may have left something on the same server. */
+    private final String run = Long.toString(System.currentTimeMillis(), Character.MAX_RADIX);
+    final RedissonClient one;
+    final RedissonClient two;
+
+    private World(URI url, boolean cluster, URI replica) {
+        this.url = url;
+        this.cluster = cluster;
+        this.replica = replica;
+        this.one = redisson();
+        this.two = redisson();
+    }
+
+    static World connect() {
+        URI url = URI.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399"));
+        String replica = System.getenv("REDIS_REPLICA_URL");
+        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica));
+        for (URI server : replica == null ? List.of(url) : List.of(url, world.replica)) {
+            try (Native client = new Native(new HostAndPort(server.getHost(), server.getPort()))) {
+                // Redisson's expired and deleted listeners hear keyspace events.
+                client.send("CONFIG", "SET", "notify-keyspace-events", "Egx");
+            }
+        }
+        return world;
+    }
+
+    /** One more Redisson client, for who shuts it down. */
+    RedissonClient redisson() {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(WATCHDOG_MS);
+        if (replica != null) {
+            config.useMasterSlaveServers().setMasterAddress(url.toString()).addSlaveAddress(replica.toString())
+                .setSubscriptionMode(SubscriptionMode.SLAVE).setReadMode(ReadMode.MASTER);
+        } else if (cluster) {
+            config.useClusterServers().addNodeAddress(url.toString());
+        } else {
+            config.useSingleServer().setAddress(url.toString()).setConnectionMinimumIdleSize(4);
+        }
+        return Redisson.create(config);
+    }
+
+    /** Both Redisson clients. */
+    List<RedissonClient> clients() {
+        return List.of(one, two);
+    }
+
+    /** A new connection of a native client. */
+    Native client() {
+        return new Native(new HostAndPort(url.getHost(), url.getPort()));
+    }
+
+    /** The name of a lock that no other scenario uses. */
+    String key(String what) {
+        return what + ":" + run + ":" + names.incrementAndGet();
+    }
+
+    /** An owner that is never used again. */
+    String owner() {
+        return run + ":" + names.incrementAndGet();
+    }
+
+    /** How Redisson names this thread. */
+    static String ownerOf(RedissonClient client) {
+        return client.getId() + ":" + Thread.currentThread().getId();
+    }
+
+    /** The channel of Redisson's unlock messages for a lock. */
+    static String channel(String key) {
+        return "redisson_lock__channel:{" + key + "}";
+    }
+
+    /** Where a fair lock keeps those who wait for it. */
+    static String fairQueue(String key) {
+        return "redisson_lock_queue:{" + key + "}";
+    }
+
+    /** That of a read/write lock. */
+    static String readWriteChannel(String key) {
+        return "redisson_rwlock:{" + key + "}";
+    }
+
+    /** Whether the server publishes these messages only to those who subscribed by SSUBSCRIBE. */
+    boolean sharded() {
+        return cluster;
+    }
+
+    /** How many connections listen on a channel: whoever waits by Redisson's protocol does. */
+    long listeners(Native client, String channel) {
+        if (replica == null) {
+            return subscribers(client, channel);
+        }
+        try (Native there = new Native(new HostAndPort(replica.getHost(), replica.getPort()))) {
+            return subscribers(there, channel);
+        }
+    }
+
+    private long subscribers(Native client, String channel) {
+        Object answer = client.send("PUBSUB", cluster ? "SHARDNUMSUB" : "NUMSUB", channel);
+        return (Long) ((List<?>) answer).get(1);
+    }
+
+    static String redissonVersion() {
+        return Redisson.class.getPackage().getImplementationVersion();
+    }
+
+    @Override
+    public String toString() {
+        return (cluster ? "a cluster at " : "the server at ") + url + (replica == null ? "" : ", listening to the replica at " + replica);
+    }
+
+    @Override
+    public void close() {
+        one.shutdown();
+        two.shutdown();
+    }
+}

@@ -1,0 +1,100 @@
+//! Who waits for a lock, here and by Redisson's fair lock.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use rlock_core::fair::Entry;
+use rlock_core::queue::{Via, Waiter};
+use rlock_core::{Mode, MonoMs, UnixMs};
+
+use super::{mode, pair};
+use crate::fair::FairQueue;
+use crate::ffi::{Ctx, Respond, StringRef};
+use crate::{site, waiters};
+
+pub(super) struct Waiting {
+    owner: Vec<u8>,
+    mode: Mode,
+    via: &'static str,
+    /// Since it came in ms, or -1 where nobody knows.
+    age_ms: i64,
+    /// What is left of the wait in ms, or -1 for ever.
+    left_ms: i64,
+    /// The number of its client, or 0 where it is not one that waits here.
+    client_id: u64,
+}
+
+/// How many wait, and so many of them, in their order.
+pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
+    let lock = site::lock_id(ctx, name);
+    let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::queues(|queues| {
+        let ours = queues.in_order(&lock).take(limit).cloned().collect();
+        (queues.waiting_for(&lock), queues.fair_owners(&lock).len(), ours)
+    });
+    let list = FairQueue::of(ctx, name);
+    let foreign = list.len().saturating_sub(fair);
+    let entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
+    let merged = merge(ctx, ours, entries.into());
+    (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
+}
+
+/// Ours in their order, and Redisson's before the first of ours that stands behind them in the list.
+fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<Entry>) -> Vec<Waiting> {
+    let (now, MonoMs(clock)) = (ctx.real_time(), ctx.clock());
+    let known: BTreeSet<Box<[u8]>> =
+        ours.iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner.clone()).collect();
+    let is_foreign = |entry: &Entry| !known.contains(&entry.owner);
+    let mut merged = Vec::new();
+    for waiter in ours {
+        while waiter.fair
+            && list.iter().any(|entry| entry.owner == waiter.owner)
+            && let Some(entry) = list.pop_front().filter(|entry| entry.owner != waiter.owner)
+        {
+            merged.extend(is_foreign(&entry).then(|| Waiting::foreign(entry, now)));
+        }
+        merged.push(Waiting::ours(waiter, clock));
+    }
+    merged.extend(list.into_iter().filter(is_foreign).map(|entry| Waiting::foreign(entry, now)));
+    merged
+}
+
+impl Waiting {
+    fn ours(waiter: Waiter, clock: u64) -> Self {
+        let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        Self {
+            age_ms: ms(clock.saturating_sub(waiter.since.0)),
+            left_ms: waiter.until.map_or(-1, |until| ms(until.0.saturating_sub(clock))),
+            client_id: waiter.client_id,
+            mode: waiter.mode,
+            via: match waiter.via {
+                Via::Block => "block",
+                Via::Enqueue(_) => "enqueue",
+            },
+            owner: waiter.owner.into_vec(),
+        }
+    }
+
+    fn foreign(entry: Entry, now: UnixMs) -> Self {
+        Self {
+            owner: entry.owner.into_vec(),
+            mode: Mode::Mutex,
+            via: "redisson",
+            age_ms: -1,
+            left_ms: entry.deadline.map_or(0, |deadline| deadline.0.saturating_sub(now.0).max(0)),
+            client_id: 0,
+        }
+    }
+}
+
+impl Respond for Waiting {
+    fn send(&self, ctx: Ctx<'_>) {
+        ctx.reply_map(6);
+        ctx.reply_bytes(b"owner");
+        ctx.reply_bytes(&self.owner);
+        mode(ctx, self.mode);
+        ctx.reply_bytes(b"via");
+        ctx.reply_bytes(self.via.as_bytes());
+        pair(ctx, "age-ms", self.age_ms);
+        pair(ctx, "wait-left-ms", self.left_ms);
+        pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,69 @@
+//! Commands of the server's that we run ourselves, with their effects and events: where speed is of no concern.
+
+use std::ffi::CStr;
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::ctx::{Ctx, free, reply_kind};
+use super::string::StringRef;
+
+/// What a command answered.
+pub(crate) enum Told {
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// An array of bytes; other elements are left out.
+    List(Vec<Vec<u8>>),
+    /// Nothing, something else, or an error.
+    Nothing,
+}
+
+impl Ctx<'_> {
+    /// Runs a command, and replicates what it changes.
+    pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> Told {
+        let mut words: Vec<*mut raw::RedisModuleString> = words.iter().map(|word| word.as_ptr()).collect();
+        // `!`: replicated. `E`: errors as replies. `v`: the words as an array.
+        let (name, format) = (command.as_ptr(), c"!Ev".as_ptr());
+        // SAFETY: the format says: an array of strings and its length. They live.
+        let reply =
+            unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, words.as_mut_ptr(), words.len()) };
+        let told = read(reply);
+        free(reply);
+        told
+    }
+}
+
+fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
+    if reply.is_null() {
+        return Told::Nothing;
+    }
+    match reply_kind(reply) {
+        raw::REDISMODULE_REPLY_STRING => Told::Bytes(bytes(reply)),
+        raw::REDISMODULE_REPLY_ARRAY => {
+            // SAFETY: the reply is an array.
+            let len = unsafe { api!(RedisModule_CallReplyLength)(reply) };
+            let element = |at| {
+                // SAFETY: the place is within the array; the element belongs to it.
+                let element = unsafe { api!(RedisModule_CallReplyArrayElement)(reply, at) };
+                let is_string = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_STRING;
+                is_string.then(|| bytes(element))
+            };
+            Told::List((0..len).filter_map(element).collect())
+        }
+        _ => Told::Nothing,
+    }
+}
+
+/// The bytes of a reply that is a string.
+fn bytes(reply: *mut raw::RedisModuleCallReply) -> Vec<u8> {
+    let mut len = 0;
+    // SAFETY: the reply is a string; its bytes are copied before it is freed.
+    unsafe {
+        let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
+        if start.is_null() {
+            Vec::new()
+        } else {
+            std::slice::from_raw_parts(start.cast::<u8>(), len).to_vec()
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Every wake-up and trap of waiting again, with those who wait to read, to write, and with FAIR.
+//!
+//! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
+
+mod waiting;
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::{Subscriber, TestServer, eventually};
+use waiting::{SOON, Waiting, counter, number, say, story, transaction, waiters};
+
+/// How alice holds the lock and bob waits for it.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    holds: &'static str,
+    waits: &'static str,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { holds: "WRITE", waits: "READ" },
+    Kind { holds: "READ", waits: "WRITE" },
+    Kind { holds: "WRITE", waits: "WRITE" },
+    Kind { holds: "FAIR", waits: "FAIR" },
+    Kind { holds: "HOLDS 1", waits: "FAIR FENCED" },
+];
+
+impl Kind {
+    /// Alice has the lock for so long.
+    #[track_caller]
+    fn held(self, client: &mut Connection, lease: u32) {
+        story(
+            client,
+            &[(&format!("RLOCK.ACQUIRE lock alice {lease} {}", self.holds), &format!("[1, {lease}, 0]"))],
+        );
+    }
+
+    #[track_caller]
+    fn wait(self, server: &TestServer, owner: &str) -> Waiting {
+        let line = format!("RLOCK.ACQUIRE lock {owner} 50000 {} BLOCK 60000", self.waits);
+        Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Alice has the lock, bob waits for it.
+    #[track_caller]
+    fn alice_and_bob(self, server: &TestServer, client: &mut Connection) -> Waiting {
+        self.held(client, 100_000);
+        self.wait(server, "bob")
+    }
+
+    /// Bob has the lock without anybody's asking, and gives it back; nothing is left of it.
+    #[track_caller]
+    fn bob_has_it(self, client: &mut Connection, bob: &Waiting, after: &str) {
+        eventually(&format!("bob to have the lock after {after}, {self:?}"), SOON, || {
+            (!bob.still_waits()).then_some(())
+        });
+        let answer = bob.answer();
+        assert!(answer.starts_with("[1, 50000, "), "{after}, {self:?}: {answer}");
+        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock redisson_lock_queue:{lock}", "0")]);
+    }
+}
+
+#[test]
+fn a_lease_that_ends_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        kind.held(client, 150);
+        let ends = number(client, "PEXPIRETIME lock");
+        let bob = kind.wait(&server, "bob");
+        assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
+        let granted = number(client, "PEXPIRETIME lock") - 50_000;
+        assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
+        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    }
+    assert_eq!(counter(&server, "found_expired"), 5);
+}
+
+/// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
+const WAYS: [&[&str]; 15] = [
+    &["DEL lock"],
+    &["UNLINK lock"],
+    &["RENAME lock elsewhere", "DEL elsewhere"],
+    &["HSET short mode read", "PEXPIRE short 300", "RENAME short lock"],
+    &["HSET short mode write carol:write 1", "PEXPIRE short 300", "RENAME short lock"],
+    &["HSET short carol 1", "PEXPIRE short 300", "RENAME short lock"],
+    &["MOVE lock 1", "SELECT 1", "DEL lock", "SELECT 0"],
+    &["SET lock x", "DEL lock"],
+    &["SET lock x PX 300"],
+    &["EXPIRE lock 0"],
+    &["SINTERSTORE lock none1 none2"],
+    &["HDEL lock alice alice:write"],
+    &["FLUSHALL"],
+    &["SWAPDB 0 1"],
+    &["EVAL redis.call('DEL',KEYS[1])return{} 1 lock"],
+];
+
+#[test]
+fn every_way_to_free_a_lock_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        for way in WAYS {
+            // Word by word, and at once: the timer looks in between or only after it all.
+            for at_once in [false, true] {
+                let bob = kind.alice_and_bob(&server, client);
+                if at_once {
+                    let answers = transaction(client, way);
+                    assert!(!answers.contains('!'), "{way:?}: {answers}");
+                } else {
+                    let failed = way.iter().find(|line| say(client, line).starts_with('!'));
+                    assert_eq!(failed, None, "{way:?}");
+                }
+                kind.bob_has_it(client, &bob, &format!("{way:?} at once: {at_once}"));
+                story(client, &[("FLUSHALL", "OK")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forced_release_hands_on() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        for way in
+            ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock alice", "RLOCK.RELEASE lock alice ALL"]
+        {
+            let bob = kind.alice_and_bob(&server, client);
+            story(client, &[(way, "1")]);
+            kind.bob_has_it(client, &bob, way);
+        }
+    }
+}
+
+/// In one transaction the lock is handed to bob and bob's client is killed: the grant is written, and its answer
+/// never arrives.
+#[test]
+fn a_grant_whose_client_is_gone_goes_to_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for (number, kind) in (1..).zip(KINDS) {
+        let gone = kind.alice_and_bob(&server, client);
+        let next = kind.wait(&server, "next");
+        let kill = format!("CLIENT KILL ID {}", gone.client_id());
+        assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", &kill]), "[1, 1]");
+        let answer = next.answer();
+        assert!(answer.starts_with("[1, 50000, "), "{kind:?}: {answer}");
+        eventually("the grant to be taken back", SOON, || {
+            (counter(&server, "take_backs") == number).then_some(())
+        });
+        // Readers would share it with bob, who is gone.
+        assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");
+        story(client, &[("RLOCK.RELEASE lock next", "1"), ("EXISTS lock redisson_lock_queue:{lock}", "0")]);
+    }
+}
+
+/// Of readers that were granted the lock together one is gone: only its grant is taken back.
+#[test]
+fn one_grant_of_many_is_taken_back() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    let kind = KINDS[0];
+    let (a, b, c) = (kind.wait(&server, "a"), kind.wait(&server, "b"), kind.wait(&server, "c"));
+    let kill = format!("CLIENT KILL ID {}", b.client_id());
+    assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
+    assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
+    eventually("b's grant to be taken back", SOON, || (say(client, "HEXISTS lock b") == "0").then_some(()));
+    story(
+        client,
+        &[
+            ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
+            ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_granted_during_client_pause() {
+    for kind in KINDS {
+        let server = TestServer::start();
+        let client = &mut server.connect();
+        kind.held(client, 300);
+        let bob = kind.wait(&server, "bob");
+        story(client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
+        eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
+        bob.waits_on(Duration::from_millis(200));
+        story(client, &[("CLIENT UNPAUSE", "OK")]);
+        kind.bob_has_it(client, &bob, "the pause");
+    }
+}
+
+#[test]
+fn nothing_is_granted_while_too_few_replicas_are_there() {
+    for kind in KINDS {
+        let server = TestServer::start();
+        let client = &mut server.connect();
+        kind.held(client, 300);
+        let bob = kind.wait(&server, "bob");
+        story(client, &[("CONFIG SET min-replicas-to-write 1", "OK")]);
+        eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
+        bob.waits_on(Duration::from_millis(200));
+        story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
+        kind.bob_has_it(client, &bob, "replicas");
+    }
+}
+
+#[test]
+fn a_demoted_server_sends_its_waiters_away() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    for kind in KINDS {
+        let bob = kind.alice_and_bob(&server, client);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
+        assert!(bob.answer().starts_with("!UNBLOCKED "), "{kind:?}");
+        let (_, message) = grants.next(SOON).expect("a message");
+        assert!(message.starts_with(b"dropped 0 carol lock demoted"), "{}", message.escape_ascii());
+        story(client, &[("REPLICAOF NO ONE", "OK")]);
+        assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
+        // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
+        let again = kind.wait(&server, "bob");
+        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
+        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn an_enqueued_grant_that_nobody_confirms_passes_on() {
+    let server = TestServer::builder().conf("rlock.grant-confirm-ms", "200").start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    for kind in KINDS {
+        kind.held(client, 100_000);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]")]);
+        // A writer behind: readers would share the lock.
+        let behind = Kind { waits: if kind.waits == "READ" { "WRITE" } else { kind.waits }, ..kind };
+        let bob = behind.wait(&server, "bob");
+        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        assert!(grants.next(SOON).is_some_and(|(_, text)| text.starts_with(b"granted 0 carol lock 1 200 ")));
+        kind.bob_has_it(client, &bob, "a grant that nobody confirmed");
+    }
+}
+
+/// What is killed and blocked in the many ways of the others leaves no key behind and nobody asleep.
+#[test]
+fn an_enqueued_channel_that_nobody_hears_is_dropped() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        kind.held(client, 100_000);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]")]);
+        let bob = kind.wait(&server, "bob");
+        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        kind.bob_has_it(client, &bob, "a channel that nobody hears");
+    }
+}

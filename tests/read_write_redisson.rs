@@ -1,0 +1,278 @@
+//! Native readers and writers beside Redisson's, whose scripts are written anew here from what they do.
+
+mod waiting;
+
+use redis::Connection;
+use rlock_testkit::{Subscriber, TestServer, eventually};
+use waiting::{SOON, Waiting, ask, number, say, story, text};
+
+/// Its reader takes: null, or what is left of the lock.
+const READ: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    if not mode then
+        redis.call('hset', KEYS[1], 'mode', 'read')
+        redis.call('hset', KEYS[1], ARGV[2], 1)
+        redis.call('set', KEYS[2] .. ':1', 1, 'px', ARGV[1])
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    if mode == 'read' or redis.call('hexists', KEYS[1], ARGV[2] .. ':write') == 1 then
+        local hold = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+        redis.call('set', KEYS[2] .. ':' .. hold, 1, 'px', ARGV[1])
+        local left = redis.call('pttl', KEYS[1])
+        redis.call('pexpire', KEYS[1], math.max(left, tonumber(ARGV[1])))
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// Its reader gives back.
+const UNREAD: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    if not mode then return 1 end
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+    local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+    if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
+    redis.call('del', KEYS[2] .. ':' .. (left + 1))
+    if redis.call('hlen', KEYS[1]) > 1 then
+        local longest = -3
+        for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
+            local holds = tonumber(redis.call('hget', KEYS[1], reader))
+            if holds then
+                for hold = holds, 1, -1 do
+                    longest = math.max(longest, redis.call('pttl', '{lock}:' .. reader .. ':rwlock_timeout:' .. hold))
+                end
+            end
+        end
+        if longest > 0 then
+            redis.call('pexpire', KEYS[1], longest)
+            return 0
+        end
+        if mode == 'write' then return 0 end
+    end
+    redis.call('del', KEYS[1])
+    redis.call('publish', 'redisson_rwlock:{lock}', '0')
+    return 1";
+
+/// Its reader renews.
+const RENEW: &str = "
+    local holds = redis.call('hget', KEYS[1], ARGV[2])
+    if not holds then return 0 end
+    redis.call('pexpire', KEYS[1], ARGV[1])
+    for hold = tonumber(holds), 1, -1 do redis.call('pexpire', KEYS[2] .. ':' .. hold, ARGV[1]) end
+    return 1";
+
+/// Its writer takes.
+const WRITE: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    local me = ARGV[2] .. ':write'
+    if not mode then
+        redis.call('hset', KEYS[1], 'mode', 'write')
+        redis.call('hset', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    if mode == 'write' and redis.call('hexists', KEYS[1], me) == 1 then
+        redis.call('hincrby', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[1])
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// Its writer gives back.
+const UNWRITE: &str = "
+    local me = ARGV[2] .. ':write'
+    if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return nil end
+    if redis.call('hexists', KEYS[1], me) == 0 then return nil end
+    if redis.call('hincrby', KEYS[1], me, -1) > 0 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 0
+    end
+    redis.call('hdel', KEYS[1], me)
+    if redis.call('hlen', KEYS[1]) == 1 then
+        redis.call('del', KEYS[1])
+    else
+        redis.call('hset', KEYS[1], 'mode', 'read')
+    end
+    redis.call('publish', 'redisson_rwlock:{lock}', '1')
+    return 1";
+
+/// One of its scripts by this owner, for a lease of so many ms.
+#[track_caller]
+fn redisson(client: &mut Connection, script: &str, owner: &str, lease: i64) -> String {
+    let lease_keys = format!("{{lock}}:{owner}:rwlock_timeout");
+    text(&ask(client, &["EVAL", script, "2", "lock", &lease_keys, &lease.to_string(), owner]))
+}
+
+fn scene() -> (TestServer, Connection) {
+    let server = TestServer::start();
+    let client = server.connect();
+    (server, client)
+}
+
+#[track_caller]
+fn wait(server: &TestServer, owner: &str, mode: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", mode, "BLOCK", "0"])
+}
+
+#[test]
+fn they_exclude_each_other_and_share() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock w 100000 WRITE", "null"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+        ],
+    );
+    assert_ne!(redisson(client, WRITE, "j:2", 100_000), "null");
+    assert_eq!(redisson(client, UNREAD, "j:1", 100_000), "0");
+    assert_ne!(redisson(client, WRITE, "j:2", 100_000), "null");
+    story(
+        client,
+        &[
+            ("RLOCK.RELEASE lock a", "1"),
+            ("DBSIZE", "0"),
+            ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
+        ],
+    );
+    assert_ne!(redisson(client, READ, "j:1", 100_000), "null");
+    assert_ne!(redisson(client, WRITE, "j:1", 100_000), "null");
+    story(client, &[("RLOCK.RELEASE lock w", "1")]);
+    assert_eq!(redisson(client, WRITE, "j:1", 100_000), "null");
+    assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
+    story(
+        client,
+        &[("RLOCK.ACQUIRE lock a 100000 READ", "null"), ("RLOCK.ACQUIRE lock w 100000 WRITE", "null")],
+    );
+    // Its downgrade lets native readers in.
+    assert_eq!(redisson(client, UNWRITE, "j:1", 100_000), "1");
+    story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(redisson(client, UNREAD, "j:1", 100_000), "1");
+    story(client, &[("DBSIZE", "0")]);
+}
+
+/// What either of them takes, the other can renew and give back, by the same owner.
+#[test]
+fn the_layout_is_the_same() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
+    assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
+    story(
+        client,
+        &[
+            ("RLOCK.RENEW lock j:1 300000 READ", "1"),
+            ("RLOCK.RELEASE lock j:1 HOLDS 1", "0"),
+            ("RLOCK.RELEASE lock j:1", "1"),
+            ("DBSIZE", "0"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
+        ],
+    );
+    assert_eq!(redisson(client, RENEW, "a", 200_000), "1");
+    assert_eq!(redisson(client, UNREAD, "a", 100_000), "0");
+    assert_eq!(redisson(client, UNREAD, "a", 100_000), "1");
+    story(client, &[("DBSIZE", "0"), ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    assert_eq!(redisson(client, UNWRITE, "w", 100_000), "1");
+    story(client, &[("DBSIZE", "0")]);
+}
+
+#[test]
+fn every_release_of_redissons_wakes_natives() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    // The last reader goes.
+    redisson(client, READ, "j:1", 100_000);
+    redisson(client, READ, "j:2", 100_000);
+    let w = wait(&server, "w", "WRITE");
+    redisson(client, UNREAD, "j:1", 100_000);
+    assert!(w.still_waits());
+    redisson(client, UNREAD, "j:2", 100_000);
+    assert_eq!(w.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock w", "1")]);
+    // The writer goes, and the writer goes on as a reader.
+    for reads in [false, true] {
+        redisson(client, WRITE, "j:1", 100_000);
+        if reads {
+            redisson(client, READ, "j:1", 100_000);
+        }
+        let (a, b) = (wait(&server, "a", "READ"), wait(&server, "b", "READ"));
+        redisson(client, UNWRITE, "j:1", 100_000);
+        assert_eq!((a.answer(), b.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()), "{reads}");
+        story(client, &[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock b", "1")]);
+        redisson(client, UNREAD, "j:1", 100_000);
+    }
+    // It is deleted by force.
+    redisson(client, WRITE, "j:1", 100_000);
+    let a = wait(&server, "a", "READ");
+    say(client, "DEL lock");
+    assert_eq!(a.answer(), "[1, 50000, 0]");
+}
+
+/// A reader of Redisson's that died holds nothing up for longer than its own lease.
+#[test]
+fn a_dead_reader_of_redissons_delays_no_longer_than_its_lease() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    redisson(client, READ, "j:1", 500);
+    redisson(client, READ, "j:2", 100_000);
+    let w = wait(&server, "w", "WRITE");
+    // What is left of the key is what is left of j:1.
+    redisson(client, UNREAD, "j:2", 100_000);
+    assert_eq!(w.answer(), "[1, 50000, 0]");
+}
+
+/// Redisson sets the key's end to that of the reader that it renews, and so would end a longer lease of ours.
+#[test]
+fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    redisson(client, READ, "j:1", 30_000);
+    story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]")]);
+    for _ in 0..3 {
+        redisson(client, RENEW, "j:1", 30_000);
+        eventually("the key to last as long as the lease", SOON, || {
+            (number(client, "PTTL lock") > 800_000).then_some(())
+        });
+    }
+    // When it is gone nothing is set right any more.
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    redisson(client, RENEW, "j:1", 30_000);
+    story(client, &[("RLOCK.ACQUIRE other b 100 READ", "[1, 100, 0]")]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(number(client, "PTTL lock") <= 30_000);
+}
+
+#[test]
+fn its_waiters_are_told() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let mut heard = Subscriber::channel(&server, "redisson_rwlock:{lock}");
+    let mut next = || String::from_utf8(heard.next(SOON).expect("a message").1).unwrap();
+    story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(next(), "0");
+    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"), ("RLOCK.RELEASE lock w", "1")]);
+    assert_eq!(next(), "1");
+    // A downgrade, and readers that were waiting: others may join them.
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE lock w 100000 READ", "[1, 100000, 0]"),
+            ("RLOCK.RELEASE lock w WRITE", "1"),
+        ],
+    );
+    assert_eq!(next(), "1");
+    story(client, &[("RLOCK.RELEASE lock w", "1")]);
+    assert_eq!(next(), "0");
+    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    let a = wait(&server, "a", "READ");
+    story(client, &[("RLOCK.RELEASE lock w", "1")]);
+    assert_eq!(a.answer(), "[1, 50000, 0]");
+    assert_eq!(next(), "1");
+    story(client, &[("RLOCK.FORCERELEASE lock", "1")]);
+    assert_eq!(next(), "1");
+    heard.none_within(std::time::Duration::from_millis(100));
+}
