@@ -63,9 +63,23 @@ server_test() {
     fair-dropped) echo fair a_native_that_a_script_drops_is_put_back_in_its_place ;;
     fair-turn-endless) echo fair who_asks_without_waiting_does_not_overtake_redissons ;;
     fair-stays) echo fair a_native_waiter_that_goes_leaves_the_list ;;
+    reader-overtakes) echo read_write_waiting readers_at_the_head_go_together ;;
+    writer-beside-readers) echo read_write readers_share_and_a_writer_is_alone ;;
+    dead-reader-blocks) echo read_write_waiting a_dead_readers_lease_delays_a_writer_no_longer ;;
+    dead-reader-holds) echo read_write_waiting a_dead_owner_that_comes_back_counts_from_nothing ;;
+    gone-writer-keeps-readers-out) echo read_write_waiting a_writer_that_goes_lets_the_readers_behind_it_in ;;
+    one-reader-at-a-time) echo read_write_waiting readers_at_the_head_go_together ;;
+    read-lease-not-written) echo read_write readers_share_and_a_writer_is_alone ;;
+    read-lease-stays) echo read_write readers_share_and_a_writer_is_alone ;;
+    downgrade-keeps-mode) echo read_write a_writer_may_read_and_keeps_that ;;
+    one-reader-frees-all) echo read_write readers_share_and_a_writer_is_alone ;;
+    renew-read-lowers-key) echo read_write renew_is_for_the_holds_that_are_meant ;;
+    edge-read-lease-not-replicated) echo effects each_change_of_a_read_write_lock_is_replicated ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
     # Nothing here is quick enough to change a lease between a departure and the timer.
-    take-back-without-id) ;;
+    take-back-without-id | read-take-back-takes-all) ;;
+    # What Redisson's waiters are told, and when, is compared by the oracle alone.
+    downgrade-in-silence | key-outlasts-readers) ;;
     *) die "no server test is named for the bug '$1'" ;;
     esac
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rlock_core::port::Ground;
 
-use crate::ghost::MOST_CALLS;
+use crate::ghost::{MOST_CALLS, Party};
 use crate::scene::{self, Scene};
 use crate::state::State;
 
@@ -12,13 +12,13 @@ use crate::state::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// ACQUIRE … HOLDS 1; where the reply is lost, the owner does not know that it holds.
-    Acquire { owner: u8, lock: u8, how: How, reply: Reply },
+    Acquire { party: Party, how: How, reply: Reply },
     /// ACQUIRE … HOLDS 2 by one who knows that it holds.
-    Again { owner: u8, lock: u8 },
+    Again { party: Party },
     /// RELEASE … HOLDS n.
-    Release { owner: u8, lock: u8, down_to: u8 },
+    Release { party: Party, down_to: u8 },
     /// RENEW.
-    Renew { owner: u8, lock: u8 },
+    Renew { party: Party },
     /// CANCEL.
     Cancel { owner: u8, lock: u8 },
     /// The answer under way to a client arrives: the oldest client is 0.
@@ -27,7 +27,7 @@ pub(crate) enum Action {
     Disconnect { client: u8 },
     /// Somebody without the module deletes the key.
     ForeignDelete { lock: u8 },
-    /// Somebody without the module takes the lock, which is free.
+    /// Somebody without the module takes the lock, which is free, or joins its readers.
     ForeignAcquire { lock: u8 },
     /// FORCERELEASE.
     ForceRelease { lock: u8 },
@@ -72,7 +72,7 @@ pub(crate) enum Reply {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Acquire { owner, lock, how, reply } => {
+            Self::Acquire { party, how, reply } => {
                 let wait = match how {
                     How::Not => "",
                     How::Block { forever: true } => " BLOCK 0",
@@ -81,11 +81,13 @@ impl fmt::Display for Action {
                     How::Enqueue { forever: false } => " ENQUEUE 3",
                 };
                 let lost = if reply == Reply::Lost { ", and the reply is lost" } else { "" };
-                write!(f, "o{owner}: ACQUIRE k{lock} HOLDS 1{wait}{lost}")
+                write!(f, "o{}: ACQUIRE {party}, HOLDS 1{wait}{lost}", party.owner)
             }
-            Self::Again { owner, lock } => write!(f, "o{owner}: ACQUIRE k{lock} HOLDS 2"),
-            Self::Release { owner, lock, down_to } => write!(f, "o{owner}: RELEASE k{lock} HOLDS {down_to}"),
-            Self::Renew { owner, lock } => write!(f, "o{owner}: RENEW k{lock}"),
+            Self::Again { party } => write!(f, "o{}: ACQUIRE {party}, HOLDS 2", party.owner),
+            Self::Release { party, down_to } => {
+                write!(f, "o{}: RELEASE {party}, HOLDS {down_to}", party.owner)
+            }
+            Self::Renew { party } => write!(f, "o{}: RENEW {party}", party.owner),
             Self::Cancel { owner, lock } => write!(f, "o{owner}: CANCEL k{lock}"),
             Self::Deliver { client } => write!(f, "the answer to waiting client {client} arrives"),
             Self::Disconnect { client } => write!(f, "waiting client {client} disconnects"),
@@ -111,10 +113,13 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     let open = world.primary && world.may_write && world.ground == Ground::Firm;
     for lock in (0..scene.locks).filter(|_| open) {
         for owner in 0..scene.owners {
-            commands(scene, state, owner, lock, &mut actions);
+            for mode in scene.modes(owner) {
+                commands(scene, state, Party { owner, lock, mode: *mode }, &mut actions);
+            }
+            cancel(scene, state, owner, lock, &mut actions);
         }
         if scene.foreign {
-            others(state, lock, &mut actions);
+            others(scene, state, lock, &mut actions);
         }
         if scene.fenced {
             actions.push(Action::SpoilToken { lock });
@@ -145,33 +150,38 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     actions
 }
 
-fn commands(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<Action>) {
-    let (waits, believes) = (state.ghost.waits(owner, lock), state.ghost.belief(owner, lock));
+fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action>) {
+    let Party { owner, lock, .. } = party;
+    let (waits, believes) = (state.ghost.waits(party), state.ghost.belief(party));
     for how in ways(scene).filter(|_| believes.is_none()) {
         let lost_too = how == How::Not && !waits;
         let replies = [Reply::Arrives, Reply::Lost].into_iter().take(if lost_too { 2 } else { 1 });
         if !matches!(how, How::Block { .. }) || state.calls(owner, lock) < MOST_CALLS {
-            actions.extend(replies.map(|reply| Action::Acquire { owner, lock, how, reply }));
+            actions.extend(replies.map(|reply| Action::Acquire { party, how, reply }));
         }
     }
-    let holds = state.holds(owner, lock);
+    let holds = state.holds(party);
     if let Some(belief) = believes {
         if belief.holds == 1 {
-            actions.push(Action::Again { owner, lock });
+            actions.push(Action::Again { party });
         } else {
-            actions.push(Action::Release { owner, lock, down_to: 1 });
+            actions.push(Action::Release { party, down_to: 1 });
         }
     }
     // Also by one whose first call did work, and whose reply was lost: whoever holds by now loses nothing.
     let repeats = !waits && (state.is_held(lock) || state.ghost.somebody_waits(lock));
     if believes.is_some() || holds || repeats {
-        actions.push(Action::Release { owner, lock, down_to: 0 });
+        actions.push(Action::Release { party, down_to: 0 });
     }
     if believes.is_some() || holds || state.ghost.somebody_waits(lock) {
-        actions.push(Action::Renew { owner, lock });
+        actions.push(Action::Renew { party });
     }
-    // Also by one whose grant is under way.
-    if waits || state.ghost.is_being_told(owner, lock) {
+}
+
+/// CANCEL takes an owner out in whichever ways it waits; also one whose grant is under way.
+fn cancel(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<Action>) {
+    let waits = |party| state.ghost.waits(party) || state.ghost.is_being_told(party);
+    if scene.modes(owner).iter().any(|mode| waits(Party { owner, lock, mode: *mode })) {
         actions.push(Action::Cancel { owner, lock });
     }
 }
@@ -185,10 +195,11 @@ fn ways(scene: &Scene) -> impl Iterator<Item = How> {
     [How::Not].into_iter().chain(block).chain(enqueue)
 }
 
-fn others(state: &State, lock: u8, actions: &mut Vec<Action>) {
+fn others(scene: &Scene, state: &State, lock: u8, actions: &mut Vec<Action>) {
     if state.is_held(lock) {
         actions.extend([Action::ForeignDelete { lock }, Action::ForceRelease { lock }]);
-    } else {
+    }
+    if !state.is_held(lock) || scene.reads_and_writes() && state.foreign_reader_may_join(lock) {
         actions.push(Action::ForeignAcquire { lock });
     }
 }

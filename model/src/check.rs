@@ -1,15 +1,16 @@
 //! The properties that every state must have.
 
-use rlock_core::{Expiry, MonoMs, UnixMs};
+use rlock_core::{Expiry, Mode, MonoMs, UnixMs};
 use rlock_sim::{Sim, Value};
 
-use crate::ghost::InLine;
+use crate::ghost::{InLine, Party};
 use crate::scene::{self, Scene};
 use crate::state::{State, Violation};
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 7] = [
+pub(crate) const PROPERTIES: [&str; 8] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
+    "a writer is alone: nobody else holds a lock that is written",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
     "nothing is taken back from a live holder: an owner that was told keeps its hold",
     "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
@@ -27,6 +28,7 @@ const WHEN_REFUSED: u64 = 20;
 pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     holders_hold(state)?;
     for lock in 0..scene.locks {
+        writers_are_alone(state, lock)?;
         lines_are_queues(state, lock)?;
         timer_is_set(scene, state, lock)?;
     }
@@ -34,28 +36,42 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
 }
 
 fn holders_hold(state: &State) -> Result<(), Violation> {
-    for ((owner, lock), belief) in &state.ghost.beliefs {
-        let hold = state.world.hold(&scene::lock(*lock));
-        let Some(hold) = hold.filter(|hold| *hold.owner == scene::owner(*owner)) else {
-            return Err(format!("o{owner} was told that it holds k{lock}, and does not"));
+    for (party, belief) in &state.ghost.beliefs {
+        let owner = party.owner;
+        let Some((holds, ends)) = state.hold(*party) else {
+            return Err(format!("o{owner} was told that it holds {party}, and does not"));
         };
-        if hold.holds.get() != belief.holds {
-            return Err(format!("o{owner} holds k{lock} {} times, told {}", hold.holds.get(), belief.holds));
+        if holds != belief.holds {
+            return Err(format!("o{owner} holds {party} {holds} times, told {}", belief.holds));
         }
-        if matches!(hold.expiry, Expiry::At(at) if at < belief.ends) {
-            return Err(format!("o{owner} holds k{lock} for less long than it was told"));
+        if matches!(ends, Expiry::At(at) if at < belief.ends) {
+            return Err(format!("o{owner} holds {party} for less long than it was told"));
         }
     }
     Ok(())
 }
 
+fn writers_are_alone(state: &State, lock: u8) -> Result<(), Violation> {
+    let id = scene::lock(lock);
+    let Some(value) = state.world.read_write(&id) else { return Ok(()) };
+    let writers: Vec<_> = value.writes.keys().collect();
+    let besides = |reader: &&[u8]| writers.iter().any(|writer| ***writer != **reader);
+    if writers.len() > 1 || value.writing == writers.is_empty() {
+        return Err(format!("k{lock} has {} writers, and mode says otherwise", writers.len()));
+    }
+    match state.world.living_readers(&id).into_iter().find(besides) {
+        Some(reader) => Err(format!("{} reads k{lock}, which somebody else writes", reader.escape_ascii())),
+        None => Ok(()),
+    }
+}
+
 fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     let id = scene::lock(lock);
     let queue = state.world.queues.in_order(&id);
-    let queue: Vec<u8> = queue.map(|waiter| scene::number(&waiter.owner)).collect();
-    let line: Vec<u8> = state.ghost.line(lock).iter().map(|waiting| waiting.owner).collect();
+    let queue: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
+    let line: Vec<_> = state.ghost.line(lock).iter().map(|w| (w.party.owner, w.party.mode)).collect();
     if queue != line {
-        return Err(format!("k{lock}: o{line:?} wait in this order, and the server serves o{queue:?}"));
+        return Err(format!("k{lock}: {line:?} wait in this order, and the server serves {queue:?}"));
     }
     let waits = |InLine { ticket, .. }: &InLine| {
         ticket.is_none_or(|ticket| {
@@ -64,7 +80,7 @@ fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     };
     match state.ghost.line(lock).iter().find(|waiting| !waits(waiting)) {
         Some(waiting) => {
-            Err(format!("o{} is in the queue of k{lock}, and its client is gone", waiting.owner))
+            Err(format!("o{} is in the queue of k{lock}, and its client is gone", waiting.party.owner))
         }
         None => Ok(()),
     }
@@ -73,11 +89,13 @@ fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
 /// Where somebody waits for a lock, the timer fires when the lock is free, or as soon as it may be.
 fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
     let world = &state.world;
-    if !world.primary || !state.ghost.somebody_waits(lock) {
+    let Some(head) = state.ghost.line(lock).first().map(|first| first.party) else { return Ok(()) };
+    if !world.primary {
         return Ok(());
     }
     let within = match world.keys.get(&scene::lock(lock)) {
-        Some(Value::Other | Value::ReadWrite(_)) => return Ok(()),
+        Some(Value::Other) => return Ok(()),
+        Some(Value::ReadWrite(_)) => may_be_had(state, head),
         Some(Value::Lock(hold)) => match hold.expiry {
             Expiry::Never => return Ok(()),
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),
@@ -92,8 +110,30 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
     let set = world.timer.map_or("not set".to_owned(), |at| format!("set for {} ms", at.0 - world.clock.0));
     Err(format!(
         "k{lock} is free in {within} ms at the latest, o{} waits for it, and the timer is {set}",
-        state.ghost.line(lock)[0].owner
+        head.owner
     ))
+}
+
+/// In how many ms who waits first for a read/write lock can have it.
+fn may_be_had(state: &State, head: Party) -> u64 {
+    let (world, id) = (&state.world, scene::lock(head.lock));
+    let Some(value) = world.read_write(&id) else { return SOON };
+    let until = |expiry: Expiry| match expiry {
+        Expiry::Never => u64::MAX / 2,
+        Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0),
+    };
+    match head.mode {
+        // Readers join at once.
+        Mode::Read if !value.writing || value.writes.contains_key(&scene::owner(head.owner)[..]) => 0,
+        Mode::Write if !value.writing => {
+            let leases = world.read_leases.iter().filter(|((lock, reader, _), _)| {
+                *lock == id && world.living_readers(lock).contains(&&**reader)
+            });
+            let latest = leases.map(|(_, ends)| until(*ends)).max().unwrap_or(0);
+            latest.min(until(value.expiry)).max(SOON)
+        }
+        Mode::Mutex | Mode::Read | Mode::Write => until(value.expiry).max(SOON),
+    }
 }
 
 /// Lets nothing happen but time: waits end or are served, and no client stays blocked.

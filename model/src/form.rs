@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rlock_core::port::Ground;
 use rlock_core::queue::{Lens, LockId, Ticket, append_sorted};
-use rlock_core::{Error, Expiry, Reply, UnixMs};
+use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
 
 use crate::scene::{self, Scene};
@@ -25,7 +25,10 @@ pub(crate) fn renamings(scene: &Scene) -> Vec<Renaming> {
             shared(one, other) == shared(owners[usize::from(one)], owners[usize::from(other)])
         })
     };
-    let owners: Vec<_> = orders(scene.owners).into_iter().filter(same_channels).collect();
+    let same_modes = |owners: &Vec<u8>| {
+        (0..scene.owners).all(|owner| scene.modes(owner) == scene.modes(owners[usize::from(owner)]))
+    };
+    let owners: Vec<_> = orders(scene.owners).into_iter().filter(same_channels).filter(same_modes).collect();
     let locks = orders(scene.locks);
     let with_locks = |owners: Vec<u8>| {
         let all = locks.iter().map(move |locks| Renaming { owners: owners.clone(), locks: locks.clone() });
@@ -103,12 +106,29 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     world.queues.normal_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
-        Value::Other | Value::ReadWrite(_) => [(lens.lock)(lock), -2, 0, 0],
+        Value::Other => [(lens.lock)(lock), -2, 0, 0],
+        Value::ReadWrite(value) => [(lens.lock)(lock), -3, value.writing.into(), expiry(value.expiry)],
         Value::Lock(hold) => {
             [(lens.lock)(lock), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
         }
     });
     append_sorted(keys, form);
+    let hashes = world.keys.iter().filter_map(|(lock, value)| match value {
+        Value::ReadWrite(value) => Some((lock, value)),
+        Value::Lock(_) | Value::Other => None,
+    });
+    let fields = hashes.flat_map(|(lock, value)| {
+        let row =
+            |kind, owner: &[u8], holds: Holds| [(lens.lock)(lock), kind, (lens.name)(owner), holds.get()];
+        let writes = value.writes.iter().map(move |(owner, holds)| row(1, owner, *holds)).collect::<Vec<_>>();
+        value.reads.iter().map(move |(owner, holds)| row(0, owner, *holds)).chain(writes).collect::<Vec<_>>()
+    });
+    append_sorted(fields, form);
+    let leases = world
+        .read_leases
+        .iter()
+        .map(|((lock, owner, hold), at)| [(lens.lock)(lock), (lens.name)(owner), *hold, expiry(*at)]);
+    append_sorted(leases.filter(|[.., left]| *left >= 0), form);
     // What matters of a token is how far it is ahead of the clock: behind it, the clock gives the next one.
     let ahead = |token: i64| (token - world.now.0).max(-1);
     let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock), last.map_or(-2, ahead)]);
@@ -122,8 +142,9 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     let flags = [world.primary, world.may_write, world.ground == Ground::Firm];
     form.extend(flags.map(i64::from));
     append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
-    let beliefs = state.ghost.beliefs.iter().map(|((owner, lock), belief)| {
-        [renaming.owner(*owner), renaming.lock(*lock), belief.holds, until(belief.ends)]
+    let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {
+        let (owner, lock) = (renaming.owner(party.owner), renaming.lock(party.lock));
+        [owner, lock, party.mode as i64, belief.holds, until(belief.ends)]
     });
     append_sorted(beliefs, form);
     for (ticket, grant) in &state.ghost.grants {

@@ -2,12 +2,31 @@
 //! sees it; it is what the server is held against.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use rlock_core::UnixMs;
 use rlock_core::queue::Ticket;
+use rlock_core::{Mode, UnixMs};
 
 /// The most calls of one owner for one lock that wait or are being answered: a call and its repeat.
 pub(crate) const MOST_CALLS: usize = 2;
+
+/// An owner, a lock, and in which way the one wants or has the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Party {
+    /// Who.
+    pub(crate) owner: u8,
+    /// Which lock.
+    pub(crate) lock: u8,
+    /// In which way.
+    pub(crate) mode: Mode,
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = self.mode.word().map_or(String::new(), |word| format!(" to {word}"));
+        write!(f, "k{}{how}", self.lock)
+    }
+}
 
 /// What an owner was told: that it holds the lock so many times, until then at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +40,8 @@ pub(crate) struct Belief {
 /// A grant whose answer is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
-    /// To whom.
-    pub(crate) owner: u8,
-    /// Which lock.
-    pub(crate) lock: u8,
+    /// To whom, and of what.
+    pub(crate) party: Party,
     /// When its lease ends.
     pub(crate) ends: UnixMs,
 }
@@ -32,8 +49,8 @@ pub(crate) struct Granted {
 /// One in the line of those who wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InLine {
-    /// Who.
-    pub(crate) owner: u8,
+    /// Who, and for what.
+    pub(crate) party: Party,
     /// The call that waits, where a client is blocked by it.
     pub(crate) ticket: Option<Ticket>,
     /// The channel, where a message is waited for.
@@ -44,7 +61,7 @@ pub(crate) struct InLine {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ghost {
     /// What each owner was told of each lock.
-    pub(crate) beliefs: BTreeMap<(u8, u8), Belief>,
+    pub(crate) beliefs: BTreeMap<Party, Belief>,
     /// Who waits for each lock, in the order in which they came.
     pub(crate) lines: BTreeMap<u8, Vec<InLine>>,
     /// Grants whose answers are under way.
@@ -59,18 +76,18 @@ pub(crate) struct Ghost {
 
 impl Ghost {
     /// What an owner was told, if it was told that it holds the lock.
-    pub(crate) fn belief(&self, owner: u8, lock: u8) -> Option<Belief> {
-        self.beliefs.get(&(owner, lock)).copied()
+    pub(crate) fn belief(&self, party: Party) -> Option<Belief> {
+        self.beliefs.get(&party).copied()
     }
 
     /// Whether an owner waits for a lock.
-    pub(crate) fn waits(&self, owner: u8, lock: u8) -> bool {
-        self.line(lock).iter().any(|waiting| waiting.owner == owner)
+    pub(crate) fn waits(&self, party: Party) -> bool {
+        self.line(party.lock).iter().any(|waiting| waiting.party == party)
     }
 
     /// Whether the answer to an owner that it was granted a lock is under way.
-    pub(crate) fn is_being_told(&self, owner: u8, lock: u8) -> bool {
-        self.grants.values().any(|grant| (grant.owner, grant.lock) == (owner, lock))
+    pub(crate) fn is_being_told(&self, party: Party) -> bool {
+        self.grants.values().any(|grant| grant.party == party)
     }
 
     /// Whether anybody waits for a lock.
@@ -84,18 +101,18 @@ impl Ghost {
     }
 
     /// An owner joins the line, or keeps its place in it.
-    pub(crate) fn join(&mut self, lock: u8, new: InLine) {
-        let line = self.lines.entry(lock).or_default();
-        match line.iter_mut().find(|waiting| waiting.owner == new.owner) {
+    pub(crate) fn join(&mut self, new: InLine) {
+        let line = self.lines.entry(new.party.lock).or_default();
+        match line.iter_mut().find(|waiting| waiting.party == new.party) {
             Some(waiting) => *waiting = new,
             None => line.push(new),
         }
     }
 
     /// The call by which an owner waits is replaced by a later one: its answer ends no wait.
-    pub(crate) fn replaced(&mut self, owner: u8, lock: u8) {
-        let line = self.lines.entry(lock).or_default();
-        line.iter_mut().filter(|waiting| waiting.owner == owner).for_each(|waiting| waiting.ticket = None);
+    pub(crate) fn replaced(&mut self, party: Party) {
+        let line = self.lines.entry(party.lock).or_default();
+        line.iter_mut().filter(|waiting| waiting.party == party).for_each(|waiting| waiting.ticket = None);
     }
 
     /// Those whom `gone` tells leave the line.
@@ -106,15 +123,23 @@ impl Ghost {
     }
 
     /// An owner gets the lock: nobody may stand before it.
-    pub(crate) fn served(&mut self, owner: u8, lock: u8) -> Result<(), String> {
-        match self.line(lock).first() {
-            Some(first) if first.owner != owner => {
-                return Err(format!("o{owner} got k{lock} before o{}, who came first", first.owner));
+    pub(crate) fn served(&mut self, party: Party) -> Result<(), String> {
+        match self.line(party.lock).first().map(|first| first.party) {
+            Some(first) if first != party => {
+                return Err(format!("o{} got {party} before o{}, who came first", party.owner, first.owner));
             }
             Some(_) | None => {}
         }
-        self.leave(lock, |waiting| waiting.owner == owner);
+        self.leave(party.lock, |waiting| waiting.party == party);
         Ok(())
+    }
+
+    /// Several get a lock in one step, as readers do: nobody may stand before or between them.
+    pub(crate) fn all_served(&mut self, served: &[Party]) -> Result<(), String> {
+        let mut in_line = served.to_vec();
+        let place = |party: &Party| self.line(party.lock).iter().position(|waiting| waiting.party == *party);
+        in_line.sort_by_key(place);
+        in_line.into_iter().try_for_each(|party| self.served(party))
     }
 
     /// A step is over: every token that was told in it is larger than those before, and no two are alike.
@@ -137,19 +162,19 @@ impl Ghost {
 
     /// Nobody can still count on what it was told of a lock: somebody took it by force.
     pub(crate) fn excuse(&mut self, lock: u8) {
-        self.beliefs.retain(|(_, of), _| *of != lock);
-        self.grants.retain(|_, grant| grant.lock != lock);
+        self.beliefs.retain(|party, _| party.lock != lock);
+        self.grants.retain(|_, grant| grant.party.lock != lock);
     }
 
     /// An owner hears what it holds; what an earlier call of its has still to tell is older.
-    pub(crate) fn believe(&mut self, owner: u8, lock: u8, belief: Belief) {
-        self.grants.retain(|_, grant| (grant.owner, grant.lock) != (owner, lock));
-        self.beliefs.insert((owner, lock), belief);
+    pub(crate) fn believe(&mut self, party: Party, belief: Belief) {
+        self.grants.retain(|_, grant| grant.party != party);
+        self.beliefs.insert(party, belief);
     }
 
     /// An owner gives the lock back: no grant of before counts for it any more. What it believed is returned.
-    pub(crate) fn give_back(&mut self, owner: u8, lock: u8) -> Option<Belief> {
-        self.grants.retain(|_, grant| (grant.owner, grant.lock) != (owner, lock));
-        self.beliefs.remove(&(owner, lock))
+    pub(crate) fn give_back(&mut self, party: Party) -> Option<Belief> {
+        self.grants.retain(|_, grant| grant.party != party);
+        self.beliefs.remove(&party)
     }
 }

@@ -2,7 +2,7 @@
 
 use rlock_core::port::Settings;
 use rlock_core::queue::{Limits, LockId, Turns};
-use rlock_core::{Admission, LeaseMs};
+use rlock_core::{Admission, LeaseMs, Mode};
 
 /// The lease that owners ask for, in ms.
 pub(crate) const LEASE: i64 = 4;
@@ -22,6 +22,8 @@ pub(crate) struct Scene {
     pub(crate) owners: u8,
     /// How many locks.
     pub(crate) locks: u8,
+    /// In which ways each owner wants them.
+    pub(crate) modes: [&'static [Mode]; 3],
     /// Whether callers ask for fencing tokens, whose key others may spoil.
     pub(crate) fenced: bool,
     /// Whether callers wait blocked.
@@ -42,11 +44,17 @@ pub(crate) struct Scene {
     pub(crate) depth: u32,
 }
 
+const PLAIN: &[Mode] = &[Mode::Mutex];
+const READS: &[Mode] = &[Mode::Read];
+const WRITES: &[Mode] = &[Mode::Write];
+const BOTH: &[Mode] = &[Mode::Read, Mode::Write];
+
 const NOTHING: Scene = Scene {
     name: "",
     about: "",
     owners: 3,
     locks: 1,
+    modes: [PLAIN; 3],
     fenced: false,
     block: false,
     enqueue: false,
@@ -59,7 +67,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 7] = [
+pub(crate) const SCENES: [Scene; 10] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -128,9 +136,46 @@ pub(crate) const SCENES: [Scene; 7] = [
         depth: 7,
         ..NOTHING
     },
+    Scene {
+        name: "readers",
+        about: "2 readers and a writer wait blocked; disconnects, foreign readers, readers that die",
+        modes: [READS, READS, WRITES],
+        block: true,
+        foreign: true,
+        depth: 8,
+        ..NOTHING
+    },
+    Scene {
+        name: "messages",
+        about: "2 readers and a writer wait for messages; channels fall silent, grants go unconfirmed",
+        modes: [READS, READS, WRITES],
+        enqueue: true,
+        shares_channel: true,
+        foreign: true,
+        depth: 9,
+        ..NOTHING
+    },
+    Scene {
+        name: "downgrade",
+        about: "one that writes and reads, a reader and a writer, blocked",
+        modes: [BOTH, READS, WRITES],
+        block: true,
+        depth: 8,
+        ..NOTHING
+    },
 ];
 
 impl Scene {
+    /// In which ways an owner wants locks.
+    pub(crate) fn modes(&self, owner: u8) -> &'static [Mode] {
+        self.modes.get(usize::from(owner)).copied().unwrap_or(PLAIN)
+    }
+
+    /// Whether the locks are read/write locks.
+    pub(crate) fn reads_and_writes(&self) -> bool {
+        self.modes != [PLAIN; 3]
+    }
+
     /// The channel of an owner.
     pub(crate) fn channel(&self, owner: u8) -> [u8; 2] {
         [b'c', if self.shares_channel && owner == 1 { b'0' } else { b'0' + owner }]

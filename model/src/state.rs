@@ -1,11 +1,11 @@
 //! A state of the model, and what one step makes of it.
 
 use rlock_core::queue::Ticket;
-use rlock_core::{Error, Expiry, Reply, UnixMs};
+use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
 use rlock_sim::{Message, Sim, World};
 
 use crate::action::Action;
-use crate::ghost::{Belief, Ghost, Granted};
+use crate::ghost::{Belief, Ghost, Granted, InLine, Party};
 use crate::scene::{self, Scene};
 use crate::steps::{Came, perform};
 
@@ -37,13 +37,13 @@ impl State {
         let came = perform(scene, &sim, &mut ghost, self, action)?;
         let mut next = Self { world: sim.into_world(), ghost };
         let served = next.hear(self, action)?;
+        let served_before =
+            |by: Party| served.iter().any(|party| (party.owner, party.lock) == (by.owner, by.lock));
         match came {
             // Who is next gets the lock by the serving that comes first in every command, and then re-enters.
-            Came::Took { owner, lock } if !served.contains(&(owner, lock)) => {
-                next.ghost.served(owner, lock)?;
-            }
-            Came::Joined { lock, waiting } => next.ghost.join(lock, waiting),
-            Came::Took { .. } | Came::Neither => {}
+            Came::Took(party) if !served_before(party) => next.ghost.served(party)?,
+            Came::Joined(waiting) => next.ghost.join(waiting),
+            Came::Took(_) | Came::Neither => {}
         }
         next.ghost.tokens_grow(scene.fenced)?;
         let now = next.world.now;
@@ -59,19 +59,35 @@ impl State {
         let mut parts = vec![format!("t={}", world.clock.0)];
         for number in 0..scene.locks {
             let lock = scene::lock(number);
-            let holder = world.hold(&lock).map_or("free".to_owned(), |hold| {
+            let holder = world.hold(&lock).map_or(self.sharers(number), |hold| {
                 let left = hold.expiry.left(world.now);
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
-            let queue = world.queues.in_order(&lock).map(|waiter| waiter.owner.escape_ascii().to_string());
+            let queue = world.queues.in_order(&lock).map(|waiter| {
+                format!("{}{}", waiter.owner.escape_ascii(), waiter.mode.word().map_or("", |word| &word[..1]))
+            });
             parts.push(format!("k{number} {holder}, queue [{}]", queue.collect::<Vec<_>>().join(" ")));
         }
         let timer = world.timer.map(|at| format!("timer in {} ms", at.0.saturating_sub(world.clock.0)));
         parts.push(timer.unwrap_or("no timer".to_owned()));
-        for (owner, lock) in self.ghost.beliefs.keys() {
-            parts.push(format!("o{owner} knows it holds k{lock}"));
+        for party in self.ghost.beliefs.keys() {
+            parts.push(format!("o{} knows it holds {party}", party.owner));
         }
         parts.join("; ")
+    }
+
+    /// Who reads and writes a lock, in words.
+    fn sharers(&self, lock: u8) -> String {
+        let id = scene::lock(lock);
+        let Some(value) = self.world.read_write(&id) else { return "free".to_owned() };
+        let names = |names: Vec<&[u8]>| {
+            names.into_iter().map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        let all = names(value.reads.keys().map(|name| &**name).collect());
+        let (writes, lives) =
+            (value.writes.keys().map(|name| &**name).collect(), self.world.living_readers(&id));
+        let (writes, lives, left) = (names(writes), names(lives), value.expiry.left(self.world.now));
+        format!("written by [{writes}] read by [{all}], of whom [{lives}] live, for {left} ms")
     }
 
     /// How many calls of an owner for a lock wait, or are being answered.
@@ -81,31 +97,50 @@ impl State {
     }
 
     /// Whether an owner holds a lock, whatever it knows of that.
-    pub(crate) fn holds(&self, owner: u8, lock: u8) -> bool {
-        self.hold_count(owner, lock) > 0
+    pub(crate) fn holds(&self, party: Party) -> bool {
+        self.hold_count(party) > 0
+    }
+
+    /// Whether an owner holds a lock in any way, whatever it knows of that.
+    pub(crate) fn holds_any(&self, Party { owner, lock, .. }: Party) -> bool {
+        [Mode::Mutex, Mode::Read, Mode::Write].into_iter().any(|mode| self.holds(Party { owner, lock, mode }))
     }
 
     /// How often an owner holds a lock, whatever it knows of that.
-    pub(crate) fn hold_count(&self, owner: u8, lock: u8) -> i64 {
-        let hold = self.world.hold(&scene::lock(lock)).filter(|hold| *hold.owner == scene::owner(owner));
-        hold.map_or(0, |hold| hold.holds.get())
+    pub(crate) fn hold_count(&self, party: Party) -> i64 {
+        self.hold(party).map_or(0, |(holds, _)| holds)
+    }
+
+    /// How often an owner holds a lock, and until when.
+    pub(crate) fn hold(&self, party: Party) -> Option<(i64, Expiry)> {
+        hold(&self.world, party)
+    }
+
+    /// Whether a reader without the module can join those who read a lock, and is not there.
+    pub(crate) fn foreign_reader_may_join(&self, lock: u8) -> bool {
+        let value = self.world.read_write(&scene::lock(lock));
+        value.is_some_and(|value| !value.writing && !value.reads.contains_key(&FOREIGN[..]))
     }
 
     /// Whether anybody holds a lock.
     pub(crate) fn is_held(&self, lock: u8) -> bool {
-        self.world.hold(&scene::lock(lock)).is_some()
+        let lock = scene::lock(lock);
+        self.world.hold(&lock).is_some() || self.world.read_write(&lock).is_some()
     }
 
     /// In how many ms the next thing ends: a lease, a wait, what the timer waits for.
     pub(crate) fn next_moment(&self) -> Option<u64> {
         let now = self.world.now.0;
-        let leases = self.world.keys.values().filter_map(|value| match value {
-            rlock_sim::Value::Lock(hold) => match hold.expiry {
-                Expiry::At(at) => u64::try_from(at.0.saturating_add(1).saturating_sub(now)).ok(),
-                Expiry::Never => None,
-            },
-            rlock_sim::Value::Other | rlock_sim::Value::ReadWrite(_) => None,
+        let until = |expiry: Expiry| match expiry {
+            Expiry::At(at) => u64::try_from(at.0.saturating_add(1).saturating_sub(now)).ok(),
+            Expiry::Never => None,
+        };
+        let keys = self.world.keys.values().filter_map(|value| match value {
+            rlock_sim::Value::Lock(hold) => until(hold.expiry),
+            rlock_sim::Value::ReadWrite(value) => until(value.expiry),
+            rlock_sim::Value::Other => None,
         });
+        let leases = keys.chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
         let wait = self.world.queues.next_in(UnixMs(i64::MIN / 2), self.world.clock);
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
@@ -113,13 +148,13 @@ impl State {
 
     /// Takes in what the server said in this step: messages, and answers under way. Returns who was served
     /// which lock.
-    fn hear(&mut self, before: &Self, action: Action) -> Result<Vec<(u8, u8)>, Violation> {
+    fn hear(&mut self, before: &Self, action: Action) -> Result<Vec<Party>, Violation> {
         let messages = std::mem::take(&mut self.world.messages);
         let (granted, ended): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| said(message).0 == "granted");
         for message in ended {
-            let (_, owner, lock) = said(message);
-            self.ghost.leave(lock, |waiting| waiting.owner == owner);
+            let (_, party) = said(message);
+            self.ghost.leave(party.lock, |waiting| waiting.party == party);
         }
         let answered: Vec<_> = self.answered_since(before).collect();
         for (ticket, _, lock, _) in answered.iter().filter(|(.., answer)| !is_grant(answer)) {
@@ -127,55 +162,57 @@ impl State {
         }
         let mut served = Vec::new();
         for message in granted {
-            let (_, owner, lock) = said(message);
+            let (_, party) = said(message);
             if message.heard {
-                self.ghost.told.push((lock, token(message)));
+                self.ghost.told.push((party.lock, token(message)));
             }
-            self.hear_grant(message, owner, lock, action)?;
-            served.extend(message.heard.then_some((owner, lock)));
+            self.hear_grant(message, party, action)?;
+            served.extend(message.heard.then_some(party));
         }
         for (ticket, owner, lock, answer) in answered.into_iter().filter(|(.., answer)| is_grant(answer)) {
             if let Ok(Reply::Acquired { token, .. }) = answer {
                 self.ghost.told.push((lock, token));
             }
-            self.ghost.served(owner, lock)?;
-            served.push((owner, lock));
-            if let Some(ends) = self.end_of_hold(owner, lock) {
-                self.ghost.grants.insert(ticket, Granted { owner, lock, ends });
+            let mine = self.ghost.line(lock).iter().find(|waiting| waiting.ticket == Some(ticket));
+            let Some(party) = mine.map(|waiting| waiting.party) else {
+                return Err(format!("o{owner} got k{lock}, and did not wait for it"));
+            };
+            served.push(party);
+            if let Some(ends) = self.end_of_hold(party) {
+                self.ghost.grants.insert(ticket, Granted { party, ends });
             }
         }
+        self.ghost.all_served(&served)?;
         Ok(served)
     }
 
-    fn hear_grant(
-        &mut self,
-        message: &Message,
-        owner: u8,
-        lock: u8,
-        action: Action,
-    ) -> Result<(), Violation> {
+    fn hear_grant(&mut self, message: &Message, party: Party, action: Action) -> Result<(), Violation> {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
-            self.ghost.leave(lock, |waiting| waiting.channel == channel);
+            self.ghost.leave(party.lock, |waiting| waiting.channel == channel);
             return Ok(());
         }
-        self.ghost.served(owner, lock)?;
-        let gives_back =
-            matches!(action, Action::Release { owner: by, lock: of, .. } if (by, of) == (owner, lock));
-        match self.end_of_hold(owner, lock) {
+        let gives_back = match action {
+            Action::Release { party: by, .. } => by == party,
+            Action::ForceRelease { lock } => lock == party.lock,
+            _ => false,
+        };
+        match self.end_of_hold(party) {
             Some(ends) => {
-                self.ghost.believe(owner, lock, Belief { holds: 1, ends });
+                let holds = self.ghost.belief(party).map_or(1, |belief| belief.holds);
+                self.ghost.believe(party, Belief { holds, ends });
                 Ok(())
             }
             None if gives_back => Ok(()),
-            None => Err(format!("o{owner} was told that it was granted k{lock}, and does not hold it")),
+            None => {
+                Err(format!("o{} was told that it was granted {party}, and does not hold it", party.owner))
+            }
         }
     }
 
     /// When the lease of an owner's hold ends.
-    fn end_of_hold(&self, owner: u8, lock: u8) -> Option<UnixMs> {
-        let hold = self.world.hold(&scene::lock(lock)).filter(|hold| *hold.owner == scene::owner(owner))?;
-        match hold.expiry {
+    fn end_of_hold(&self, party: Party) -> Option<UnixMs> {
+        match self.hold(party)?.1 {
             Expiry::At(ends) => Some(ends),
             Expiry::Never => None,
         }
@@ -195,21 +232,58 @@ impl State {
     }
 }
 
+/// The name of a reader without the module.
+pub(crate) const FOREIGN: [u8; 2] = *b"f9";
+
+/// How often an owner holds a lock in a world, and until when.
+pub(crate) fn hold(world: &World, Party { owner, lock, mode }: Party) -> Option<(i64, Expiry)> {
+    let (lock, name) = (scene::lock(lock), scene::owner(owner));
+    match mode {
+        Mode::Mutex => {
+            let hold = world.hold(&lock).filter(|hold| *hold.owner == name)?;
+            Some((hold.holds.get(), hold.expiry))
+        }
+        Mode::Read => {
+            let holds = world.read_write(&lock)?.reads.get(&name[..])?.get();
+            let ends = (1..=holds).rev().find_map(|hold| world.read_lease(&lock, &name, hold))?;
+            Some((holds, ends))
+        }
+        Mode::Write => {
+            let value = world.read_write(&lock)?;
+            Some((value.writes.get(&name[..])?.get(), value.expiry))
+        }
+    }
+}
+
+/// Whether one in a line was given the lock in this step.
+pub(crate) fn is_served(world: &World, waiting: &InLine) -> bool {
+    let client = waiting.ticket.and_then(|ticket| world.clients.get(&ticket));
+    let answered = client.and_then(|client| client.answer.as_ref()).is_some_and(is_grant);
+    let told = |message: &Message| said(message) == ("granted", waiting.party) && message.heard;
+    answered || waiting.channel.is_some() && world.messages.iter().any(told)
+}
+
 fn is_grant(answer: &Result<Reply, Error>) -> bool {
     matches!(answer, Ok(Reply::Acquired { .. }))
 }
 
-/// The token at the end of a grant.
+/// The token of a grant.
 fn token(message: &Message) -> i64 {
-    let last = message.text.rsplit(|byte| *byte == b' ').next();
-    let last = last.and_then(|word| std::str::from_utf8(word).ok());
-    last.and_then(|word| word.parse().ok()).unwrap_or(-1)
+    let word = message.text.split(|byte| *byte == b' ').nth(6);
+    let word = word.and_then(|word| std::str::from_utf8(word).ok());
+    word.and_then(|word| word.parse().ok()).unwrap_or(-1)
 }
 
-/// First word, owner and lock of a message.
-fn said(message: &Message) -> (&str, u8, u8) {
+/// First word of a message, and whom it tells of what.
+fn said(message: &Message) -> (&str, Party) {
     let mut words = message.text.split(|byte| *byte == b' ');
     let word = words.next().and_then(|word| std::str::from_utf8(word).ok()).unwrap_or_default();
+    let mode = match &message.text[..] {
+        text if text.ends_with(b" read") => Mode::Read,
+        text if text.ends_with(b" write") => Mode::Write,
+        _ => Mode::Mutex,
+    };
     let mut numbers = words.skip(1).map(scene::number);
-    (word, numbers.next().unwrap_or(u8::MAX), numbers.next().unwrap_or(u8::MAX))
+    let (owner, lock) = (numbers.next().unwrap_or(u8::MAX), numbers.next().unwrap_or(u8::MAX));
+    (word, Party { owner, lock, mode })
 }

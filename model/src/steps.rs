@@ -1,23 +1,25 @@
 //! What each step does: to the server, and to what the model knows.
 
+use std::collections::BTreeMap;
+
 use rlock_core::call::Answer;
 use rlock_core::port::Ground;
 use rlock_core::queue::Ticket;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, WaitMs};
-use rlock_sim::Sim;
+use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_sim::{ReadWrite, Sim, Value};
 
 use crate::action::{Action, How, Reply as Fate};
-use crate::ghost::{Belief, Ghost, InLine};
+use crate::ghost::{Belief, Ghost, InLine, Party};
 use crate::scene::{self, LEASE, Scene, WAIT};
-use crate::state::{State, Violation};
+use crate::state::{FOREIGN, State, Violation, hold, is_served};
 
 /// What became of a caller.
 pub(crate) enum Came {
     /// It took the lock, and did not hold it before.
-    Took { owner: u8, lock: u8 },
+    Took(Party),
     /// It waits.
-    Joined { lock: u8, waiting: InLine },
+    Joined(InLine),
     /// Neither.
     Neither,
 }
@@ -32,12 +34,12 @@ pub(crate) fn perform(
 ) -> Result<Came, Violation> {
     let ticket = |client: u8| before.world.clients.keys().nth(client.into()).copied();
     match action {
-        Action::Acquire { owner, lock, how, reply } => {
-            return acquire(scene, sim, ghost, before, (owner, lock, how, reply));
+        Action::Acquire { party, how, reply } => {
+            return acquire(scene, sim, ghost, before, (party, how, reply));
         }
-        Action::Again { owner, lock } => again(scene, sim, ghost, owner, lock)?,
-        Action::Release { owner, lock, down_to } => release(sim, ghost, owner, lock, down_to)?,
-        Action::Renew { owner, lock } => renew(sim, ghost, owner, lock)?,
+        Action::Again { party } => again(scene, sim, ghost, party)?,
+        Action::Release { party, down_to } => release(sim, ghost, party, down_to)?,
+        Action::Renew { party } => renew(sim, ghost, party)?,
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -57,7 +59,11 @@ pub(crate) fn perform(
         }
         Action::ForeignAcquire { lock } => {
             let ends = sim.with(|world| world.now.after(lease()));
-            sim.foreign_acquire(&scene::lock(lock), b"f9", Expiry::At(ends));
+            if scene.reads_and_writes() {
+                foreign_read(sim, lock, ends);
+            } else {
+                sim.foreign_acquire(&scene::lock(lock), &FOREIGN, Expiry::At(ends));
+            }
         }
         Action::SpoilToken { lock } => sim.with(|world| {
             let last = ghost.tokens.get(&lock).copied().unwrap_or(0);
@@ -74,6 +80,19 @@ pub(crate) fn perform(
         _ => surroundings(sim, ghost, before, action),
     }
     Ok(Came::Neither)
+}
+
+/// Redisson's script: a reader takes the lock, or joins those who read it, ahead of those who wait here.
+fn foreign_read(sim: &Sim, lock: u8, ends: UnixMs) {
+    let lock = scene::lock(lock);
+    let value = sim.with(|world| world.read_write(&lock).cloned());
+    let expiry = Expiry::At(ends);
+    let (writing, reads, writes) = (false, BTreeMap::new(), BTreeMap::new());
+    let mut value = value.unwrap_or(ReadWrite { writing, reads, writes, expiry });
+    value.reads.insert(Box::new(FOREIGN), Holds::ONE);
+    value.expiry = value.expiry.later(expiry);
+    sim.foreign_write(&lock, Some(Value::ReadWrite(value)));
+    sim.with(|world| world.read_leases.insert((lock, Box::new(FOREIGN), 1), expiry));
 }
 
 fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
@@ -105,6 +124,11 @@ fn lease() -> LeaseMs {
     LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
 }
 
+/// The mode as RELEASE and RENEW say it.
+fn said(mode: Mode) -> Option<Mode> {
+    (mode != Mode::Mutex).then_some(mode)
+}
+
 /// Every name of the model is an owner's, by its form.
 fn owner_of(name: &[u8; 2]) -> Result<Owner<'_>, Violation> {
     Owner::new(name).map_err(|error| error.to_string())
@@ -115,8 +139,9 @@ fn acquire(
     sim: &Sim,
     ghost: &mut Ghost,
     before: &State,
-    (owner, lock, how, fate): (u8, u8, How, Fate),
+    (party, how, fate): (Party, How, Fate),
 ) -> Result<Came, Violation> {
+    let Party { owner, lock, mode } = party;
     let (name, channel) = (scene::owner(owner), scene.channel(owner));
     let wait_for = |forever| WaitMs::new(if forever { 0 } else { WAIT }).unwrap_or_else(|| unreachable!());
     let wait = match how {
@@ -125,47 +150,41 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request = Acquire {
-        owner: owner_of(&name)?,
-        lease: lease(),
-        mode: Mode::Mutex,
-        fair: false,
-        arrive_at,
-        fenced,
-        wait,
-    };
-    let held_before = before.holds(owner, lock);
+    let request =
+        Acquire { owner: owner_of(&name)?, lease: lease(), mode, fair: false, arrive_at, fenced, wait };
+    let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
-            ghost.replaced(owner, lock);
+            ghost.replaced(party);
             let newest = sim.with(|world| world.clients.keys().next_back().copied());
-            Ok(Came::Joined { lock, waiting: InLine { owner, ticket: newest, channel: None } })
+            Ok(Came::Joined(InLine { party, ticket: newest, channel: None }))
         }
         Ok(Answer::Now(Reply::Enqueued)) => {
-            ghost.replaced(owner, lock);
+            ghost.replaced(party);
             let channel = Some(scene::number(&channel));
-            Ok(Came::Joined { lock, waiting: InLine { owner, ticket: None, channel } })
+            Ok(Came::Joined(InLine { party, ticket: None, channel }))
         }
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) => {
             ghost.told.push((lock, token));
-            if holds.get() != before.hold_count(owner, lock).max(1) {
+            if holds.get() != before.hold_count(party).max(1) {
                 return Err(format!("o{owner} asked k{lock} for HOLDS 1 and got {}", holds.get()));
             }
             if fate == Fate::Arrives {
-                believe(sim, ghost, owner, lock, holds.get());
+                believe(sim, ghost, party, holds.get());
             }
-            Ok(if held_before { Came::Neither } else { Came::Took { owner, lock } })
+            Ok(if held_before { Came::Neither } else { Came::Took(party) })
         }
         Ok(Answer::Now(Reply::Denied)) => Ok(Came::Neither),
         Err(Error::NotAToken) if token_is_spoiled(before, lock) => Ok(Came::Neither),
-        other => Err(format!("o{owner}: ACQUIRE k{lock} answered {other:?}")),
+        // It would wait for itself; served just before, it may not have known.
+        Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
+        other => Err(format!("o{owner}: ACQUIRE {party} answered {other:?}")),
     }
 }
 
-fn believe(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, holds: i64) {
-    let expiry = sim.with(|world| world.hold(&scene::lock(lock)).map(|hold| hold.expiry));
-    if let Some(Expiry::At(ends)) = expiry {
-        ghost.believe(owner, lock, Belief { holds, ends });
+fn believe(sim: &Sim, ghost: &mut Ghost, party: Party, holds: i64) {
+    if let Some((_, Expiry::At(ends))) = sim.with(|world| hold(world, party)) {
+        ghost.believe(party, Belief { holds, ends });
     }
 }
 
@@ -174,13 +193,14 @@ fn token_is_spoiled(state: &State, lock: u8) -> bool {
     state.world.tokens.get(&scene::lock(lock)) == Some(&None)
 }
 
-fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
+fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+    let Party { owner, lock, mode } = party;
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let fenced = scene.fenced;
     let request = Acquire {
         owner: owner_of(&name)?,
         lease: lease(),
-        mode: Mode::Mutex,
+        mode,
         fair: false,
         arrive_at: two,
         fenced,
@@ -189,7 +209,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Re
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
-            believe(sim, ghost, owner, lock, 2);
+            believe(sim, ghost, party, 2);
             Ok(())
         }
         Err(Error::NotAToken) if sim.with(|world| world.tokens.get(&scene::lock(lock)) == Some(&None)) => {
@@ -199,16 +219,21 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Re
     }
 }
 
-fn release(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, down_to: u8) -> Result<(), Violation> {
+fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<(), Violation> {
+    let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
-    let request =
-        Release { owner: owner_of(&name)?, mode: None, down_to: DownTo::AtMost(down_to.into()), lease: None };
-    let believed = ghost.give_back(owner, lock);
+    let request = Release {
+        owner: owner_of(&name)?,
+        mode: said(mode),
+        down_to: DownTo::AtMost(down_to.into()),
+        lease: None,
+    };
+    let believed = ghost.give_back(party);
     let expected = if down_to == 0 { Reply::Released } else { Reply::StillHeld };
     match (sim.release(&scene::lock(lock), &request), believed) {
         (Ok(reply), Some(belief)) if reply == expected => {
             if down_to > 0 {
-                ghost.believe(owner, lock, Belief { holds: down_to.into(), ..belief });
+                ghost.believe(party, Belief { holds: down_to.into(), ..belief });
             }
             Ok(())
         }
@@ -218,18 +243,19 @@ fn release(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8, down_to: u8) -> Re
     }
 }
 
-fn renew(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {
+fn renew(sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+    let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: None };
-    let believed = ghost.belief(owner, lock);
+    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode) };
+    let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {
         (Ok(Reply::Renewed), Some(belief)) => {
-            believe(sim, ghost, owner, lock, belief.holds);
+            believe(sim, ghost, party, belief.holds);
             Ok(())
         }
         (Ok(Reply::Renewed), None) => {
-            let hold = sim.with(|world| world.hold(&scene::lock(lock)).map(|hold| hold.holds.get()));
-            believe(sim, ghost, owner, lock, hold.unwrap_or(0));
+            let holds = sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
+            believe(sim, ghost, party, holds);
             Ok(())
         }
         (Ok(Reply::NotRenewed), None) => Ok(()),
@@ -241,7 +267,9 @@ fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Viola
     let name = scene::owner(owner);
     match sim.cancel(&scene::lock(lock), &Cancel { owner: owner_of(&name)? }) {
         Ok(Reply::Cancelled) => {
-            ghost.leave(lock, |waiting| waiting.owner == owner);
+            // It may have been served just before, in one of the ways in which it waited.
+            let served = |waiting: &InLine| sim.with(|world| is_served(world, waiting));
+            ghost.leave(lock, |waiting| waiting.party.owner == owner && !served(waiting));
             Ok(())
         }
         // Served just before.
@@ -251,11 +279,12 @@ fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Viola
 }
 
 fn deliver(sim: &Sim, ghost: &mut Ghost, before: &State, ticket: Ticket) {
-    let Some(client) = before.world.clients.get(&ticket) else { return };
-    let (owner, lock) = (u8::try_from(client.id).unwrap_or(u8::MAX), scene::number(&client.lock.key));
+    if !before.world.clients.contains_key(&ticket) {
+        return;
+    }
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // What the owner heard since by another call is newer.
-        ghost.beliefs.entry((owner, lock)).or_insert(Belief { holds: 1, ends: grant.ends });
+        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends });
     }
 }

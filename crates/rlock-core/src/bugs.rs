@@ -52,6 +52,34 @@ pub enum Bug {
     WaitWithoutToken,
     /// Hand-offs in a row are counted on after a lock has ended with nobody waiting.
     KeepStreak,
+    /// A new reader joins those who read, ahead of a writer that waits.
+    ReaderOvertakes,
+    /// A writer takes readers for dead that live.
+    WriterBesideReaders,
+    /// A writer that waits is woken when the lock's key ends, not when the last reader has died.
+    DeadReaderBlocks,
+    /// A reader whose lease has ended counts as long as the lock's key is there.
+    DeadReaderHolds,
+    /// Nobody looks at the readers behind a writer that waits no more.
+    GoneWriterKeepsReadersOut,
+    /// Of the readers at the head only the first is served.
+    OneReaderAtATime,
+    /// A read hold gets no lease key.
+    ReadLeaseNotWritten,
+    /// The lease keys of read holds stay when these are released.
+    ReadLeaseStays,
+    /// A writer that reads on leaves the lock written.
+    DowngradeKeepsMode,
+    /// Those who wait by Redisson's protocol are not told of a downgrade.
+    DowngradeInSilence,
+    /// A reader that releases frees the lock, whoever else reads.
+    OneReaderFreesAll,
+    /// A reader that renews sets the end of the lock's key, also to a sooner one.
+    RenewReadLowersKey,
+    /// A read grant that is taken back takes the other readers' holds with it.
+    ReadTakeBackTakesAll,
+    /// The lock's key keeps the end of a reader's lease that has gone.
+    KeyOutlastsReaders,
     /// A release leaves the hand-off to the timer: they are not one transaction.
     HandOffApart,
     /// Redisson's renewal of a shorter lease ends a longer read lease of ours.
@@ -88,11 +116,13 @@ pub enum Bug {
     EdgeEffectsBeginLate,
     /// The module replicates no fencing token.
     EdgeTokenNotReplicated,
+    /// The module replicates no lease key of a reader.
+    EdgeReadLeaseNotReplicated,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 41] = [
+    pub const ALL: [(Self, &'static str); 56] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -116,6 +146,20 @@ impl Bug {
         (Self::TokenByClockOnly, "token-by-clock-only"),
         (Self::WaitWithoutToken, "wait-without-token"),
         (Self::KeepStreak, "keep-streak"),
+        (Self::ReaderOvertakes, "reader-overtakes"),
+        (Self::WriterBesideReaders, "writer-beside-readers"),
+        (Self::DeadReaderBlocks, "dead-reader-blocks"),
+        (Self::DeadReaderHolds, "dead-reader-holds"),
+        (Self::GoneWriterKeepsReadersOut, "gone-writer-keeps-readers-out"),
+        (Self::OneReaderAtATime, "one-reader-at-a-time"),
+        (Self::ReadLeaseNotWritten, "read-lease-not-written"),
+        (Self::ReadLeaseStays, "read-lease-stays"),
+        (Self::DowngradeKeepsMode, "downgrade-keeps-mode"),
+        (Self::DowngradeInSilence, "downgrade-in-silence"),
+        (Self::OneReaderFreesAll, "one-reader-frees-all"),
+        (Self::RenewReadLowersKey, "renew-read-lowers-key"),
+        (Self::ReadTakeBackTakesAll, "read-take-back-takes-all"),
+        (Self::KeyOutlastsReaders, "key-outlasts-readers"),
         (Self::HandOffApart, "hand-off-apart"),
         (Self::ReadEndedEarly, "read-ended-early"),
         (Self::FairAsPlain, "fair-as-plain"),
@@ -134,6 +178,7 @@ impl Bug {
         (Self::EdgeWriteInPause, "edge-write-in-pause"),
         (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
         (Self::EdgeTokenNotReplicated, "edge-token-not-replicated"),
+        (Self::EdgeReadLeaseNotReplicated, "edge-read-lease-not-replicated"),
     ];
 }
 

@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::port::{Reader, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
@@ -65,7 +66,7 @@ pub(crate) fn state_to_acquire<S: Site>(
     let (seen, state) = state(site, owner)?;
     let abandoned = match state {
         State::Held(held) if mode == Mode::Write && !held.writing && held.reads.is_none() => {
-            held.others == 0 || first_living(site, held.expiry, Dead::ClearedAway)?.is_none()
+            held.others == 0 || first_living(site, owner, held.expiry, Dead::ClearedAway)?.is_none()
         }
         _ => false,
     };
@@ -79,6 +80,9 @@ fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) ->
 
 /// When a reader's lease ends; `None` if it has. `key_until` is the end of the lock's key, which ends all holds.
 fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+    if planted(Bug::DeadReaderHolds) {
+        return Some(key_until);
+    }
     let newest = holds.get();
     let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
     // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
@@ -94,19 +98,39 @@ fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) 
     (oldest > 0).then_some(key_until)
 }
 
-/// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead.
+/// The same by all of its holds: one of Redisson's may have been taken for a shorter time than one before it.
+fn latest_of_all<S: Site>(site: &S, reader: &[u8], holds: Holds, key_until: Expiry) -> Option<Expiry> {
+    let mut latest = lease_end(site, reader, holds, key_until)?;
+    let newest = holds.get();
+    for hold in newest.saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1)..newest {
+        if let ReadLease::Until(until) = site.read_lease(reader, hold) {
+            latest = latest.later(until);
+        }
+    }
+    Some(latest)
+}
+
+/// When the lease of a reader ends that is alive, the first that is found; `None` if all are dead. The dead that were
+/// found before it are cleared away, so that nobody looks at them twice; not the one that asks, whose field is in what
+/// it was told.
 pub(crate) fn first_living<S: Site>(
     site: &S,
+    asks: Option<&[u8]>,
     key_until: Expiry,
     fields: Dead,
 ) -> Result<Option<Expiry>, Error> {
+    if planted(Bug::WriterBesideReaders) {
+        return Ok(None);
+    }
     let (mut dead, mut living) = (Vec::new(), None);
     site.readers(&mut |reader| {
         living = lease_end(site, &reader.owner, reader.holds, key_until);
         if living.is_some() {
             return ControlFlow::Break(());
         }
-        dead.push(reader);
+        if asks != Some(&*reader.owner) {
+            dead.push(reader);
+        }
         ControlFlow::Continue(())
     })?;
     if living.is_some() && !dead.is_empty() && fields == Dead::ClearedAway {
@@ -123,7 +147,7 @@ pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Other
     let mut latest: Option<Expiry> = None;
     let (count, mut dead) = (looked_at.len(), Vec::new());
     for reader in looked_at {
-        match lease_end(site, &reader.owner, reader.holds, held.expiry) {
+        match latest_of_all(site, &reader.owner, reader.holds, held.expiry) {
             Some(end) => latest = Some(latest.map_or(end, |latest| latest.later(end))),
             None => dead.push(reader),
         }
@@ -144,6 +168,7 @@ pub(crate) fn latest_end<S: Site>(site: &S, hash: ReadWrite, at_most: UnixMs) ->
         return Some(Expiry::At(at_most));
     }
     let readers = site.some_readers(MANY);
-    let ends = readers.iter().filter_map(|reader| lease_end(site, &reader.owner, reader.holds, hash.expiry));
+    let ends =
+        readers.iter().filter_map(|reader| latest_of_all(site, &reader.owner, reader.holds, hash.expiry));
     ends.reduce(Expiry::later)
 }

@@ -3,6 +3,7 @@
 //!
 //! Readers hold together, a writer alone; the writer may read too, and keeps that when it releases the write.
 
+use crate::bugs::{Bug, planted};
 use crate::decide::{arrival, left_of, nothing, stored, told};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
@@ -84,14 +85,16 @@ pub fn acquire(
         if admission == Admission::HoldersOnly {
             return Err(Error::NotAccepting);
         }
-        if awaited {
+        let overtakes = request.mode == Mode::Read && planted(Bug::ReaderOvertakes);
+        if awaited && !overtakes {
             return Ok(nothing(Reply::Denied));
         }
     }
     take(state, request.mode, request.arrive_at, request.lease, token, now, LockEvent::Acquire)
 }
 
-/// Gives the lock to the one who waits first, if it can have it. The lease counts from now.
+/// Gives the lock to the one who waits first, if it can have it. The lease counts from now. Who has come to hold it so
+/// by another call meanwhile holds it no more often than before.
 pub fn hand_off(
     state: State,
     mode: Mode,
@@ -99,7 +102,7 @@ pub fn hand_off(
     token: Option<Token>,
     now: UnixMs,
 ) -> Option<Decision> {
-    let decision = take(state, mode, None, lease, token, now, LockEvent::HandOff).ok()?;
+    let decision = take(state, mode, Some(Holds::ONE), lease, token, now, LockEvent::HandOff).ok()?;
     (decision.reply != Reply::Denied).then_some(decision)
 }
 
@@ -183,6 +186,7 @@ impl New {
         // The key is there for as long as anybody's lease.
         let longer = matches!(key_until, Expiry::At(at) if ends > at);
         let leases = match self.mode {
+            Mode::Read if planted(Bug::ReadLeaseNotWritten) => ReadLeases::default(),
             Mode::Read => ReadLeases { set: Some((holds.get(), holds.get(), ends)), gone: None },
             Mode::Write | Mode::Mutex => ReadLeases::default(),
         };
@@ -276,12 +280,12 @@ fn writer_gone(held: Held, event: LockEvent) -> Decision {
         change: Change {
             mode: Mode::Write,
             hash: HashChange::Remove,
-            becomes: Some(Mode::Read),
+            becomes: Some(Mode::Read).filter(|_| !planted(Bug::DowngradeKeepsMode)),
             expire_at: until.and_then(|until| match until {
                 Expiry::At(at) => Some(at),
                 Expiry::Never => None,
             }),
-            unlock_message: Some(UnlockMessage::WriterGone),
+            unlock_message: Some(UnlockMessage::WriterGone).filter(|_| !planted(Bug::DowngradeInSilence)),
             event: Some(event),
             ..Change::default()
         },
@@ -292,7 +296,9 @@ fn fewer_reads(held: Held, holds: Holds, left: Holds, lease: Option<UnixMs>) -> 
     // The lease of what is left is that of all before: the newest lease key had the longest.
     let until = lease.or_else(|| own_reads(held));
     let fewer = left < holds;
-    let set = until.filter(|_| fewer || lease.is_some()).map(|until| (left.get(), left.get(), until));
+    // A lease that is asked for is that of every hold, or an older lease key would outlast it.
+    let first = if lease.is_some() { newest(1, left).0 } else { left.get() };
+    let set = until.filter(|_| fewer || lease.is_some()).map(|until| (first, left.get(), until));
     let longer = matches!((held.expiry, until), (Expiry::At(at), Some(until)) if until > at);
     Decision {
         reply: Reply::StillHeld,
@@ -314,19 +320,21 @@ fn newest(from: i64, holds: Holds) -> (i64, i64) {
 
 /// The last read hold goes.
 fn reader_gone(held: Held, holds: Holds, event: LockEvent, others: impl FnOnce(Held) -> Others) -> Decision {
-    let leases = ReadLeases { set: None, gone: Some(newest(1, holds)) };
+    let gone = Some(newest(1, holds)).filter(|_| !planted(Bug::ReadLeaseStays));
+    let leases = ReadLeases { set: None, gone };
     if held.writes.is_some() {
         let change = Change { hash: HashChange::Remove, leases, event: Some(event), ..reading() };
         return Decision { reply: Reply::Released, change };
     }
     let others = if held.others == 0 { Others::default() } else { others(held) };
-    if others.dead >= held.others {
+    if others.dead >= held.others || planted(Bug::OneReaderFreesAll) {
         let mut decision = freed(Mode::Read, event);
         decision.change.leases = leases;
         return decision;
     }
     // Those who wait by Redisson's protocol sleep until the key's end: it is not to be that of who has gone.
-    let sooner = others.latest.filter(|latest| latest.sooner(held.expiry) != held.expiry);
+    let latest = others.latest.filter(|_| !planted(Bug::KeyOutlastsReaders));
+    let sooner = latest.filter(|latest| latest.sooner(held.expiry) != held.expiry);
     let expire_at = match sooner {
         Some(Expiry::At(at)) => Some(at),
         Some(Expiry::Never) | None => None,
@@ -352,7 +360,8 @@ pub fn renew(state: State, asked: Option<Mode>, lease: LeaseMs, now: UnixMs) -> 
         }
         (Mode::Read, Some(reads), _) => {
             let (first, last) = newest(1, reads.holds);
-            let longer = matches!(held.expiry, Expiry::At(at) if ends > at);
+            let longer =
+                matches!(held.expiry, Expiry::At(at) if ends > at || planted(Bug::RenewReadLowersKey));
             let leases = ReadLeases { set: Some((first, last, ends)), gone: None };
             Change { mode, leases, expire_at: longer.then_some(ends), ..Change::default() }
         }
@@ -395,6 +404,9 @@ pub fn take_back(
     let State::Held(held) = state else { return None };
     let granted = Reads { holds: Holds::ONE, until: Expiry::At(ends) };
     match mode {
+        Mode::Read if held.reads == Some(granted) && planted(Bug::ReadTakeBackTakesAll) => {
+            Some(freed(Mode::Read, LockEvent::Release).change)
+        }
         Mode::Read if held.reads == Some(granted) => {
             Some(reader_gone(held, Holds::ONE, LockEvent::Release, others).change)
         }

@@ -391,7 +391,7 @@ fn a_reader_releases() {
             reading(2, 0),
             give(None, DownTo::AtMost(2), Some(50)),
             alive(1),
-            (still, keep, None, Some((2, 2, at(50))), None, None, None),
+            (still, keep, None, Some((1, 2, at(50))), None, None, None),
         ),
         (
             "one of two, a shorter LEASE does not end the key",

@@ -80,9 +80,16 @@ pub(crate) fn perform_and_serve<S: Site>(
         return Ok(());
     }
     let served = serve(site, now, Freed::Now);
-    if let (Some(message), Served::Free | Served::NotFree) = (change.unlock_message, served) {
-        site.server().queues(|queues| queues.end_streak(lock));
-        call_foreign_waiters(site, message);
+    match (change.unlock_message, served) {
+        (Some(message), Served::Free | Served::NotFree) => {
+            site.server().queues(|queues| queues.end_streak(lock));
+            call_foreign_waiters(site, message);
+        }
+        // A writer reads on: Redisson's readers may join it as those did who waited here.
+        (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
+            call_foreign_waiters(site, message);
+        }
+        _ => {}
     }
     look_again(site);
     Ok(())
@@ -120,7 +127,8 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
             Access::Shared
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
-            match living::first_living(site, key_until, dead) {
+            match living::first_living(site, None, key_until, dead) {
+                Ok(Some(_)) if planted(Bug::DeadReaderBlocks) => Access::Until(key_until),
                 Ok(Some(until)) => Access::Until(until.sooner(key_until)),
                 Ok(None) => Access::Free,
                 Err(_) => Access::Until(key_until),
@@ -181,7 +189,8 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         let Some(change) = give(site, &head, lease, token, now) else { break };
         given = true;
         opened |= change.becomes == Some(Mode::Read);
-        if head.mode != Mode::Read {
+        // Others read as well, and a writer that waits to read too.
+        if head.mode == Mode::Mutex || planted(Bug::OneReaderAtATime) {
             break;
         }
     }
@@ -323,7 +332,10 @@ fn give<S: Site>(
     match head.via {
         Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
         Via::Block => {
-            server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+            // Who holds it by another call keeps it, whatever becomes of this answer.
+            if decision.change.hash != HashChange::Keep {
+                server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+            }
             server.answer(ticket, Ok(decision.reply));
         }
     }

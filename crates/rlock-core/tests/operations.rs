@@ -7,7 +7,7 @@ use rlock_oracle::operations::{self, History, Op, Options};
 
 /// A history from records of bytes, so that shrinking drops operations and makes each one simpler.
 fn history() -> impl Strategy<Value = History> {
-    let options = any::<[u8; 6]>().prop_map(|bytes| read::<Options>(&bytes));
+    let options = any::<[u8; 7]>().prop_map(|bytes| read::<Options>(&bytes));
     // The first four bytes choose among the operations; ACQUIRE, the first of them, comes more often.
     let chosen = prop_oneof![any::<[u8; 4]>(), Just([0; 4])];
     let op =

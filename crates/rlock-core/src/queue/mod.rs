@@ -294,9 +294,14 @@ impl Queues {
                 self.wake_at(lock, None);
                 self.locks.remove(lock);
             }
-            // Who went may have kept readers out who can join others now.
-            Some((first, head)) if *first > place && head.mode == Mode::Read && waiter.mode != Mode::Read => {
-                self.wake_at(lock, Some(UnixMs(0)));
+            // Who went may have kept out who can join others now, or can have what it could not. Only those who want
+            // the lock for themselves in the same way wait for the same.
+            Some((first, head))
+                if *first > place
+                    && (head.mode == Mode::Read || head.mode != waiter.mode)
+                    && !planted(Bug::GoneWriterKeepsReadersOut) =>
+            {
+                self.wake_at(lock, Some(UnixMs(i64::MIN)));
             }
             Some(_) => {}
         }

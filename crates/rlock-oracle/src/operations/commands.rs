@@ -1,9 +1,27 @@
 //! The commands, from docs/COMMANDS.md.
 
-use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs};
-use super::state::{Answer, Oracle, Value, Via, Waiter};
+use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs, Word};
+use super::state::{Answer, Freed, Oracle, Value, Via, Waiter};
 
 const MOST_HOLDS: i64 = 1 << 53;
+
+/// What an ACQUIRE asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) word: Word,
+    pub(super) lease: i64,
+    /// HOLDS.
+    pub(super) holds: Option<i64>,
+    pub(super) wait: Wait,
+    pub(super) fenced: bool,
+}
+
+impl Ask {
+    /// Whether it says that it would wait.
+    pub(super) fn waits(self) -> bool {
+        self.wait != Wait::No
+    }
+}
 
 impl Oracle {
     /// Any command that may write first serves the queue; and its caller is heard of.
@@ -22,33 +40,29 @@ impl Oracle {
         self.seen.answer = Some(answer);
     }
 
-    pub(super) fn acquire(
-        &mut self,
-        lock: Lock,
-        owner: Owner,
-        lease: Ms,
-        holds: Option<Count>,
-        wait: Wait,
-        fenced: bool,
-    ) {
+    pub(super) fn acquire(&mut self, lock: Lock, owner: Owner, ask: Ask) {
         self.arrive(lock, Some(owner));
-        let Some(token) = self.token(lock, fenced) else {
+        let Some(token) = self.token(lock, ask.fenced) else {
             return self.answer(lock, Answer::Error("ERR"));
         };
-        let holds = holds.map(|Count(n)| n.max(1));
+        if ask.word != Word::None {
+            let answer = self.acquire_read_write(lock, owner, ask, token);
+            return self.answer(lock, answer);
+        }
         let mut answer = match self.value(lock) {
             Value::Other => Answer::Error("WRONGTYPE"),
+            Value::ReadWrite(_) => Answer::Error("WRONGLOCK"),
             Value::Held { by, holds: has, ends } if by == owner => {
-                self.re_enter(lock, owner, lease.0, holds, has, ends)
+                self.re_enter(lock, owner, ask.lease, ask.holds, has, ends)
             }
             _ if !self.accept => Answer::Error("ERR"),
             // Who counts on holds of before has lost them.
-            _ if holds.is_some_and(|n| n > 1) => Answer::Null,
+            _ if ask.holds.is_some_and(|n| n > 1) => Answer::Null,
             Value::Nothing if self.queue(lock).is_empty() => {
-                self.set(lock, Value::Held { by: owner, holds: 1, ends: Some(self.now + lease.0) });
-                Answer::Holds(1, lease.0, token)
+                self.set(lock, Value::Held { by: owner, holds: 1, ends: Some(self.now + ask.lease) });
+                Answer::Holds(1, ask.lease, token)
             }
-            Value::Held { .. } | Value::Nothing => self.wait(lock, owner, (lease, fenced), wait),
+            Value::Held { .. } | Value::Nothing => self.wait(lock, owner, ask),
         };
         if let Answer::Holds(_, _, got) = &mut answer {
             *got = token;
@@ -79,8 +93,8 @@ impl Oracle {
         Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now), 0)
     }
 
-    fn wait(&mut self, lock: Lock, owner: Owner, (lease, fenced): (Ms, bool), wait: Wait) -> Answer {
-        let (wait, channel): (WaitMs, Option<Channel>) = match wait {
+    pub(super) fn wait(&mut self, lock: Lock, owner: Owner, ask: Ask) -> Answer {
+        let (wait, channel): (WaitMs, Option<Channel>) = match ask.wait {
             Wait::Block(wait) => (wait, None),
             Wait::Enqueue(wait, channel) => (wait, Some(channel)),
             Wait::No | Wait::BlockInMulti(_) => return Answer::Null,
@@ -89,7 +103,8 @@ impl Oracle {
             return Answer::Null;
         }
         let all: usize = self.places.iter().map(|place| place.queue.len()).sum();
-        let known = self.queue(lock).iter().position(|waiter| waiter.owner == owner);
+        let same = |waiter: &Waiter| (waiter.owner, waiter.word) == (owner, ask.word);
+        let known = self.queue(lock).iter().position(same);
         let full =
             all >= self.options.max_waiters || self.queue(lock).len() >= self.options.max_waiters_per_key;
         if known.is_none() && full {
@@ -97,7 +112,8 @@ impl Oracle {
         }
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
-        let waiter = Waiter { owner, lease: lease.0, fenced, until, via };
+        let Ask { word, lease, fenced, .. } = ask;
+        let waiter = Waiter { owner, word, lease, fenced, until, via };
         match known {
             None => self.place(lock).queue.push(waiter),
             Some(at) => {
@@ -113,14 +129,26 @@ impl Oracle {
         Answer::Blocked
     }
 
-    pub(super) fn release(&mut self, lock: Lock, owner: Owner, down_to: Option<Count>, lease: Option<Ms>) {
+    pub(super) fn release(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        word: Word,
+        down_to: Option<Count>,
+        lease: Option<Ms>,
+    ) {
         self.arrive(lock, Some(owner));
-        let answer = match self.value(lock) {
+        let value = self.value(lock);
+        if word != Word::None || matches!(value, Value::ReadWrite(_)) {
+            let answer = self.release_read_write(lock, owner, word, down_to, lease);
+            return self.answer(lock, answer);
+        }
+        let answer = match value {
             Value::Other => Answer::Error("WRONGTYPE"),
             Value::Held { by, holds, ends } if by == owner => {
                 let left = down_to.map_or(holds - 1, |Count(n)| n.min(holds));
                 if left == 0 {
-                    self.free(lock);
+                    self.free(lock, Freed::Entirely);
                     Answer::One
                 } else {
                     let ends = lease.map_or(ends, |Ms(ms)| Some(self.now + ms));
@@ -133,9 +161,14 @@ impl Oracle {
         self.answer(lock, answer);
     }
 
-    pub(super) fn renew(&mut self, lock: Lock, owner: Owner, lease: Ms) {
+    pub(super) fn renew(&mut self, lock: Lock, owner: Owner, word: Word, lease: Ms) {
         self.arrive(lock, Some(owner));
-        let answer = match self.value(lock) {
+        let value = self.value(lock);
+        if word != Word::None || matches!(value, Value::ReadWrite(_)) {
+            let answer = self.renew_read_write(lock, owner, word, lease);
+            return self.answer(lock, answer);
+        }
+        let answer = match value {
             Value::Other => Answer::Error("WRONGTYPE"),
             Value::Held { by, holds, .. } if by == owner => {
                 self.set(lock, Value::Held { by, holds, ends: Some(self.now + lease.0) });
@@ -148,14 +181,18 @@ impl Oracle {
 
     pub(super) fn cancel(&mut self, lock: Lock, owner: Owner) {
         self.arrive(lock, Some(owner));
-        let known = self.queue(lock).iter().position(|waiter| waiter.owner == owner);
-        if let Some(at) = known
-            && let Via::Call(call) = self.remove(lock, at).via
-        {
-            self.calls.insert(call, Answer::Null);
+        let mut known = false;
+        while let Some(at) = self.queue(lock).iter().position(|waiter| waiter.owner == owner) {
+            known = true;
+            if let Via::Call(call) = self.remove(lock, at).via {
+                self.calls.insert(call, Answer::Null);
+            }
         }
-        // It has nothing to do with the key, and does not look at it.
-        self.seen.answer = Some(if known.is_some() { Answer::One } else { Answer::Zero });
+        if known {
+            // Those behind it may have waited for nobody else.
+            self.serve_unseen(lock);
+        }
+        self.seen.answer = Some(if known { Answer::One } else { Answer::Zero });
     }
 
     pub(super) fn force_release(&mut self, lock: Lock, owner: Option<Owner>) {
@@ -163,9 +200,10 @@ impl Oracle {
         let answer = match self.value(lock) {
             Value::Other => Answer::Error("WRONGTYPE"),
             Value::Held { by, .. } if owner.is_none_or(|owner| owner == by) => {
-                self.free(lock);
+                self.free(lock, Freed::Entirely);
                 Answer::One
             }
+            Value::ReadWrite(hash) => self.force_read_write(lock, owner, hash),
             _ => Answer::Zero,
         };
         self.answer(lock, answer);

@@ -1,18 +1,24 @@
 //! What happens besides commands: time, the timer, clients that go, others who write, the server's role.
 
-use super::op::{Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, Op};
-use super::state::{Answer, LastToken, Oracle, Value, Via, Waiter, named};
+use super::commands::Ask;
+use super::hash::Hash;
+use super::op::{Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, Op, Word};
+use super::redisson;
+use super::state::{Access, Answer, Freed, LastToken, OpenGrant, Oracle, Value, Via, Waiter, named};
 
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
         match op {
-            Op::Acquire { lock, owner, lease, holds, wait, fenced } => {
-                self.acquire(lock, owner, lease, holds, wait, fenced);
+            Op::Acquire { lock, owner, word, lease: Ms(lease), holds, wait, fenced } => {
+                let holds = holds.map(|Count(n)| n.max(1));
+                self.acquire(lock, owner, Ask { word, lease, holds, wait, fenced });
             }
-            Op::Release { lock, owner, down_to, lease } => self.release(lock, owner, down_to, lease),
-            Op::Renew { lock, owner, lease } => self.renew(lock, owner, lease),
+            Op::Release { lock, owner, word, down_to, lease } => {
+                self.release(lock, owner, word, down_to, lease);
+            }
+            Op::Renew { lock, owner, word, lease } => self.renew(lock, owner, word, lease),
             Op::Cancel { lock, owner } => self.cancel(lock, owner),
             Op::ForceRelease { lock, owner } => self.force_release(lock, owner),
             Op::Foreign { lock, what } => self.foreign(lock, what),
@@ -27,6 +33,8 @@ impl Oracle {
             }
             Op::Step(ms) => {
                 self.all_locks().for_each(|lock| self.clean_up(lock));
+                let now = self.now;
+                self.places.iter_mut().for_each(|place| place.leases.retain(|_, at| *at >= now));
                 self.now += i64::from(ms);
                 self.touch_all();
             }
@@ -46,7 +54,7 @@ impl Oracle {
     /// Leases that have run out while nobody waits here.
     fn notice_ends(&mut self) {
         for lock in self.all_locks() {
-            if self.places[lock.0].value != Value::Nothing && self.is_free(lock) {
+            if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
                 self.has_ended(lock);
             }
         }
@@ -103,7 +111,32 @@ impl Oracle {
             (Foreign::Persist, Value::Held { by, holds, .. }) => {
                 self.set(lock, Value::Held { by, holds, ends: None });
             }
-            (Foreign::Take { .. } | Foreign::Expire(_) | Foreign::Persist | Foreign::Token(_), _) => return,
+            (Foreign::Expire(ms), Value::ReadWrite(hash)) => {
+                self.set(lock, Value::ReadWrite(Hash { ends: Some(after(ms)), ..hash }));
+            }
+            (Foreign::Persist, Value::ReadWrite(hash)) => {
+                self.set(lock, Value::ReadWrite(Hash { ends: None, ..hash }));
+            }
+            (Foreign::Redisson { script, owner, lease: Ms(lease) }, Value::Nothing | Value::ReadWrite(_)) => {
+                let before = if let Value::ReadWrite(hash) = value { Some(hash) } else { None };
+                let now = self.now;
+                let hash = redisson::run(script, owner, lease, before, &mut self.place(lock).leases, now);
+                if hash == before {
+                    return;
+                }
+                self.set(lock, hash.map_or(Value::Nothing, Value::ReadWrite));
+                if hash.is_none() {
+                    self.has_ended(lock);
+                }
+            }
+            (
+                Foreign::Take { .. }
+                | Foreign::Expire(_)
+                | Foreign::Persist
+                | Foreign::Token(_)
+                | Foreign::Redisson { .. },
+                _,
+            ) => return,
         }
         let place = self.place(lock);
         place.touched = !place.queue.is_empty();
@@ -121,16 +154,29 @@ impl Oracle {
         let from_now = |at: i64| self.clock + at.saturating_sub(self.now).max(0).unsigned_abs();
         let ends = self.places.iter().flat_map(|place| &place.queue).filter_map(|waiter| waiter.until);
         let looks = self.all_locks().filter(|lock| !self.queue(*lock).is_empty()).filter_map(|lock| {
-            match self.value(lock) {
+            match self.head_access(lock) {
+                Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
+                Access::Free | Access::Shared => Some(self.clock),
                 // Its key is there still when its time has come, and not after that.
-                Value::Held { ends, .. } => ends.map(|at| from_now(at + 1)),
-                Value::Nothing if self.is_left_to_others(lock) => self.places[lock.0].window,
-                Value::Nothing => Some(self.clock),
-                Value::Other => None,
+                Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
             }
         });
         let take_backs = self.take_backs.first().map(|_| self.clock);
         ends.chain(looks).chain(take_backs).min()
+    }
+
+    /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
+    fn may_be_had(&self, lock: Lock) -> Option<i64> {
+        match self.value(lock) {
+            Value::Held { ends, .. } => ends,
+            Value::ReadWrite(hash) => {
+                let writer = self.queue(lock).first().is_some_and(|head| head.word == Word::Write);
+                let readers = hash.latest(&self.places[lock.0].leases, None, self.now);
+                let readers = readers.filter(|_| writer && !hash.writing);
+                hash.ends.into_iter().chain(readers).min()
+            }
+            Value::Nothing | Value::Other => None,
+        }
     }
 
     /// The timer fires.
@@ -140,7 +186,11 @@ impl Oracle {
                 self.position(lock, |waiter, clock| waiter.until.is_some_and(|at| at <= clock))
             {
                 let waiter = self.remove(lock, at);
-                self.tell_waiter(waiter, Answer::Null, format!("timeout {}", named(lock, waiter.owner)));
+                self.tell_waiter(
+                    waiter,
+                    Answer::Null,
+                    format!("timeout {}{}", named(lock, waiter.owner), waiter.in_which_way()),
+                );
             }
         }
         if !self.primary {
@@ -160,25 +210,42 @@ impl Oracle {
     /// Grants that nobody got go back, if nothing has happened to them since.
     fn take_back(&mut self) {
         while let Some(grant) = self.take_backs.first().copied() {
-            let granted = Value::Held { by: grant.owner, holds: 1, ends: Some(grant.ends) };
-            let stands = self.value(grant.lock) == granted;
+            let stands = self.stands(grant);
             if stands && self.ground == Ground::Refused {
                 return;
             }
             self.take_backs.remove(0);
             if stands && self.ground == Ground::Firm {
-                self.free(grant.lock);
+                match (grant.word, self.value(grant.lock)) {
+                    (Word::Read, Value::ReadWrite(hash)) => self.end_read(grant.lock, grant.owner, hash),
+                    (Word::Write, Value::ReadWrite(hash)) => self.end_write(grant.lock, grant.owner, hash),
+                    _ => self.free(grant.lock, Freed::Entirely),
+                }
                 self.looked(grant.lock);
             }
         }
     }
 
+    /// Whether a grant is still as it was made.
+    fn stands(&self, grant: OpenGrant) -> bool {
+        let OpenGrant { lock, owner, word, ends, .. } = grant;
+        match (word, self.value(lock)) {
+            (Word::None, value) => value == Value::Held { by: owner, holds: 1, ends: Some(ends) },
+            (Word::Read, Value::ReadWrite(hash)) => {
+                hash.reads[owner.0] == 1 && self.reads_until(lock, owner) == Some(ends)
+            }
+            (Word::Write, Value::ReadWrite(hash)) => hash.writes[owner.0] == 1 && hash.ends == Some(ends),
+            _ => false,
+        }
+    }
+
     fn look_at(&mut self, lock: Lock) {
-        if !self.is_free(lock) {
+        let access = self.head_access(lock);
+        if access == Access::No {
             self.looked(lock);
             return;
         }
-        if self.is_left_to_others(lock) && !self.places[lock.0].touched {
+        if access == Access::Free && self.is_left_to_others(lock) && !self.places[lock.0].touched {
             return;
         }
         match self.ground {
@@ -194,7 +261,7 @@ impl Oracle {
     fn send_away(&mut self, lock: Lock, why: &str) {
         while !self.queue(lock).is_empty() {
             let waiter = self.remove(lock, 0);
-            let message = format!("dropped {} {why}", named(lock, waiter.owner));
+            let message = format!("dropped {} {why}{}", named(lock, waiter.owner), waiter.in_which_way());
             self.tell_waiter(waiter, Answer::Error("UNBLOCKED"), message);
         }
     }

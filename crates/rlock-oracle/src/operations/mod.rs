@@ -3,15 +3,18 @@
 
 mod commands;
 mod happenings;
+mod hash;
 mod op;
+mod read_write;
 mod real;
+mod redisson;
 mod run;
 mod serving;
 mod state;
 mod told;
 
 pub use op::{
-    CHANNELS, Channel, Count, Foreign, Ground, History, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner, Span,
-    Wait, WaitMs,
+    CHANNELS, Channel, Count, Foreign, Ground, History, Kinds, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner,
+    Script, Span, Wait, WaitMs, Word,
 };
 pub use run::check;

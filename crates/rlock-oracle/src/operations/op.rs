@@ -43,6 +43,62 @@ pub struct Options {
     pub turn_ms: u64,
     /// `rlock.foreign-window-ms`; 0 is never
     pub window: u64,
+    /// What the locks of the history are.
+    pub kinds: Kinds,
+}
+
+/// Which kinds of locks there are in a history: where all kinds meet on one key, most calls are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// Plain locks.
+    Plain,
+    /// Read/write locks.
+    ReadWrite,
+    /// Both, on the same keys.
+    Mixed,
+}
+
+impl Kinds {
+    /// What happens, as it may in such a history.
+    #[must_use]
+    pub fn of(self, mut op: Op) -> Op {
+        let word = match &mut op {
+            Op::Acquire { word, .. } | Op::Release { word, .. } | Op::Renew { word, .. } => Some(word),
+            _ => None,
+        };
+        if let (Self::Plain, Some(word)) = (self, word) {
+            *word = Word::None;
+        }
+        if let Op::Acquire { owner, word, fenced, .. } = &mut op {
+            if (self, *word) == (Self::ReadWrite, Word::None) {
+                *word = if owner.0 % 2 == 0 { Word::Read } else { Word::Write };
+            }
+            // The grammar has no such command.
+            *fenced &= *word != Word::Read;
+        }
+        op
+    }
+}
+
+/// READ or WRITE, or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Word {
+    /// ACQUIRE: a plain lock; RELEASE, RENEW: whatever the owner holds.
+    None,
+    /// READ
+    Read,
+    /// WRITE
+    Write,
+}
+
+impl<'a> Arbitrary<'a> for Word {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(match u8::arbitrary(bytes)? {
+            0..=79 => Self::None,
+            80..=189 => Self::Read,
+            _ => Self::Write,
+        })
+    }
 }
 
 /// Something that happens.
@@ -56,6 +112,8 @@ pub enum Op {
         owner: Owner,
         /// For how long.
         lease: Ms,
+        /// READ or WRITE.
+        word: Word,
         /// HOLDS.
         holds: Option<Count>,
         /// BLOCK or ENQUEUE.
@@ -69,6 +127,8 @@ pub enum Op {
         lock: Lock,
         /// Who.
         owner: Owner,
+        /// READ or WRITE.
+        word: Word,
         /// HOLDS, 0 being ALL.
         down_to: Option<Count>,
         /// LEASE.
@@ -80,6 +140,8 @@ pub enum Op {
         lock: Lock,
         /// Who.
         owner: Owner,
+        /// READ or WRITE.
+        word: Word,
         /// For how long.
         lease: Ms,
     },
@@ -157,6 +219,32 @@ pub enum Foreign {
     Persist,
     /// Writes the key of the last fencing token: this number, or something that is none.
     Token(Option<Count>),
+    /// One of Redisson's scripts for read/write locks.
+    Redisson {
+        /// Which.
+        script: Script,
+        /// Whose.
+        owner: Owner,
+        /// The lease that it is given.
+        lease: Ms,
+    },
+}
+
+/// Redisson's scripts for read/write locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
+pub enum Script {
+    /// Acquires to read.
+    Read,
+    /// Acquires to write.
+    Write,
+    /// Releases one read hold.
+    EndRead,
+    /// Releases one write hold.
+    EndWrite,
+    /// Renews all read holds.
+    RenewRead,
+    /// Renews the write holds.
+    RenewWrite,
 }
 
 /// What the server allows outside a client's own command on a lock.
@@ -263,6 +351,11 @@ impl<'a> Arbitrary<'a> for Options {
             turn_grants: u32::from(below(6)?) + 1,
             turn_ms: u64::from(below(250)?) + 1,
             window: u64::from(below(30)?),
+            kinds: match below(8)? {
+                0..=2 => Kinds::Plain,
+                3..=6 => Kinds::ReadWrite,
+                _ => Kinds::Mixed,
+            },
         })
     }
 }

@@ -7,11 +7,14 @@ use rlock_core::port::{self, Settings};
 use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
-use rlock_sim::{Hold, Sim, World};
+use rlock_sim::{Hold, ReadWrite, Sim, World};
 
+use super::hash::{Hash, Leases, owners};
 use super::op::{
-    CHANNELS, Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner, Wait,
+    CHANNELS, Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner, Script, Wait,
+    Word,
 };
+use super::redisson;
 use super::state::{Answer, Value, Via, Waiter};
 
 /// `rlock-core` in a simulated server.
@@ -39,8 +42,8 @@ impl Real {
     /// Lets it happen, all but time; says what the caller is told, if there is one.
     pub(super) fn step(&mut self, op: Op) -> Option<Answer> {
         match op {
-            Op::Acquire { lock, owner, lease, holds, wait, fenced } => {
-                return Some(self.acquire(lock, owner, (lease, fenced), holds, wait));
+            Op::Acquire { lock, owner, word, lease, holds, wait, fenced } => {
+                return Some(self.acquire(lock, owner, (word, lease, fenced), holds, wait));
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::Flush => self.sim.flush(),
@@ -77,15 +80,14 @@ impl Real {
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {
         let sim = &self.sim;
         Some(match op {
-            Op::Release { lock, owner, down_to, lease: new } => {
+            Op::Release { lock, owner, word, down_to, lease: new } => {
                 let down_to = down_to.map_or(DownTo::OneLess, |Count(n)| DownTo::AtMost(n));
-                sim.release(
-                    &id(lock),
-                    &request::Release { owner: name(owner), mode: None, down_to, lease: new.map(lease) },
-                )
+                let (mode, new) = (said(word), new.map(lease));
+                sim.release(&id(lock), &request::Release { owner: name(owner), mode, down_to, lease: new })
             }
-            Op::Renew { lock, owner, lease: new } => {
-                sim.renew(&id(lock), &request::Renew { owner: name(owner), lease: lease(new), mode: None })
+            Op::Renew { lock, owner, word, lease: new } => {
+                let mode = said(word);
+                sim.renew(&id(lock), &request::Renew { owner: name(owner), lease: lease(new), mode })
             }
             Op::Cancel { lock, owner } => sim.cancel(&id(lock), &request::Cancel { owner: name(owner) }),
             Op::ForceRelease { lock, owner } => {
@@ -99,7 +101,7 @@ impl Real {
         &mut self,
         lock: Lock,
         owner: Owner,
-        (new, fenced): (Ms, bool),
+        (word, new, fenced): (Word, Ms, bool),
         holds: Option<Count>,
         wait: Wait,
     ) -> Answer {
@@ -115,7 +117,7 @@ impl Real {
         let request = Acquire {
             owner: name(owner),
             lease: lease(new),
-            mode: Mode::Mutex,
+            mode: said(word).unwrap_or_default(),
             fair: false,
             arrive_at,
             fenced,
@@ -141,6 +143,14 @@ impl Real {
         };
         let write = |hold: Hold| self.sim.foreign_write(lock, Some(rlock_sim::Value::Lock(hold)));
         let held = || self.sim.with(|world| world.hold(lock).cloned());
+        let shared = || self.sim.with(|world| world.read_write(lock).cloned());
+        let with_ends = |ends: Expiry| {
+            held().into_iter().for_each(|hold| write(Hold { expiry: ends, ..hold }));
+            shared().into_iter().for_each(|value| {
+                let value = rlock_sim::Value::ReadWrite(ReadWrite { expiry: ends, ..value });
+                self.sim.foreign_write(lock, Some(value));
+            });
+        };
         match what {
             Foreign::Delete => self.sim.foreign_write(lock, None),
             Foreign::Take { owner, lease } => {
@@ -151,23 +161,66 @@ impl Real {
                 write(Hold { owner: name(owner).bytes().into(), holds, expiry: ends(lease) });
             }
             Foreign::Spoil => self.sim.foreign_write(lock, Some(rlock_sim::Value::Other)),
-            Foreign::Expire(new) => {
-                held().into_iter().for_each(|hold| write(Hold { expiry: ends(Some(new)), ..hold }));
-            }
+            Foreign::Expire(new) => with_ends(ends(Some(new))),
             Foreign::Token(token) => self.sim.with(|world| {
                 world.tokens.insert(lock.clone(), token.map(|Count(n)| n));
             }),
-            Foreign::Persist => {
-                held().into_iter().for_each(|hold| write(Hold { expiry: Expiry::Never, ..hold }));
+            Foreign::Persist => with_ends(Expiry::Never),
+            Foreign::Redisson { script, owner, lease: Ms(lease) } => {
+                self.redisson(lock, script, owner, lease)
             }
         }
+    }
+
+    /// A script of Redisson's changes a read/write lock, or takes one.
+    fn redisson(&self, lock: &LockId, script: Script, owner: Owner, lease: i64) {
+        let before = self.sim.with(|world| world.read_write(lock).map(hash_of));
+        let is_free = self.sim.with(|world| world.hold(lock).is_none() && !holds_other(world, lock));
+        if before.is_none() && !is_free {
+            return;
+        }
+        let (mut leases, now) = (self.leases_of(lock), self.sim.with(|world| world.now.0));
+        let hash = redisson::run(script, owner, lease, before, &mut leases, now);
+        if hash != before {
+            self.sim.foreign_write(lock, hash.map(|hash| rlock_sim::Value::ReadWrite(value_of(&hash))));
+        }
+        self.sim.with(|world| {
+            world.read_leases.retain(|(of, ..), _| of != lock);
+            for ((owner, hold), at) in leases {
+                let key = (lock.clone(), name(owner).bytes().into(), hold);
+                world.read_leases.insert(key, Expiry::At(UnixMs(at)));
+            }
+        });
+    }
+
+    /// The lease keys of a lock's readers, those that have ended too.
+    fn leases_of(&self, lock: &LockId) -> Leases {
+        self.sim.with(|world| {
+            let of_lock = world.read_leases.iter().filter(|((of, ..), _)| of == lock);
+            let ends = |expiry: &Expiry| match expiry {
+                Expiry::At(UnixMs(at)) => *at,
+                Expiry::Never => i64::MAX,
+            };
+            of_lock.map(|((_, owner, hold), expiry)| ((owner_of(owner), *hold), ends(expiry))).collect()
+        })
+    }
+
+    /// The lease keys of a lock's readers.
+    pub(super) fn leases(&self, lock: Lock) -> Leases {
+        let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
+        leases.retain(|_, at| *at >= now);
+        leases
     }
 
     /// The server finds time to delete what has expired.
     fn expire_all(&self) {
         let over = |world: &mut World| {
-            let keys = world.keys.keys().filter(|lock| world.is_free(lock));
-            keys.cloned().collect::<Vec<_>>()
+            let now = world.now;
+            world.read_leases.retain(|_, expiry| !matches!(expiry, Expiry::At(at) if *at < now));
+            let gone = |lock: &&LockId| {
+                world.hold(lock).is_none() && world.read_write(lock).is_none() && !holds_other(world, lock)
+            };
+            world.keys.keys().filter(gone).cloned().collect::<Vec<_>>()
         };
         for lock in self.sim.with(over) {
             self.sim.foreign_write(&lock, None);
@@ -206,8 +259,8 @@ impl Real {
                     Expiry::At(UnixMs(at)) => Some(at),
                 },
             },
-            None if world.is_free(lock) => Value::Nothing,
-            None => Value::Other,
+            None if holds_other(world, lock) => Value::Other,
+            None => world.read_write(lock).map_or(Value::Nothing, |value| Value::ReadWrite(hash_of(value))),
         })
     }
 
@@ -225,7 +278,12 @@ impl Real {
         };
         let until = waiter.until.map(|at| at.0);
         let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
-        Waiter { owner: owner_of(&waiter.owner), lease, fenced, until, via }
+        let word = match waiter.mode {
+            Mode::Mutex => Word::None,
+            Mode::Read => Word::Read,
+            Mode::Write => Word::Write,
+        };
+        Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via }
     }
 
     fn call(&self, ticket: Ticket) -> usize {
@@ -262,6 +320,41 @@ impl Real {
     pub(super) fn is_blank(&self) -> bool {
         self.sim.with(|world| world.queues.is_blank())
     }
+}
+
+fn holds_other(world: &World, lock: &LockId) -> bool {
+    world.keys.get(lock) == Some(&rlock_sim::Value::Other)
+}
+
+/// The mode that a word asks for.
+fn said(word: Word) -> Option<Mode> {
+    match word {
+        Word::None => None,
+        Word::Read => Some(Mode::Read),
+        Word::Write => Some(Mode::Write),
+    }
+}
+
+fn hash_of(value: &ReadWrite) -> Hash {
+    let counts = |fields: &BTreeMap<Box<[u8]>, Holds>| {
+        OWNERS.map(|name| fields.get(name.as_bytes()).map_or(0, |holds| holds.get()))
+    };
+    let (reads, writes) = (counts(&value.reads), counts(&value.writes));
+    let ends = match value.expiry {
+        Expiry::Never => None,
+        Expiry::At(UnixMs(at)) => Some(at),
+    };
+    Hash { writing: value.writing, reads, writes, ends }
+}
+
+fn value_of(hash: &Hash) -> ReadWrite {
+    let fields = |counts: [i64; OWNERS.len()]| {
+        let all =
+            owners().filter_map(|owner| Some((name(owner).bytes().into(), Holds::new(counts[owner.0])?)));
+        all.collect()
+    };
+    let expiry = hash.ends.map_or(Expiry::Never, |at| Expiry::At(UnixMs(at)));
+    ReadWrite { writing: hash.writing, reads: fields(hash.reads), writes: fields(hash.writes), expiry }
 }
 
 fn id(lock: Lock) -> LockId {

@@ -1,23 +1,27 @@
 //! Giving a lock that is free to the one who waited first.
 
-use super::op::{Channel, Lock};
-use super::state::{Answer, OpenGrant, Oracle, Value, Via, Waiter, named};
+use super::hash::Hash;
+use super::op::{Channel, Lock, Owner, Word};
+use super::state::{Access, Answer, Freed, OpenGrant, Oracle, Value, Via, Waiter, named};
 use super::told::Told;
 
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
     pub(super) fn serve_unseen(&mut self, lock: Lock) {
-        if !self.is_free(lock) {
+        let access = self.head_access(lock);
+        if access == Access::No {
             self.place(lock).window = None;
-        }
-        if self.queue(lock).is_empty() || !self.is_free(lock) {
             return;
         }
-        if !self.is_left_to_others(lock) {
+        if access == Access::Shared {
+            if !self.serve(lock, access) {
+                return;
+            }
+        } else if !self.is_left_to_others(lock) {
             // Whoever else ended it, or changed its lease, was seen then.
             self.seen.unconfirmed += u32::from(self.place(lock).unconfirmed.take().is_some());
-            if !self.serve(lock) {
+            if !self.serve(lock, access) && self.queue(lock).is_empty() {
                 self.place(lock).streak = None;
                 self.publish(lock);
             }
@@ -25,27 +29,53 @@ impl Oracle {
         self.looked(lock);
     }
 
-    /// A command has freed the lock.
-    pub(super) fn free(&mut self, lock: Lock) {
-        self.set(lock, Value::Nothing);
-        self.place(lock).unconfirmed = None;
-        if !self.serve(lock) {
+    /// A command has freed the lock, or opened it to readers.
+    pub(super) fn free(&mut self, lock: Lock, freed: Freed) {
+        if freed == Freed::Entirely {
+            self.set(lock, Value::Nothing);
+            self.place(lock).unconfirmed = None;
+        }
+        let access = self.head_access(lock);
+        let given = access != Access::No && self.serve(lock, access);
+        if !given {
             self.place(lock).streak = None;
+        }
+        // Redisson's readers may join those who were given it here.
+        if !given || freed == Freed::ToReaders {
             self.publish(lock);
         }
     }
 
+    /// Whether this owner could have the lock in this way, if it were its turn.
+    fn access(&self, lock: Lock, owner: Owner, word: Word) -> Access {
+        match (self.value(lock), word) {
+            (Value::Nothing, _) => Access::Free,
+            (Value::ReadWrite(hash), Word::Read) if !hash.writing || hash.writes[owner.0] > 0 => {
+                Access::Shared
+            }
+            (Value::ReadWrite(hash), Word::Write) if !hash.writing && self.all_are_dead(lock, &hash) => {
+                Access::Free
+            }
+            _ => Access::No,
+        }
+    }
+
+    /// The same for who waits first; nobody can have it where nobody waits.
+    pub(super) fn head_access(&self, lock: Lock) -> Access {
+        self.queue(lock).first().map_or(Access::No, |head| self.access(lock, head.owner, head.word))
+    }
+
     /// Somebody of the module has looked at a lock.
     pub(super) fn looked(&mut self, lock: Lock) {
-        let value = self.value(lock);
+        let (value, access) = (self.value(lock), self.head_access(lock));
         let place = self.place(lock);
         place.touched = false;
-        if place.queue.is_empty() || value == Value::Nothing {
+        if place.queue.is_empty() || access != Access::No {
             return;
         }
         place.window = None;
         place.seen_end = match value {
-            Value::Held { ends, .. } => Told::of(ends),
+            Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
             // Not a lease: nobody need be told when it goes.
             Value::Other | Value::Nothing => Told::Nothing,
         };
@@ -55,44 +85,66 @@ impl Oracle {
         self.places[lock.0].window.is_some_and(|until| until > self.clock)
     }
 
-    /// Gives a free lock away, or leaves it to foreign waiters for a while: true if it is taken care of.
-    fn serve(&mut self, lock: Lock) -> bool {
-        if self.queue(lock).is_empty() {
-            return false;
-        }
-        if self.foreign_turn(lock) {
+    /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
+    /// is taken care of.
+    fn serve(&mut self, lock: Lock, access: Access) -> bool {
+        if access == Access::Free && self.foreign_turn(lock) {
             return true;
         }
+        let (mut given, mut opened) = (false, false);
         while let Some(head) = self.queue(lock).first().copied() {
+            let access = self.access(lock, head.owner, head.word);
+            if access == Access::No {
+                break;
+            }
             let Some(token) = self.token(lock, head.fenced) else {
                 self.remove(lock, 0);
-                let message = format!("dropped {} no-token", named(lock, head.owner));
+                let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
                 self.tell_waiter(head, Answer::Error("ERR"), message);
                 continue;
             };
             match head.via {
                 Via::Call(call) => {
+                    let before = self.reads_until(lock, head.owner).filter(|_| head.word == Word::Read);
                     let ends = self.give(lock, head, head.lease);
                     self.use_token(lock, token);
+                    given = true;
+                    if before.is_some() {
+                        // It holds the lock so by another call: there is nothing to take back.
+                        let Value::ReadWrite(hash) = self.value(lock) else { continue };
+                        let holds = hash.reads[head.owner.0];
+                        self.calls.insert(call, Answer::Holds(holds, ends - self.now, token));
+                        continue;
+                    }
                     self.calls.insert(call, Answer::Holds(1, head.lease, token));
-                    self.open.retain(|grant| grant.lock != lock);
-                    self.open.push(OpenGrant { call, lock, owner: head.owner, ends });
-                    return true;
+                    if head.word != Word::Read {
+                        self.open.retain(|grant| grant.lock != lock);
+                    }
+                    let Waiter { owner, word, .. } = head;
+                    self.open.push(OpenGrant { call, lock, owner, word, ends });
                 }
                 Via::Channel(channel) => {
                     let lease = head.lease.min(self.options.grant_confirm);
-                    if self.tell(channel, format!("granted {} 1 {lease} {token}", named(lock, head.owner))) {
-                        self.give(lock, head, lease);
-                        self.use_token(lock, token);
-                        let others_wait = !self.queue(lock).is_empty();
-                        self.place(lock).unconfirmed = others_wait.then_some(head.owner);
-                        return true;
+                    let (to, way) = (named(lock, head.owner), head.in_which_way());
+                    let message = format!("granted {to} 1 {lease} {token}{way}");
+                    if !self.tell(channel, message) {
+                        self.drop_channel(lock, channel);
+                        continue;
                     }
-                    self.drop_channel(lock, channel);
+                    self.give(lock, head, lease);
+                    self.use_token(lock, token);
+                    let others_wait = !self.queue(lock).is_empty();
+                    self.place(lock).unconfirmed = others_wait.then_some(head.owner);
                 }
             }
+            given = true;
+            opened |= access == Access::Free && head.word == Word::Read;
         }
-        false
+        if opened {
+            // Redisson's readers may join.
+            self.publish(lock);
+        }
+        given
     }
 
     /// Nobody hears the channel: whoever waits for the lock by it is gone.
@@ -114,13 +166,26 @@ impl Oracle {
         let must = place.seen_end.is_after(ends);
         let may = place.seen_end == Told::Nothing || place.latest_end.is_after(ends);
         self.remove(lock, 0);
-        let held = Value::Held { by: head.owner, holds: 1, ends: Some(ends) };
+        if head.word == Word::Read {
+            match self.value(lock) {
+                Value::ReadWrite(hash) if self.reads_until(lock, head.owner).is_some() => {
+                    return self.read_again(lock, head.owner, lease, Some(1), hash).1;
+                }
+                Value::ReadWrite(hash) => self.read_as_well(lock, head.owner, lease, hash),
+                _ => self.take_read_write(lock, head.owner, Word::Read, lease),
+            }
+            return ends;
+        }
         if must {
             self.publish(lock);
         } else if may {
             self.seen.published[lock.0].most += 1;
         }
-        self.set(lock, held);
+        if head.word == Word::Write {
+            self.take_read_write(lock, head.owner, Word::Write, lease);
+        } else {
+            self.set(lock, Value::Held { by: head.owner, holds: 1, ends: Some(ends) });
+        }
         ends
     }
 

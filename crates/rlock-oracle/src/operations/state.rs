@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Options, Owner};
+use super::hash::{Hash, Leases};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Options, Owner, Word};
 use super::told::Told;
 
 /// What a key holds.
@@ -19,8 +20,30 @@ pub(super) enum Value {
         /// When it expires by the wall clock, if ever: gone once this has passed.
         ends: Option<i64>,
     },
+    /// A read/write lock.
+    ReadWrite(Hash),
     /// Something that is no lock.
     Other,
+}
+
+/// What a command has made of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freed {
+    /// Nobody holds it.
+    Entirely,
+    /// The writer reads still, and others may join it.
+    ToReaders,
+}
+
+/// Whether who waits for a lock can have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It is free.
+    Free,
+    /// Who waits can join those who hold it.
+    Shared,
+    /// It cannot.
+    No,
 }
 
 /// What the key of the last fencing token holds.
@@ -39,6 +62,8 @@ pub(super) enum LastToken {
 pub(super) struct Waiter {
     /// Who.
     pub(super) owner: Owner,
+    /// In which way it wants the lock.
+    pub(super) word: Word,
     /// The lease that a grant gets.
     pub(super) lease: i64,
     /// Whether the grant gets a fencing token.
@@ -47,6 +72,17 @@ pub(super) struct Waiter {
     pub(super) until: Option<u64>,
     /// How it is told.
     pub(super) via: Via,
+}
+
+impl Waiter {
+    /// What messages say of it at the end.
+    pub(super) fn in_which_way(self) -> &'static str {
+        match self.word {
+            Word::None => "",
+            Word::Read => " read",
+            Word::Write => " write",
+        }
+    }
 }
 
 /// How a waiter is told.
@@ -83,6 +119,7 @@ pub(super) struct OpenGrant {
     pub(super) call: usize,
     pub(super) lock: Lock,
     pub(super) owner: Owner,
+    pub(super) word: Word,
     /// When the lease of the grant ends.
     pub(super) ends: i64,
 }
@@ -91,6 +128,8 @@ pub(super) struct OpenGrant {
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) value: Value,
+    /// The lease keys of read holds.
+    pub(super) leases: Leases,
     /// The last fencing token.
     pub(super) token: LastToken,
     /// Who waits, in order.
@@ -155,6 +194,8 @@ pub(super) struct Oracle {
     pub(super) ground: Ground,
     pub(super) primary: bool,
     pub(super) accept: bool,
+    /// What the real thing has answered in this step, where more than one answer is right.
+    pub(super) hint: Option<Answer>,
     pub(super) seen: Seen,
 }
 
@@ -166,6 +207,7 @@ impl Oracle {
     pub(super) fn new(options: Options) -> Self {
         let place = Place {
             value: Value::Nothing,
+            leases: Leases::new(),
             token: LastToken::None,
             queue: Vec::new(),
             streak: None,
@@ -189,6 +231,7 @@ impl Oracle {
             ground: Ground::Firm,
             primary: true,
             accept: true,
+            hint: None,
             seen: Seen::default(),
         }
     }
@@ -196,7 +239,11 @@ impl Oracle {
     /// What the key holds now; a lease that has passed is no lease.
     pub(super) fn value(&self, lock: Lock) -> Value {
         match self.places[lock.0].value {
-            Value::Held { ends: Some(at), .. } if self.now > at => Value::Nothing,
+            Value::Held { ends: Some(at), .. } | Value::ReadWrite(Hash { ends: Some(at), .. })
+                if self.now > at =>
+            {
+                Value::Nothing
+            }
             value => value,
         }
     }
@@ -246,15 +293,11 @@ impl Oracle {
         }
     }
 
-    pub(super) fn is_free(&self, lock: Lock) -> bool {
-        self.value(lock) == Value::Nothing
-    }
-
     /// Writes the key: its lease is in force from now on.
     pub(super) fn set(&mut self, lock: Lock, value: Value) {
         let told = match value {
             Value::Nothing => Told::Nothing,
-            Value::Held { ends, .. } => Told::of(ends),
+            Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
             Value::Other => Told::Never,
         };
         let place = self.place(lock);

@@ -1,0 +1,81 @@
+//! What Redisson's scripts for read/write locks do to the keys: the same to the real thing's and to the oracle's.
+
+use super::hash::{Hash, Leases, owners};
+use super::op::{Owner, Script};
+
+/// Runs a script of this owner; what becomes of the hash is returned. Nothing, where it would be of no use.
+pub(super) fn run(
+    script: Script,
+    owner: Owner,
+    lease: i64,
+    hash: Option<Hash>,
+    leases: &mut Leases,
+    now: i64,
+) -> Option<Hash> {
+    let ends = now + lease;
+    let Some(mut hash) = hash else { return taken(script, owner, ends, leases) };
+    let (mine, reads) = (hash.writes[owner.0] > 0, hash.reads[owner.0]);
+    match script {
+        Script::Read if !hash.writing || mine => {
+            hash.reads[owner.0] = reads + 1;
+            leases.insert((owner, reads + 1), ends);
+            hash.ends = Some(hash.ends.unwrap_or(now).max(ends));
+        }
+        Script::Write if hash.writing && mine => {
+            hash.writes[owner.0] += 1;
+            hash.ends = Some(hash.ends.unwrap_or(now) + lease);
+        }
+        Script::EndRead if reads > 0 => {
+            hash.reads[owner.0] = reads - 1;
+            leases.remove(&(owner, reads));
+            return read_ended(hash, leases, now);
+        }
+        Script::EndWrite if hash.writing && mine => {
+            hash.writes[owner.0] -= 1;
+            if hash.writes[owner.0] > 0 {
+                hash.ends = Some(ends);
+            } else if hash.is_empty() {
+                return None;
+            } else {
+                hash.writing = false;
+            }
+        }
+        Script::RenewRead if reads > 0 => {
+            for hold in 1..=reads {
+                // PEXPIRE: what has gone stays so.
+                leases.entry((owner, hold)).and_modify(|at| *at = if *at >= now { ends } else { *at });
+            }
+            hash.ends = Some(ends);
+        }
+        Script::RenewWrite if mine => hash.ends = Some(ends),
+        _ => {}
+    }
+    Some(hash)
+}
+
+/// A free lock is taken.
+fn taken(script: Script, owner: Owner, ends: i64, leases: &mut Leases) -> Option<Hash> {
+    let mut hash = Hash { ends: Some(ends), ..Hash::default() };
+    match script {
+        Script::Read => {
+            hash.reads[owner.0] = 1;
+            leases.insert((owner, 1), ends);
+        }
+        Script::Write => {
+            hash.writing = true;
+            hash.writes[owner.0] = 1;
+        }
+        _ => return None,
+    }
+    Some(hash)
+}
+
+/// The hash lasts as long as the longest of all leases; it goes where nobody lives, but not a writer's.
+fn read_ended(mut hash: Hash, leases: &Leases, now: i64) -> Option<Hash> {
+    match hash.latest(leases, None, now) {
+        Some(latest) if latest > now => hash.ends = Some(latest),
+        _ if hash.writing && owners().any(|owner| hash.writes[owner.0] > 0) => {}
+        _ => return None,
+    }
+    Some(hash)
+}
