@@ -52,14 +52,20 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
 }
 
 /// The state of the lock as this owner sees it; as a stranger does, where none is given.
-pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockState, Error> {
+///
+/// `is_known` tells whether a read/write lock is known to be one, and not somebody's own hash of that look.
+pub(crate) fn state(
+    key: &Key<'_>,
+    owner: Option<StringRef<'_>>,
+    is_known: impl FnOnce() -> bool,
+) -> Result<LockState, Error> {
     match key.kind() {
         KeyKind::Empty => return Ok(LockState::Free),
         KeyKind::Hash => {}
         KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {
-        return read_write(key, owner).map(LockState::ReadWrite);
+        return read_write(key, owner, is_known).map(LockState::ReadWrite);
     }
     if let Some(value) = owner.and_then(|owner| key.field(owner)) {
         let holds = shape::holds(&value)?;
@@ -71,14 +77,25 @@ pub(crate) fn state(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<LockS
     }
 }
 
+/// Of so many fields all are looked at each time.
+const FEW_FIELDS: usize = 8;
+
 /// A hash of several fields, as this owner sees it.
-fn read_write(key: &Key<'_>, owner: Option<StringRef<'_>>) -> Result<ReadWrite, Error> {
+fn read_write(
+    key: &Key<'_>,
+    owner: Option<StringRef<'_>>,
+    is_known: impl FnOnce() -> bool,
+) -> Result<ReadWrite, Error> {
     let writing = shape::has_writer(key.field(MODE.get()).as_deref())?;
     let holds = |field: StringRef<'_>| key.field(field).map(|value| shape::holds(&value)).transpose();
     let reads = owner.map(holds).transpose()?.flatten();
-    let write_field = owner.map(|owner| OwnedString::new(&names::write_field(owner.bytes())));
+    // Beside readers nobody writes.
+    let writer = owner.filter(|_| writing);
+    let write_field = writer.map(|owner| OwnedString::new(&names::write_field(owner.bytes())));
     let writes = write_field.map(|field| holds(field.borrow())).transpose()?.flatten();
-    if reads.is_none() && writes.is_none() {
+    // A look at the fields of a middling hash costs more than all the rest.
+    let is_clear = reads.is_some() || writes.is_some() || (key.len() > FEW_FIELDS && is_known());
+    if !is_clear {
         check_fields(key)?;
     }
     let besides = 1_usize.saturating_add(reads.is_some().into()).saturating_add(writes.is_some().into());

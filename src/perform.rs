@@ -177,6 +177,10 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     if planted(Bug::EdgeUnlockMessageLost) {
         return 0;
     }
+    if message == UnlockMessage::WriterGone {
+        // `1` wakes those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
+        send(ctx, name, UnlockMessage::ReadersGone, to_replicas);
+    }
     let (channel, message, fair) = match message {
         UnlockMessage::Free => (names::unlock_channel(name.bytes()), ZERO.get(), true),
         UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),

@@ -139,7 +139,8 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
-        self.with_owner(owner, |owner| keyspace::state(key, owner))
+        let is_known = || waiters::queues(|queues| queues.is_known_to_be_read(self.lock()));
+        self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {

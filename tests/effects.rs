@@ -247,9 +247,13 @@ const SHARED_LIFE: [(&str, &str, &str); 14] = [
     (
         "RLOCK.RELEASE lock w WRITE",
         "1",
-        "(HSET lock mode read; HDEL lock w:write; PUBLISH redisson_rwlock:{lock} 1)",
+        "(HSET lock mode read; HDEL lock w:write; PUBLISH redisson_rwlock:{lock} 0; PUBLISH redisson_rwlock:{lock} 1)",
     ),
-    ("RLOCK.FORCERELEASE lock", "1", "(DEL lock; PUBLISH redisson_rwlock:{lock} 1)"),
+    (
+        "RLOCK.FORCERELEASE lock",
+        "1",
+        "(DEL lock; PUBLISH redisson_rwlock:{lock} 0; PUBLISH redisson_rwlock:{lock} 1)",
+    ),
     (
         "RLOCK.ACQUIRE lock w 100000 WRITE",
         "[1, 100000, 0]",
@@ -263,7 +267,7 @@ fn each_change_of_a_read_write_lock_is_replicated_as_its_effect() {
     for (line, answer, effects) in SHARED_LIFE {
         scene.step(line, answer, effects);
     }
-    let freed = "(DEL lock; PUBLISH redisson_rwlock:{lock} 1)";
+    let freed = "(DEL lock; PUBLISH redisson_rwlock:{lock} 0; PUBLISH redisson_rwlock:{lock} 1)";
     scene.step("RLOCK.RELEASE lock w", "1", freed);
 }
 

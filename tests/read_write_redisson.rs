@@ -254,7 +254,7 @@ fn its_waiters_are_told() {
     story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(next(), "0");
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"), ("RLOCK.RELEASE lock w", "1")]);
-    assert_eq!(next(), "1");
+    assert_eq!([next(), next()], ["0", "1"]);
     // A downgrade, and readers that were waiting: others may join them.
     story(
         client,
@@ -264,15 +264,15 @@ fn its_waiters_are_told() {
             ("RLOCK.RELEASE lock w WRITE", "1"),
         ],
     );
-    assert_eq!(next(), "1");
+    assert_eq!([next(), next()], ["0", "1"]);
     story(client, &[("RLOCK.RELEASE lock w", "1")]);
     assert_eq!(next(), "0");
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let a = wait(&server, "a", "READ");
     story(client, &[("RLOCK.RELEASE lock w", "1")]);
     assert_eq!(a.answer(), "[1, 50000, 0]");
-    assert_eq!(next(), "1");
+    assert_eq!([next(), next()], ["0", "1"]);
     story(client, &[("RLOCK.FORCERELEASE lock", "1")]);
-    assert_eq!(next(), "1");
+    assert_eq!([next(), next()], ["0", "1"]);
     heard.none_within(std::time::Duration::from_millis(100));
 }

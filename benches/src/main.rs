@@ -12,6 +12,7 @@ mod memory;
 mod placement;
 mod plan;
 mod progress;
+mod readers;
 mod redisson;
 mod report;
 mod resp;
@@ -80,6 +81,7 @@ fn measure(plan: &Plan) -> Results {
         uncontended: Vec::new(),
         contention: Vec::new(),
         memory: Vec::new(),
+        readers: Vec::new(),
         client: None,
         environment: environment.clone(),
     };
@@ -91,6 +93,9 @@ fn measure(plan: &Plan) -> Results {
     }
     if plan.wants("memory") {
         results.memory = memory::run(plan, &progress);
+    }
+    if plan.wants("readers") {
+        results.readers = readers::run(plan, &progress);
     }
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));

@@ -3,10 +3,10 @@
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
-pub(crate) const BENCHMARKS: [&str; 4] = ["uncontended", "contention", "memory", "client"];
+pub(crate) const BENCHMARKS: [&str; 5] = ["uncontended", "contention", "memory", "readers", "client"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, client; without any: all, and the results are stored
+benchmarks: uncontended, contention, memory, readers, client; without any: all, and the results are stored
 render: make docs/BENCHMARKS.md and its plots from the stored results again
 --quick           a few rounds of each, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
@@ -24,6 +24,7 @@ pub(crate) struct Plan {
     pub(crate) uncontended_rounds: usize,
     pub(crate) contention_rounds: usize,
     pub(crate) memory_rounds: usize,
+    pub(crate) readers_rounds: usize,
     full: bool,
 }
 
@@ -46,7 +47,7 @@ impl Task {
             if BENCHMARKS.contains(&argument.as_str()) {
                 plan.benchmarks.push(argument.clone());
             } else if argument == "--quick" {
-                plan.set_rounds(8, 1, 1);
+                plan.set_rounds(8, 1, 1, 10);
             } else {
                 plan.option(argument, rest.next())
                     .ok_or_else(|| format!("rlock-bench: {argument}\n{USAGE}"))?;
@@ -67,16 +68,18 @@ impl Plan {
             uncontended_rounds: 0,
             contention_rounds: 0,
             memory_rounds: 0,
+            readers_rounds: 0,
             full: true,
         };
-        plan.set_rounds(150, 8, 3);
+        plan.set_rounds(150, 8, 3, 60);
         plan
     }
 
-    fn set_rounds(&mut self, uncontended: usize, contention: usize, memory: usize) {
+    fn set_rounds(&mut self, uncontended: usize, contention: usize, memory: usize, readers: usize) {
         self.uncontended_rounds = uncontended;
         self.contention_rounds = contention;
         self.memory_rounds = memory;
+        self.readers_rounds = readers;
     }
 
     fn option(&mut self, name: &str, value: Option<&String>) -> Option<()> {
@@ -84,7 +87,7 @@ impl Plan {
         match name {
             "--rounds" => {
                 let rounds = value.parse().ok().filter(|rounds| *rounds > 0)?;
-                self.set_rounds(rounds, rounds, rounds);
+                self.set_rounds(rounds, rounds, rounds, rounds);
             }
             "--setting" => {
                 let known = Setting::ALL.iter().any(|setting| setting.name() == value);

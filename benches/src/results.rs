@@ -16,6 +16,9 @@ pub(crate) struct Results {
     pub(crate) uncontended: Vec<Uncontended>,
     pub(crate) contention: Vec<Contention>,
     pub(crate) memory: Vec<Memory>,
+    /// Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) readers: Vec<Readers>,
     /// Nothing where the client was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Client>,
@@ -149,6 +152,19 @@ pub(crate) struct Memory {
     pub(crate) count: usize,
     pub(crate) rounds: usize,
     pub(crate) bytes: Spread,
+}
+
+/// What it costs a reader to come and go where so many read already.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Readers {
+    pub(crate) way: String,
+    pub(crate) readers: usize,
+    pub(crate) rounds: usize,
+    /// Server CPU for an acquire and a release.
+    pub(crate) cpu_us: Spread,
+    /// To the same with the fewest readers.
+    pub(crate) to_fewest: Spread,
 }
 
 /// What the Rust client costs, beside the raw commands by the same driver and other crates.

@@ -81,6 +81,7 @@ mod tests {
     use crate::contention::Protocol;
     use crate::memory::What;
     use crate::placement::Placement;
+    use crate::readers::{SIZES, Way};
     use crate::uncontended::{DEPTHS, Setting};
 
     /// Whoever changes a benchmark, the template or a plot has to remake what is stored.
@@ -106,6 +107,14 @@ mod tests {
             assert!(
                 memory.eq(What::ALL.map(What::name)),
                 "{server}: other measures of memory; run `make bench`"
+            );
+            let readers = results.readers.iter().map(|one| (one.way.as_str(), one.readers));
+            let sizes = |way: Way| SIZES.into_iter().filter(move |size| way.has(*size));
+            let expected =
+                Way::ALL.into_iter().flat_map(|way| sizes(way).map(move |size| (way.name(), size)));
+            assert!(
+                results.readers.is_empty() || readers.eq(expected),
+                "{server}: other readers; run `make bench`"
             );
             if let Some(client) = &results.client {
                 let pairs = client.pairs.iter().map(|one| one.contender.as_str());

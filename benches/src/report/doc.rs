@@ -23,6 +23,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("contention-rounds", main.contention.iter().map(|one| one.rounds).min().unwrap_or(0).to_string()),
         ("latency", tables::latency(&main.contention)),
         ("memory", tables::memory(&main.memory)),
+        ("readers", tables::readers(&main.readers)),
         ("client", of_client(main)),
         ("others", others(&stored.others)),
     ];

@@ -7,7 +7,8 @@ use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
-use crate::results::{Contention, Latency, Memory, Results, Uncontended};
+use crate::readers::{SIZES, Way};
+use crate::results::{Contention, Latency, Memory, Readers, Results, Uncontended};
 use crate::spread::Spread;
 use crate::uncontended::{BASES, Setting};
 
@@ -34,6 +35,28 @@ pub(crate) fn grouped(value: u64) -> String {
             text.push(',');
         }
         text.push(digit);
+    }
+    text
+}
+
+/// What readers cost that come and go.
+pub(crate) fn readers(results: &[Readers]) -> String {
+    if results.is_empty() {
+        return "No results are stored.".into();
+    }
+    let mut text = String::from(
+        "| others who read | rlock, µs | to 10 others | Redisson's scripts, µs |\n|---|---|---|---|\n",
+    );
+    let of = |way: Way, readers: usize| {
+        results.iter().find(move |one| one.way == way.name() && one.readers == readers)
+    };
+    for readers in SIZES {
+        let ours = of(Way::Rlock, readers);
+        let shown = |spread: Option<Spread>| spread.map_or("–".into(), figure);
+        let (ours_us, ratio) = (ours.map(|one| one.cpu_us), ours.map(|one| one.to_fewest));
+        let scripts = of(Way::Redisson, readers).map(|one| one.cpu_us);
+        let others = grouped(readers as u64);
+        let _ = writeln!(text, "| {others} | {} | {} | {} |", shown(ours_us), shown(ratio), shown(scripts));
     }
     text
 }
@@ -147,6 +170,9 @@ pub(crate) fn everything(results: &Results) -> String {
     }
     if !results.memory.is_empty() {
         let _ = write!(text, "\nmemory\n\n{}", memory(&results.memory));
+    }
+    if !results.readers.is_empty() {
+        let _ = write!(text, "\na reader that comes and goes\n\n{}", readers(&results.readers));
     }
     if let Some(costs) = &results.client {
         let (pairs, hand_offs) = (client::pairs(costs), client::hand_offs(costs));

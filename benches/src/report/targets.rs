@@ -8,6 +8,7 @@ use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
+use crate::readers::Way;
 use crate::results::{Client, Contention, Results};
 use crate::spread::Spread;
 use crate::uncontended::Setting;
@@ -59,6 +60,7 @@ pub(crate) fn table(results: &Results) -> String {
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| growth(results, protocol)));
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| latency(results, protocol)));
     rows.extend(memory(results));
+    rows.extend(readers(results));
     rows.extend(results.client.iter().flat_map(of_client));
     let mut text = String::from("| what | target | measured | |\n|---|---|---|---|\n");
     for Row { what, target, measured, met } in rows {
@@ -115,6 +117,13 @@ fn memory(results: &Results) -> Option<Row> {
     let bytes = results.memory.iter().find(|one| one.what == What::Enqueued.name())?.bytes;
     let what = "bytes for a waiter by ENQUEUE, short names".into();
     Some(row_of(what, format!("< {BYTES}"), number(bytes.median), bytes.median < BYTES))
+}
+
+fn readers(results: &Results) -> Option<Row> {
+    let most = results.readers.iter().rfind(|one| one.way == Way::Rlock.name())?;
+    let what =
+        format!("a reader that comes and goes beside {} others to beside 10", grouped(most.readers as u64));
+    Some(row_of(what, format!("≤ {GROWTH}"), figure(most.to_fewest), most.to_fewest.median <= GROWTH))
 }
 
 fn of_client(costs: &Client) -> Vec<Row> {

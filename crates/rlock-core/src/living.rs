@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
-use crate::port::{Reader, Site};
+use crate::port::{Reader, Server, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
 use crate::shape::{LockState, ReadWrite};
 use crate::types::{Expiry, Holds, Mode, UnixMs};
@@ -139,8 +139,13 @@ pub(crate) fn first_living<S: Site>(
     Ok(living)
 }
 
-/// Looks at a few of the readers besides this one, and clears the dead among them away.
+/// Looks at the readers besides this one where they are few, and now and then at a few of many, and clears the dead
+/// among them away.
 pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Others {
+    let few = held.others <= LOOKED_AT;
+    if !few && !site.server().queues(|queues| queues.is_turn_to_look()) {
+        return Others::default();
+    }
     let looked_at = site.some_readers(LOOKED_AT.saturating_add(1));
     let looked_at: Vec<Reader> = looked_at.into_iter().filter(|reader| *reader.owner != *but).collect();
     let all = looked_at.len() >= held.others;

@@ -34,7 +34,7 @@ const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count
 /// Who holds the lock, so many of them.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
     let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
-    match keyspace::state(&key, None)? {
+    match keyspace::state(&key, None, || false)? {
         LockState::Theirs => mutex(&key, limit, now),
         LockState::ReadWrite(hash) => read_write(ctx, key, limit, hash, now),
         LockState::Free | LockState::Abandoned | LockState::Mine { .. } => Ok(NOBODY),

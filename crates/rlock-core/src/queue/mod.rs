@@ -99,6 +99,8 @@ pub struct Queues {
     fair_gone: VecDeque<(LockId, Box<[u8]>)>,
     /// When the longest read lease ends that was given here, of locks that others may share.
     read_ends: BTreeMap<LockId, UnixMs>,
+    /// How many releases beside many readers there were.
+    releases: u8,
     /// Those of them whose keys were changed by somebody else.
     read_changed: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.

@@ -4,7 +4,21 @@
 use super::{LockId, Queues};
 use crate::types::UnixMs;
 
+/// Of so many releases beside many readers one looks at a few of them: each look costs more than the release.
+const RELEASES_PER_LOOK: u8 = 8;
+
 impl Queues {
+    /// Whether a release is to look at other readers.
+    pub fn is_turn_to_look(&mut self) -> bool {
+        self.releases = self.releases.wrapping_add(1);
+        self.releases.is_multiple_of(RELEASES_PER_LOOK)
+    }
+
+    /// Whether a lock is read by owners from here, and so is known to be one.
+    pub fn is_known_to_be_read(&self, lock: &LockId) -> bool {
+        self.read_ends.contains_key(lock)
+    }
+
     /// A read lease was given that ends then.
     pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs) {
         match self.read_ends.get_mut(lock) {

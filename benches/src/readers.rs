@@ -1,0 +1,195 @@
+//! What it costs to join and leave a read/write lock that so many read already.
+
+use rlock_testkit::TestServer;
+
+use crate::cpu::CpuMeter;
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::resp::append;
+use crate::results::Readers;
+use crate::rng::Rng;
+use crate::spread::Spread;
+use crate::wire::Wire;
+
+/// How many read.
+pub(crate) const SIZES: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
+
+/// The most readers for whom Redisson's script is measured: its cost grows with them.
+pub(crate) const MOST_BY_SCRIPT: usize = 1_000;
+
+/// A reader that comes and goes while the others stay, so often in one write.
+const DEPTH: usize = 50;
+
+/// How many writes make one sample; fewer of the script, which takes longer.
+const WRITES: [usize; 2] = [20, 2];
+
+const LEASE: &str = "3600000";
+
+/// How readers come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Rlock,
+    /// Equivalents of Redisson's scripts, written for this project.
+    Redisson,
+}
+
+impl Way {
+    /// Both.
+    pub(crate) const ALL: [Way; 2] = [Way::Rlock, Way::Redisson];
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Rlock => "rlock",
+            Way::Redisson => "redisson",
+        }
+    }
+
+    /// Whether it is measured with so many readers.
+    pub(crate) fn has(self, readers: usize) -> bool {
+        self == Way::Rlock || readers <= MOST_BY_SCRIPT
+    }
+}
+
+/// What a reader of Redisson's does to come in.
+const COME: &str = "
+    local hold = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+    local lease = KEYS[2] .. ':' .. hold
+    redis.call('set', lease, 1)
+    redis.call('pexpire', lease, ARGV[1])
+    redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), ARGV[1]))
+    return nil";
+
+/// And to go: it looks for the latest end of all readers' leases.
+const GO: &str = "
+    local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+    if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
+    redis.call('del', KEYS[2] .. ':' .. (left + 1))
+    local latest = -3
+    for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
+        local holds = tonumber(redis.call('hget', KEYS[1], reader))
+        for hold = holds or 0, 1, -1 do
+            latest = math.max(latest, redis.call('pttl', '{lock}:' .. reader .. ':rwlock_timeout:' .. hold))
+        end
+    end
+    if latest > 0 then redis.call('pexpire', KEYS[1], latest) end
+    return 0";
+
+/// A server with so many readers of one lock, and what a pair cost in each round, in µs.
+struct Bed {
+    readers: usize,
+    server: TestServer,
+    wire: Wire,
+    lanes: Vec<Lane>,
+}
+
+/// One way there.
+struct Lane {
+    way: Way,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    costs: Vec<f64>,
+}
+
+/// Measures all sizes, in turns.
+pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Readers> {
+    let mut rng = Rng::new(plan.seed);
+    let mut beds: Vec<Bed> = SIZES
+        .into_iter()
+        .map(|readers| {
+            progress.show(&format!("readers: {readers} come in"));
+            Bed::start(readers)
+        })
+        .collect();
+    for round in 1..=plan.readers_rounds {
+        progress.show(&format!("readers: round {round} of {}", plan.readers_rounds));
+        rng.shuffle(&mut beds);
+        for bed in &mut beds {
+            bed.round();
+        }
+    }
+    beds.sort_by_key(|bed| bed.readers);
+    let first = |way| beds[0].costs(way).to_vec();
+    let first = Way::ALL.map(first);
+    let result = |bed: &Bed, way: Way, first: &[f64]| Readers {
+        way: way.name().into(),
+        readers: bed.readers,
+        rounds: bed.costs(way).len(),
+        cpu_us: Spread::of(bed.costs(way).to_vec()),
+        to_fewest: Spread::of(bed.costs(way).iter().zip(first).map(|(cost, first)| cost / first).collect()),
+    };
+    let of_way = |(way, first): (Way, Vec<f64>)| {
+        let beds = beds.iter().filter(move |bed| way.has(bed.readers));
+        beds.map(move |bed| result(bed, way, &first)).collect::<Vec<_>>()
+    };
+    Way::ALL.into_iter().zip(first).flat_map(of_way).collect()
+}
+
+impl Bed {
+    fn start(readers: usize) -> Bed {
+        let server = TestServer::start();
+        let mut wire = Wire::connect(server.port()).expect("a connection");
+        let indices: Vec<usize> = (0..readers).collect();
+        for chunk in indices.chunks(100) {
+            let (mut request, mut answer) = (Vec::new(), Vec::new());
+            for index in chunk {
+                append(&mut request, &["RLOCK.ACQUIRE", "lock", &owner(*index), LEASE, "READ"]);
+                answer.extend_from_slice(b"*3\r\n:1\r\n:3600000\r\n:0\r\n");
+            }
+            wire.exchange(&request, &answer);
+        }
+        let scripts = [COME, GO].map(|script| wire.text(&["SCRIPT", "LOAD", script]));
+        let lanes = Way::ALL.into_iter().filter(|way| way.has(readers));
+        let lanes = lanes.map(|way| {
+            let (request, answer) = batch(way, &scripts);
+            Lane { way, request, answer, costs: Vec::new() }
+        });
+        Bed { readers, lanes: lanes.collect(), server, wire }
+    }
+
+    fn round(&mut self) {
+        Placement::OneCore.apply(self.server.pid(), None);
+        let cpu = CpuMeter::of(self.server.pid());
+        for Lane { way, request, answer, costs } in &mut self.lanes {
+            let writes = WRITES[usize::from(*way == Way::Redisson)];
+            self.wire.exchange(request, answer);
+            let begin = cpu.used();
+            for _ in 0..writes {
+                self.wire.exchange(request, answer);
+            }
+            let used = cpu.used().saturating_sub(begin);
+            costs.push(used.as_secs_f64() * 1e6 / (writes * DEPTH) as f64);
+        }
+    }
+
+    fn costs(&self, way: Way) -> &[f64] {
+        self.lanes.iter().find(|lane| lane.way == way).map_or(&[], |lane| &lane.costs)
+    }
+}
+
+/// As long as real ones.
+fn owner(index: usize) -> String {
+    format!("285475da-9152-4c83-822a-67ee2f116a79:{index:06}")
+}
+
+/// A reader that comes and goes, and what the server says to that.
+fn batch(way: Way, [come, go]: &[String; 2]) -> (Vec<u8>, Vec<u8>) {
+    let (me, mut request, mut answer) = (owner(999_999), Vec::new(), Vec::new());
+    let leases = format!("{{lock}}:{me}:rwlock_timeout");
+    for _ in 0..DEPTH {
+        match way {
+            Way::Rlock => {
+                append(&mut request, &["RLOCK.ACQUIRE", "lock", &me, LEASE, "READ"]);
+                append(&mut request, &["RLOCK.RELEASE", "lock", &me, "READ"]);
+                answer.extend_from_slice(b"*3\r\n:1\r\n:3600000\r\n:0\r\n:1\r\n");
+            }
+            Way::Redisson => {
+                append(&mut request, &["EVALSHA", come, "2", "lock", &leases, LEASE, &me]);
+                append(&mut request, &["EVALSHA", go, "2", "lock", &leases, LEASE, &me]);
+                answer.extend_from_slice(b"$-1\r\n:0\r\n");
+            }
+        }
+    }
+    (request, answer)
+}
