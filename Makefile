@@ -80,7 +80,8 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
-	@$(ENV) RLOCK_WAIT_SECONDS=60 $(CARGO) test --locked -p rlock-client --test lock a_wait_outlasts
+	@$(ENV) RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 RLOCK_SOAK_SECONDS=60 $(CARGO) test --workspace --locked \
+		--test lock --test faults --test cluster_faults --test red_history
 	$(MAKE) planted
 	$(MAKE) leaks
 

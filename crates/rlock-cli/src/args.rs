@@ -152,6 +152,18 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "VARIABLE", value_parser = variable)]
     pub(crate) fence_env: Option<OsString>,
 
+    /// Hold a read/write lock together with others who only read
+    #[arg(long, conflicts_with_all = ["write", "fair", "fence_env"])]
+    pub(crate) read: bool,
+
+    /// Hold a read/write lock alone
+    #[arg(long, conflicts_with = "fair")]
+    pub(crate) write: bool,
+
+    /// Wait in one order with those who wait for Redisson's fair lock of that name
+    #[arg(long)]
+    pub(crate) fair: bool,
+
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,

@@ -54,6 +54,48 @@ fn the_command_gets_its_arguments_input_and_output() {
 }
 
 #[test]
+fn readers_run_together_and_writers_alone() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let flag = files.path("go on").display().to_string();
+    let waits = format!("while ! [ -e '{flag}' ]; do sleep 0.02; done");
+    let one = start(&server, &["run", "pages", "--read", "--", "sh", "-c", &waits]);
+    let two = start(&server, &["run", "pages", "--read", "--", "sh", "-c", &waits]);
+    eventually("both to read", SOON, || (ask::<i64>(client, "HLEN pages") == 3).then_some(()));
+    rlock(&server, &["run", "pages", "--write", "--no-wait", "--", "true"]).fails(124, &["not acquired"]);
+    rlock(&server, &["run", "pages", "--read", "--no-wait", "--", "true"]).is(0, "");
+    rlock(&server, &["run", "pages", "--no-wait", "--", "true"]).fails(125, &["READ or WRITE"]);
+    let status = rlock(&server, &["status", "pages"]);
+    assert!(status.stdout.contains("1 hold, read"), "{}", status.stdout);
+    assert!(rlock(&server, &["ls"]).stdout.contains("pages"));
+    fs::write(files.path("go on"), "").unwrap();
+    one.ended().is(0, "");
+    two.ended().is(0, "");
+    rlock(&server, &["run", "pages", "--write", "--fence-env", "T", "--", "sh", "-c", "[ $T -gt 0 ]"])
+        .is(0, "");
+    assert_eq!(ask::<i64>(client, "EXISTS pages"), 0);
+    for words in [["--read", "--write"], ["--read", "--fair"], ["--write", "--fair"]] {
+        rlock(&server, &["run", "pages", words[0], words[1], "--", "true"])
+            .fails(125, &["cannot be used with"]);
+    }
+}
+
+#[test]
+fn a_fair_lock_is_waited_for_in_redissons_list() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+    let waits = start(&server, &["run", "job", "--fair", "--", "echo", "done"]);
+    eventually("it to stand in the list", SOON, || {
+        (ask::<i64>(client, "LLEN redisson_lock_queue:{job}") == 1).then_some(())
+    });
+    ask::<i64>(client, "RLOCK.RELEASE job other");
+    waits.ended().is(0, "done\n");
+    assert_eq!(ask::<i64>(client, "EXISTS job redisson_lock_queue:{job}"), 0);
+}
+
+#[test]
 fn the_command_finds_a_fencing_token_in_its_environment() {
     let server = TestServer::start();
     let client = &mut server.connect();

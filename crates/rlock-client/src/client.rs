@@ -14,7 +14,7 @@ use crate::command::{Refusal, answer};
 use crate::config::Config;
 use crate::error::{Error, Lost};
 use crate::link::{Deliver, Pace};
-use crate::lock::Lock;
+use crate::lock::{Lock, ReadWriteLock};
 use crate::message::Inbox;
 use crate::release::{self, Job};
 use crate::router::{Links, Router};
@@ -108,6 +108,20 @@ impl Client {
     /// Otherwise it is the lock that [`Client::lock`] makes; holders without a token and with one exclude each other.
     pub fn fenced_lock(&self, name: impl AsRef<[u8]>) -> Lock {
         self.lock(name).fenced()
+    }
+
+    /// The read/write lock with this name: many readers together, or one writer alone.
+    ///
+    /// It is Redisson's of the same name. A plain lock of that name is another kind of lock: who asks for the one while
+    /// somebody holds the other is refused ([`Error::NotALock`]).
+    pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
+        ReadWriteLock::new(self.lock(name))
+    }
+
+    /// The lock with this name, in one order with those who wait for Redisson's fair lock of that name, which would
+    /// come after all who wait by [`Client::lock`]. Where nobody uses Redisson, [`Client::lock`] is fair already.
+    pub fn fair_lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.lock(name).fair()
     }
 
     /// What the owners of this client's locks begin with, followed by a colon and a number.

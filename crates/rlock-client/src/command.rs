@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use crate::error::{Error, name};
+use crate::message::{Mode, Party};
 
 /// The longest time that the server takes, 2^43 ms.
 const LONGEST: Duration = Duration::from_millis(1 << 43);
@@ -18,18 +19,24 @@ pub(crate) enum Ask<'a> {
     Enqueue(Option<Duration>, &'a [u8]),
 }
 
+/// What an acquisition wants besides the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// A fencing token.
+    pub(crate) fenced: bool,
+    /// The order of those who wait for Redisson's fair lock.
+    pub(crate) fair: bool,
+}
+
 /// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
-pub(crate) fn acquire(
-    key: &[u8],
-    owner: &[u8],
-    lease: Duration,
-    holds: u64,
-    fenced: bool,
-    ask: Ask<'_>,
-) -> Cmd {
-    let mut command = with_room("RLOCK.ACQUIRE", key, owner);
-    command.arg(key).arg(owner).arg(milliseconds(lease)).arg("HOLDS").arg(holds);
-    if fenced {
+pub(crate) fn acquire(party: &Party, lease: Duration, holds: u64, extras: Extras, ask: Ask<'_>) -> Cmd {
+    let mut command = of_party("RLOCK.ACQUIRE", party);
+    command.arg(milliseconds(lease)).arg("HOLDS").arg(holds);
+    add_mode(&mut command, party.mode);
+    if extras.fair {
+        command.arg("FAIR");
+    }
+    if extras.fenced {
         command.arg("FENCED");
     }
     if let Ask::Enqueue(wait, channel) = ask {
@@ -42,17 +49,29 @@ pub(crate) fn acquire(
 }
 
 /// `RLOCK.RELEASE … HOLDS holds`, safe to repeat.
-pub(crate) fn release(key: &[u8], owner: &[u8], holds: u64) -> Cmd {
-    let mut command = with_room("RLOCK.RELEASE", key, owner);
-    command.arg(key).arg(owner).arg("HOLDS").arg(holds);
+pub(crate) fn release(party: &Party, holds: u64) -> Cmd {
+    let mut command = of_party("RLOCK.RELEASE", party);
+    command.arg("HOLDS").arg(holds);
+    add_mode(&mut command, party.mode);
     command
 }
 
 /// `RLOCK.RENEW`.
-pub(crate) fn renew(key: &[u8], owner: &[u8], lease: Duration) -> Cmd {
-    let mut command = with_room("RLOCK.RENEW", key, owner);
-    command.arg(key).arg(owner).arg(milliseconds(lease));
+pub(crate) fn renew(party: &Party, lease: Duration) -> Cmd {
+    let mut command = of_party("RLOCK.RENEW", party);
+    command.arg(milliseconds(lease));
+    add_mode(&mut command, party.mode);
     command
+}
+
+fn of_party(word: &str, party: &Party) -> Cmd {
+    about(word, &party.key, Some(&party.owner))
+}
+
+fn add_mode(command: &mut Cmd, mode: Mode) {
+    if let Some(word) = mode.word() {
+        command.arg(word);
+    }
 }
 
 /// A command about one key, with or without an owner.
@@ -67,7 +86,7 @@ pub(crate) fn about(word: &str, key: &[u8], owner: Option<&[u8]>) -> Cmd {
 
 /// A command with room for all its words: growing word by word costs more than all else about it.
 fn with_room(word: &str, key: &[u8], owner: &[u8]) -> Cmd {
-    const WORDS: usize = 10;
+    const WORDS: usize = 12;
     const OTHERS: usize = 128;
     let names = key.len().saturating_add(owner.len());
     let mut command = Cmd::with_capacity(WORDS, names.saturating_add(OTHERS));
@@ -199,11 +218,18 @@ mod tests {
     fn commands_carry_holds() {
         let second = Duration::from_secs(1);
         let text = |command: &Cmd| String::from_utf8(words(command)).unwrap().replace("\r\n", " ");
-        let command = acquire(b"k", b"o", second, 1, false, Ask::Enqueue(Some(Duration::ZERO), b"c"));
+        let party = |mode| Party { key: b"k".to_vec(), owner: b"o".to_vec(), mode };
+        let (plain, none) = (party(Mode::Plain), Extras::default());
+        let command = acquire(&plain, second, 1, none, Ask::Enqueue(Some(Duration::ZERO), b"c"));
         assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 2 $1 c "), "{}", text(&command));
-        let command = acquire(b"k", b"o", second, 2, true, Ask::Enqueue(None, b"c"));
-        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $6 FENCED $7 ENQUEUE $1 0 $1 c "));
-        assert!(text(&release(b"k", b"o", 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
+        let both = Extras { fenced: true, fair: true };
+        let command = acquire(&plain, second, 2, both, Ask::Enqueue(None, b"c"));
+        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $4 FAIR $6 FENCED $7 ENQUEUE $1 0 $1 c "));
+        let command = acquire(&party(Mode::Read), second, 1, none, Ask::Now);
+        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 1 $4 READ "));
+        assert!(text(&release(&plain, 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
+        assert!(text(&release(&party(Mode::Write), 0)).ends_with("$5 HOLDS $1 0 $5 WRITE "));
+        assert!(text(&renew(&party(Mode::Write), second)).ends_with("$1 o $4 1000 $5 WRITE "));
     }
 
     #[test]

@@ -30,7 +30,8 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
         Durability::Majority => majority(attempt).await?,
     };
     let shared = &attempt.handle.shared;
-    let (key, owner) = (&attempt.order.party.key, &attempt.order.party.owner);
+    let party = attempt.order.party.clone();
+    let key = &party.key;
     let patience = shared.config.durability_wait;
     let mut wait = cmd("WAIT");
     wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
@@ -39,7 +40,7 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
     // the replicas at once. So of two that differ by a millisecond the second is one.
     let lease = attempt.order.lease;
     let shorter = lease.saturating_sub(Duration::from_millis(1));
-    let commands = [command::renew(key, owner, shorter), command::renew(key, owner, lease), wait];
+    let commands = [command::renew(&party, shorter), command::renew(&party, lease), wait];
     let manner = Manner { durable: Some(patience), ..Manner::by(None) };
     let sent = shared.clock.now();
     let unmet = |reached| Error::Durability { lock: name(key), wanted, reached };

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::client::Handle;
-use crate::command::{self, Acquired, Ask};
+use crate::command::{self, Acquired, Ask, Extras};
 use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::{Hold, State};
@@ -93,6 +93,14 @@ impl Guard {
         Guard { handle, held: Held { hold }, armed: true }
     }
 
+    pub(crate) fn hold(&self) -> Arc<Hold> {
+        self.held.hold.clone()
+    }
+
+    pub(crate) fn handle(&self) -> Arc<Handle> {
+        self.handle.clone()
+    }
+
     /// A view of this hold, to be cloned into the work.
     pub fn held(&self) -> Held {
         self.held.clone()
@@ -123,8 +131,8 @@ impl Guard {
         let holds = hold.guards().min(level.saturating_add(1));
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
-        let (key, owner) = (&hold.party.key, &hold.party.owner);
-        let command = command::acquire(key, owner, hold.lease, holds, hold.token().is_some(), Ask::Now);
+        let extras = Extras { fenced: hold.token().is_some(), fair: false };
+        let command = command::acquire(&hold.party, hold.lease, holds, extras, Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => return Err(error),

@@ -63,7 +63,7 @@
 //!
 //! * [`Lock::run`] drops the work at its next `.await`;
 //! * [`Held::check`] looks at the clock, without asking the server: use it before each step that cannot be undone;
-//! * [`Held::lost`] waits for it, and [`Held::token`] is a [`CancellationToken`] for work that takes one;
+//! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes one;
 //! * [`Guard::unlock`] tells whether the lock was held until then.
 //!
 //! ```
@@ -131,7 +131,8 @@
 //! [`Client::connect`] lists the forms of URLs. The module must be loaded on every server that may become the primary;
 //! one without it is told apart at once ([`Error::ModuleNotLoaded`]). A user needs the RLOCK commands, the locks' keys
 //! and, where locks are waited for, `+subscribe` and the channels `rlock:grants:*`; without these, set
-//! [`Waiting::Polling`]. By default a lock is held when the primary says so, and a fail-over can lose it;
+//! [`Waiting::Polling`]. By `+info` a [`RedLock`] notices that two addresses are one server. Sentinels that ask for
+//! a password get it from the end of the URL. By default a lock is held when the primary says so, and a fail-over can lose it;
 //! [`Durability`] makes that less likely, not impossible.
 //!
 //! # Seeing what it does
@@ -181,7 +182,7 @@ pub use error::{Error, Lost};
 pub use guard::{Guard, Held};
 pub use hold::State;
 pub use info::{Holder, Info, Waiter};
-pub use lock::Lock;
+pub use lock::{Lock, ReadWriteLock};
 pub use metrics::Metrics;
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};

@@ -19,11 +19,44 @@ pub(crate) enum Notice {
     Dropped,
 }
 
-/// An owner of a lock: what a message names.
+/// An owner of a lock, and in which way it holds or waits: what a message names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Party {
     pub(crate) key: Vec<u8>,
     pub(crate) owner: Vec<u8>,
+    pub(crate) mode: Mode,
+}
+
+/// In which way a lock is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    /// Alone.
+    #[default]
+    Plain,
+    /// Together with other readers.
+    Read,
+    /// Alone, in a read/write lock.
+    Write,
+}
+
+impl Mode {
+    /// The word that commands take.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Mode::Plain => None,
+            Mode::Read => Some("READ"),
+            Mode::Write => Some("WRITE"),
+        }
+    }
+
+    /// What a message or a holder of `RLOCK.INFO` says.
+    pub(crate) fn told(word: Option<&[u8]>) -> Mode {
+        match word {
+            Some(b"read") => Mode::Read,
+            Some(b"write") => Mode::Write,
+            _ => Mode::Plain,
+        }
+    }
 }
 
 /// Reads a message; `None` for one that is not understood.
@@ -38,7 +71,14 @@ pub(crate) fn parse(message: &[u8]) -> Option<(Notice, Party)> {
     let _database = fields.next()?;
     let owner = percent_decode(fields.next()?)?;
     let key = percent_decode(fields.next()?)?;
-    Some((notice, Party { key, owner }))
+    // Before the mode a grant has holds, lease and token, and a drop its reason.
+    let before_mode = match notice {
+        Notice::Granted => 3,
+        Notice::Timeout => 0,
+        Notice::Dropped => 1,
+    };
+    let mode = Mode::told(fields.nth(before_mode));
+    Some((notice, Party { key, owner, mode }))
 }
 
 fn percent_decode(field: &[u8]) -> Option<Vec<u8>> {
@@ -127,7 +167,8 @@ mod tests {
 
     #[test]
     fn messages_are_read_and_unknown_ones_skipped() {
-        let party = |key: &[u8], owner: &[u8]| Party { key: key.into(), owner: owner.into() };
+        let as_mode = |key: &[u8], owner: &[u8], mode| Party { key: key.into(), owner: owner.into(), mode };
+        let party = |key: &[u8], owner: &[u8]| as_mode(key, owner, Mode::Plain);
         type Case<'a> = (&'a [u8], Option<(Notice, Party)>);
         let cases: &[Case<'_>] = &[
             (b"granted 0 me:1 invoice:7 1 5000 0", Some((Notice::Granted, party(b"invoice:7", b"me:1")))),
@@ -137,6 +178,9 @@ mod tests {
             ),
             (b"timeout 0 me:1 k", Some((Notice::Timeout, party(b"k", b"me:1")))),
             (b"dropped 0 me:1 k demoted", Some((Notice::Dropped, party(b"k", b"me:1")))),
+            (b"granted 0 me:1 k 1 5 0 read", Some((Notice::Granted, as_mode(b"k", b"me:1", Mode::Read)))),
+            (b"timeout 0 me:1 k write", Some((Notice::Timeout, as_mode(b"k", b"me:1", Mode::Write)))),
+            (b"dropped 0 me:1 k moved read", Some((Notice::Dropped, as_mode(b"k", b"me:1", Mode::Read)))),
             (b"later 0 me:1 k", None),
             (b"granted 0 me:1", None),
             (b"granted 0 m%2 k", None),

@@ -99,7 +99,7 @@ impl Job {
     fn commands(&self) -> Vec<Cmd> {
         let (key, owner) = (&self.party.key, &self.party.owner);
         let holds = self.hold.as_ref().map_or(0, |hold| hold.guards());
-        let release = command::release(key, owner, holds);
+        let release = command::release(&self.party, holds);
         if self.queued {
             // In this order: what was granted just before the CANCEL is given back by the release.
             return vec![command::about("RLOCK.CANCEL", key, Some(owner)), release];
@@ -238,7 +238,7 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
     let mut pause = FIRST_PAUSE;
     hold.renewal_ended().await;
     loop {
-        let command = command::release(key, &hold.party.owner, hold.guards());
+        let command = command::release(&hold.party, hold.guards());
         match exchange_one(shared, key, command, Manner::by(Some(last))).await {
             Ok(Ok(value)) => return (unanswered.is_some(), outcome(key, &value, unanswered)),
             Ok(Err(Refusal { error: Error::NotALock { .. }, .. })) => {
@@ -269,7 +269,7 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
 pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
     let mut level = hold.level.lock().await;
     let guards = hold.guards();
-    let command = command::release(&hold.party.key, &hold.party.owner, guards);
+    let command = command::release(&hold.party, guards);
     let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
     match reply {
         Ok(Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. })) => {

@@ -123,7 +123,7 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     let sent = shared.clock.now();
     let outcome = match live {
         Some(Ok((_, live))) => {
-            let renewal = |hold: &Arc<Hold>| command::renew(&hold.party.key, &hold.party.owner, hold.lease);
+            let renewal = |hold: &Arc<Hold>| command::renew(&hold.party, hold.lease);
             live.request(&holds.iter().map(renewal).collect::<Vec<Cmd>>()).await
         }
         Some(Err(_)) | None => {
@@ -162,7 +162,7 @@ fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, value: Value) 
 async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
     let sent = shared.clock.now();
     let by = Manner::by(Some(sent.after(shared.config.response())));
-    let command = command::renew(&hold.party.key, &hold.party.owner, hold.lease);
+    let command = command::renew(&hold.party, hold.lease);
     let reply = match exchange_one(&shared, &hold.party.key, command, by).await {
         Ok(reply) => reply.map_err(|refusal| refusal.error),
         Err(Trouble::Unsent(error)) => Err(error),

@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::proxy::{Fate, Proxy};
-use common::{SOON, eventually, holder, run, waiters, within};
-use rlock_client::Client;
+use common::{SOON, eventually, holder, outage, run, waiters, within};
+use rlock_client::{Builder, Client};
 use rlock_testkit::TestServer;
 
 /// Long after the client has given the connection up and asked again, in ms.
@@ -36,7 +36,11 @@ async fn behind_a_proxy() -> (TestServer, Proxy) {
 
 /// A client that gives a connection up soon, and not so soon that a busy machine looks like a fault.
 async fn connect(proxy: &Proxy) -> Client {
-    let builder = Client::builder().response_timeout(Duration::from_millis(500));
+    connect_with(proxy, Client::builder()).await
+}
+
+async fn connect_with(proxy: &Proxy, builder: Builder) -> Client {
+    let builder = builder.response_timeout(Duration::from_millis(500));
     let url = proxy.url().replace("redis://", "redis+cluster://");
     within("a client to connect", builder.connect(&url)).await.unwrap()
 }
@@ -100,15 +104,15 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
 async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let (server, proxy) = behind_a_proxy().await;
     let mut raw = server.connect();
-    let client = connect(&proxy).await;
+    let (outage, lease) = outage();
+    let client = connect_with(&proxy, Client::builder().watchdog_timeout(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
     let held = client.lock("held").lock().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.lock().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     proxy.set_down(true);
-    // Longer than drivers go on trying by themselves.
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    tokio::time::sleep(outage).await;
     run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
     held.check().unwrap();
     proxy.set_down(false);

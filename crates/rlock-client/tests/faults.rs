@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::proxy::{Fate, Proxy};
-use common::{SOON, counter, eventually, holder, run, waiters, within};
+use common::{SOON, counter, eventually, holder, outage, run, waiters, within};
 use rlock_client::{Builder, Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 use tokio::task::JoinSet;
@@ -268,7 +268,8 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
 async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let server = TestServer::start();
     let mut raw = server.connect();
-    let (proxy, client) = through(&server, Client::builder()).await;
+    let (outage, lease) = outage();
+    let (proxy, client) = through(&server, Client::builder().watchdog_timeout(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
     let held = client.lock("held").lock().await.unwrap();
     let lock = client.lock("lock");
@@ -277,8 +278,8 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     proxy.set_down(true);
     let dropped = client.lock("dropped").lock_timeout(Duration::from_millis(50)).await;
     assert!(matches!(dropped, Err(Error::Timeout { .. })), "{dropped:?}");
-    // Longer than drivers go on trying by themselves.
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    // Longer than the pause between attempts to connect grows; drivers go on trying by themselves for 15 seconds at most.
+    tokio::time::sleep(outage).await;
     run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
     held.check().unwrap();
     proxy.set_down(false);

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, eventually, holder, run, url, waiters, within};
+use common::{SOON, connect, connect_with, eventually, holder, run, seconds, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
@@ -69,8 +69,7 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
 /// `RLOCK_WAIT_SECONDS` says for how long (5); from 25 on it is the client with its own settings.
 #[tokio::test]
 async fn a_wait_outlasts_all_limits_of_time() {
-    let seconds = std::env::var("RLOCK_WAIT_SECONDS").map_or(5, |text| text.parse().expect("a number"));
-    let wait = Duration::from_secs(seconds);
+    let wait = seconds("RLOCK_WAIT_SECONDS", 5);
     // In the same proportion as a minute is to the client's own: it allows five seconds for an answer.
     let response = (wait / 5).min(Duration::from_secs(5));
     let lease = (wait / 2).min(Duration::from_secs(30));

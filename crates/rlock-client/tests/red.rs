@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use common::five::{Five, WAYS, Way, hasty};
 use common::proxy::{Fate, Proxy};
 use common::{eventually, holder, run, url, within};
+use futures_util::future::join_all;
 use rlock_client::{Client, Error, Lost, RedLock};
 use rlock_testkit::TestServer;
 
@@ -44,7 +45,7 @@ async fn a_lock_is_taken_on_all_servers_denied_and_released() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_of_five_may_fail_in_any_way() {
-    for way in WAYS {
+    let case = async |way| {
         let mut five = Five::start().await;
         let (lock, other) = (five.lock(hasty, "lock"), five.lock(hasty, "lock"));
         for failed in [1, 2] {
@@ -64,12 +65,14 @@ async fn two_servers_of_five_may_fail_in_any_way() {
         // What those that failed were asked for they give back, or it never reached them.
         (0..2).for_each(|server| five.mend(server, way));
         five.all_free(0..5, "lock").await;
-    }
+    };
+    // All ways at once: most of the time is waited.
+    join_all(WAYS.map(case)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_three_or_all_servers_gone_nothing_is_acquired_and_nothing_stays() {
-    for way in WAYS {
+    let case = async |way| {
         let mut five = Five::start().await;
         let lock = five.lock(hasty, "lock");
         within("the lock", lock.lock()).await.unwrap().unlock().await.unwrap();
@@ -87,14 +90,15 @@ async fn with_three_or_all_servers_gone_nothing_is_acquired_and_nothing_stays() 
         (0..5).for_each(|server| five.mend(server, way));
         within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
         five.all_free(0..5, "lock").await;
-    }
+    };
+    join_all(WAYS.map(case)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
     let lease = Duration::from_secs(4);
     let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
-    for way in [Way::Killed, Way::Stopped] {
+    let case = async |way| {
         let mut five = Five::start().await;
         let lock = five.lock(builder, "lock");
         let guard = within("the lock", lock.lock()).await.unwrap();
@@ -123,7 +127,8 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
         assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Unreachable, .. })));
         others.unlock().await.unwrap();
         five.all_free(0..5, "lock").await;
-    }
+    };
+    join_all([Way::Killed, Way::Stopped].map(case)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

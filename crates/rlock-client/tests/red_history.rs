@@ -1,5 +1,5 @@
 //! Many who want one lock on five servers, of which two are dead and others stand still now and then: never two hold
-//! it at once.
+//! it at once. `RLOCK_SOAK_SECONDS` says for how long (8).
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::five::{Five, Way};
-use common::{seed, within};
+use common::{seconds, seed, within};
 use rlock_client::{Client, RedLock};
 use tokio::task::JoinSet;
 
@@ -70,6 +70,7 @@ fn never_two_at_once(mut history: Vec<Hold>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn never_two_hold_it_at_once() {
     let mut random = fastrand::Rng::with_seed(seed());
+    let time = seconds("RLOCK_SOAK_SECONDS", 8);
     let mut five = Five::start().await;
     let history = Arc::new(Mutex::new(Vec::new()));
     let over = Arc::new(AtomicBool::new(false));
@@ -79,12 +80,12 @@ async fn never_two_hold_it_at_once() {
         tasks.spawn(contend(lock, who, over.clone(), history.clone()));
     }
     let five = tokio::task::spawn_blocking(move || {
-        disturb(&five, &mut random, 0..5, Duration::from_secs(6));
+        disturb(&five, &mut random, 0..5, time * 2 / 5);
         let before = Instant::now();
         (0..2).for_each(|server| five.fail(server, Way::Killed));
         // Two are dead, and all others are well: it goes on.
-        std::thread::sleep(Duration::from_secs(3));
-        disturb(&five, &mut random, 2..5, Duration::from_secs(6));
+        std::thread::sleep(time / 5);
+        disturb(&five, &mut random, 2..5, time * 2 / 5);
         (five, before)
     });
     let (five, killed) = five.await.unwrap();

@@ -19,7 +19,8 @@ fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
         .sentinel()
         .conf("sentinel", format!("monitor main 127.0.0.1 {} 2", primary.port()))
         .conf("sentinel", format!("down-after-milliseconds main {down_after_ms}"))
-        .conf("sentinel", "failover-timeout main 6000")
+        // An election that nobody wins is held again after twice this time: before the tests give up.
+        .conf("sentinel", "failover-timeout main 3500")
         .start()
 }
 

@@ -55,7 +55,8 @@ fn redisson_alone(version: &str) -> Outcome {
 }
 
 fn redisson_cluster(version: &str) -> Outcome {
-    redisson(version, &[url(&cluster()), ("REDIS_CLUSTER", "1".into())], "")
+    let nodes = cluster(3);
+    redisson(version, &[url(&nodes[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
 /// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those

@@ -102,14 +102,28 @@ pub(crate) fn address(server: &TestServer) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-/// A cluster of one node that has all slots.
-pub(crate) fn cluster() -> TestServer {
-    let node = TestServer::builder().conf("cluster-enabled", "yes");
-    // A node that was never spoken to by another does not know its own address.
-    let server = node.conf("cluster-announce-ip", "127.0.0.1").start();
-    server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    eventually("the cluster to be ready", Duration::from_secs(30), || {
-        server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok").then_some(())
+/// How many slots a cluster has.
+const SLOTS: usize = 16_384;
+
+/// A cluster of so many primaries.
+pub(crate) fn cluster(primaries: usize) -> Vec<TestServer> {
+    let node =
+        || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-announce-ip", "127.0.0.1");
+    let nodes: Vec<TestServer> = (0..primaries).map(|_| node().start()).collect();
+    for (number, node) in nodes.iter().enumerate() {
+        let slot = |number: usize| SLOTS * number / primaries;
+        let (first, last) = (slot(number).to_string(), (slot(number + 1) - 1).to_string());
+        node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+        // Without epochs of their own they would have to agree on them first.
+        node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]);
+    }
+    for node in &nodes[1..] {
+        node.cli(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port().to_string()]);
+    }
+    let known = format!("cluster_known_nodes:{primaries}");
+    eventually("the nodes to know each other", Duration::from_secs(30), || {
+        let told = nodes.iter().map(|node| node.cli(&["CLUSTER", "INFO"]));
+        told.into_iter().all(|info| info.contains("cluster_state:ok") && info.contains(&known)).then_some(())
     });
-    server
+    nodes
 }

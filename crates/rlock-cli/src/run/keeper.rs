@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::Event;
 use super::timing::Timing;
+use crate::args::RunArgs;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::server::{PATIENCE, Place, connect, runtime, servers};
@@ -60,13 +61,41 @@ pub(super) struct Request {
     pub(super) key: Vec<u8>,
     pub(super) timing: Timing,
     pub(super) wait: Wait,
+    pub(super) kind: Kind,
     /// Whether the lock is to have a fencing token.
     pub(super) fenced: bool,
 }
 
+/// In which way the lock is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Read,
+    Write,
+    Fair,
+}
+
+impl Kind {
+    /// What the arguments ask for.
+    pub(super) fn of(arguments: &RunArgs) -> Kind {
+        match (arguments.read, arguments.write, arguments.fair) {
+            (true, ..) => Kind::Read,
+            (_, true, _) => Kind::Write,
+            (.., true) => Kind::Fair,
+            _ => Kind::Plain,
+        }
+    }
+}
+
 impl Request {
     fn lock(&self, client: &Client) -> Lock {
-        if self.fenced { client.fenced_lock(&self.key) } else { client.lock(&self.key) }
+        let lock = match self.kind {
+            Kind::Plain => client.lock(&self.key),
+            Kind::Read => client.read_write_lock(&self.key).read(),
+            Kind::Write => client.read_write_lock(&self.key).write(),
+            Kind::Fair => client.fair_lock(&self.key),
+        };
+        if self.fenced { lock.fenced() } else { lock }
     }
 }
 

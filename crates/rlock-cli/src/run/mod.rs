@@ -14,7 +14,7 @@ use rlock_client::{Guard, Held};
 use rustix::process::Signal;
 
 use group::{ExitCode, Group};
-use keeper::{Keeper, LockEvent, Release, Request, Wait};
+use keeper::{Keeper, Kind, LockEvent, Release, Request, Wait};
 pub(crate) use signals::{EndSignal, parse as parse_signal};
 use supervisor::Supervisor;
 use timing::Timing;
@@ -60,8 +60,8 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     let key = names::bytes(&arguments.key);
     let (events, inbox) = channel();
     signals::listen(events.clone())?;
-    let keeper =
-        Keeper::start(Request { place, key, timing, wait, fenced: arguments.fence_env.is_some() }, events)?;
+    let (kind, fenced) = (Kind::of(arguments), arguments.fence_env.is_some());
+    let keeper = Keeper::start(Request { place, key, timing, wait, kind, fenced }, events)?;
     let awaited = await_lock(&keeper, &inbox, notes).inspect_err(|_| keeper.abandon())?;
     match awaited {
         Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),

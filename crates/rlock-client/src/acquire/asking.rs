@@ -11,7 +11,6 @@ use crate::command::{self, Acquired, Ask, Refusal};
 use crate::config::Waiting;
 use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange};
-use crate::message::Party;
 use crate::router::{Line, Place};
 
 /// The longest channel that the server takes.
@@ -62,10 +61,10 @@ impl Attempt {
     async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
         let shared = self.handle.shared.clone();
         let party = self.order.party.clone();
-        let Party { key, owner } = party.as_ref();
+        let key = &party.key;
         let left = |by: Moment| by.since(shared.clock.now());
         let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(left), channel));
-        let mut commands = vec![command::acquire(key, owner, self.order.lease, 1, self.order.fenced, ask)];
+        let mut commands = vec![command::acquire(&party, self.order.lease, 1, self.order.extras, ask)];
         if look {
             commands.push(command::about("PTTL", key, None));
         }

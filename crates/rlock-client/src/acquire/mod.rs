@@ -10,7 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::client::Handle;
 use crate::clock::Moment;
-use crate::command::{self, Acquired, Ask, Refusal};
+use crate::command::{self, Acquired, Ask, Extras, Refusal};
 use crate::config::Durability;
 use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
@@ -26,8 +26,8 @@ pub(crate) struct Order {
     pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
     pub(crate) renewed: bool,
-    /// Whether a fencing token is asked for.
-    pub(crate) fenced: bool,
+    /// What is asked for besides the lock.
+    pub(crate) extras: Extras,
     pub(crate) durability: Durability,
 }
 
@@ -94,16 +94,16 @@ impl Attempt {
     /// it is asked for another: that of the message may be one of an earlier grant.
     pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
         let shared = self.handle.shared.clone();
-        let Party { key, owner } = self.order.party.as_ref();
+        let party = self.order.party.clone();
         let lease = self.order.lease;
-        let command = if self.order.fenced {
-            command::acquire(key, owner, lease, 1, true, Ask::Now)
+        let command = if self.order.extras.fenced {
+            command::acquire(&party, lease, 1, self.order.extras, Ask::Now)
         } else {
-            command::renew(key, owner, lease)
+            command::renew(&party, lease)
         };
         let sent = shared.clock.now();
         self.lease_end = sent.after(self.order.lease);
-        match exchange(&shared, key, &[command], Manner::by(None), &mut self.sent_on).await {
+        match exchange(&shared, &party.key, &[command], Manner::by(None), &mut self.sent_on).await {
             Ok(mut replies) => {
                 self.sent_on = None;
                 let value = replies.take(0).map_err(Step::Refused)?;
@@ -127,7 +127,7 @@ impl Attempt {
     /// Gives back what was acquired; where that fails, dropping the attempt sees to it.
     pub(crate) async fn take_back(&mut self) {
         let shared = self.handle.shared.clone();
-        let command = command::release(&self.order.party.key, &self.order.party.owner, 0);
+        let command = command::release(&self.order.party, 0);
         let by = shared.clock.now().after(shared.config.response());
         if let Ok(Ok(_)) = exchange_one(&shared, &self.order.party.key, command, Manner::by(Some(by))).await {
             self.known = self.stray;

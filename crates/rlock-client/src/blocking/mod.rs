@@ -102,6 +102,18 @@ impl Client {
         self.with(self.client.fenced_lock(name))
     }
 
+    /// The lock with this name, in the order of Redisson's fair lock; see [`crate::Client::fair_lock`].
+    pub fn fair_lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.with(self.client.fair_lock(name))
+    }
+
+    /// The read side and the write side of the read/write lock with this name; see
+    /// [`crate::Client::read_write_lock`].
+    pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> (Lock, Lock) {
+        let lock = self.client.read_write_lock(name);
+        (self.with(lock.read()), self.with(lock.write()))
+    }
+
     /// A lock that was set up on [`Client::inner`].
     pub fn with(&self, lock: crate::Lock) -> Lock {
         Lock { lock, thread: self.thread.clone() }
@@ -254,6 +266,17 @@ impl Guard {
     pub fn reenter(&self) -> Result<Guard, Error> {
         let guard = self.thread.run(self.guard.reenter())?;
         Ok(Guard { guard, thread: self.thread.clone() })
+    }
+
+    /// Turns a writer's guard into a reader's; see [`crate::Guard::downgrade`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Guard::downgrade`].
+    pub fn downgrade(self) -> Result<Guard, Error> {
+        let Guard { guard, thread } = self;
+        let guard = thread.run(guard.downgrade())?;
+        Ok(Guard { guard, thread })
     }
 
     /// Waits until the lock is lost, and says why; for ever if it never is.

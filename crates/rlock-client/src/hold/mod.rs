@@ -138,6 +138,11 @@ impl Hold {
         lost
     }
 
+    /// Whether the watchdog renews it.
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.renewed
+    }
+
     /// The newest fencing token, if the lock is fenced.
     pub(crate) fn token(&self) -> Option<u64> {
         Some(self.token.load(Ordering::Relaxed)).filter(|token| *token > 0)

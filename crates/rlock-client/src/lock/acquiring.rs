@@ -13,7 +13,6 @@ use crate::command::check_lease;
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::guard::Guard;
-use crate::message::Party;
 use crate::wait;
 
 /// How long to wait.
@@ -51,7 +50,7 @@ impl Lock {
     /// Acquires the lock, or enters it again, as an owner that the user named.
     async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard>, Error> {
         let shared = &self.handle.shared;
-        let party = Party { key: self.key.clone(), owner: owner.to_vec() };
+        let party = self.party(owner);
         let turn = shared.turns.of(&party);
         loop {
             let changed = turn.changed.notified();
@@ -84,7 +83,7 @@ impl Lock {
         }
     }
 
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         owner: Vec<u8>,
         turn: Option<OwnedMutexGuard<()>>,
@@ -92,10 +91,10 @@ impl Lock {
     ) -> Result<Option<Guard>, Error> {
         let shared = &self.handle.shared;
         let order = Order {
-            party: Arc::new(Party { key: self.key.clone(), owner }),
+            party: Arc::new(self.party(&owner)),
             lease: self.lease.unwrap_or(shared.config.watchdog),
             renewed: self.lease.is_none(),
-            fenced: self.fenced,
+            extras: self.extras,
             durability: self.durability,
         };
         let mut attempt = Attempt::new(self.handle.clone(), order, turn);

@@ -3,16 +3,20 @@
 mod acquiring;
 mod asking;
 mod others;
+mod read_write;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Handle;
+use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
+use crate::message::{Mode, Party};
 use acquiring::Patience;
+pub use read_write::ReadWriteLock;
 
 /// A lock by its name, and how it is to be acquired. Cheap to make and to clone; made by
 /// [`Client::lock`](crate::Client::lock).
@@ -27,19 +31,48 @@ pub struct Lock {
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     durability: Durability,
-    fenced: bool,
+    mode: Mode,
+    extras: Extras,
 }
 
 impl Lock {
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Lock {
         let config = &handle.shared.config;
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
-        Lock { handle, key, owner: None, lease, wait, durability, fenced: false }
+        Lock {
+            handle,
+            key,
+            owner: None,
+            lease,
+            wait,
+            durability,
+            mode: Mode::Plain,
+            extras: Extras::default(),
+        }
     }
 
-    /// The same lock, whose guards have fencing tokens.
-    pub(crate) fn fenced(self) -> Lock {
-        Lock { fenced: true, ..self }
+    /// The same lock, whose guards have fencing tokens; see [`Client::fenced_lock`](crate::Client::fenced_lock). Not for
+    /// readers, whom the server refuses one.
+    #[must_use]
+    pub fn fenced(self) -> Lock {
+        Lock { extras: Extras { fenced: true, ..self.extras }, ..self }
+    }
+
+    /// The same lock, in the order of those who wait for Redisson's fair lock; see
+    /// [`Client::fair_lock`](crate::Client::fair_lock). Not for read/write locks, of which Redisson has no fair ones.
+    #[must_use]
+    pub fn fair(self) -> Lock {
+        Lock { extras: Extras { fair: true, ..self.extras }, ..self }
+    }
+
+    /// One side of a read/write lock.
+    pub(crate) fn in_mode(self, mode: Mode) -> Lock {
+        Lock { mode, ..self }
+    }
+
+    /// An owner of this lock.
+    fn party(&self, owner: &[u8]) -> Party {
+        Party { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
     }
 
     /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.

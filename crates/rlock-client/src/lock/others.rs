@@ -3,6 +3,7 @@
 use super::Lock;
 use crate::command;
 use crate::error::Error;
+use crate::message::{Mode, Party};
 
 impl Lock {
     /// Gives back all holds of an owner, which may be another client's; `false` where it held nothing.
@@ -13,8 +14,19 @@ impl Lock {
     ///
     /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
     pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let command = command::release(self.name(), owner.as_ref(), 0);
-        Ok(self.change("RLOCK.RELEASE", command).await?.is_some())
+        let party = self.party(owner.as_ref());
+        match self.change("RLOCK.RELEASE", command::release(&party, 0)).await {
+            Err(Error::Refused { .. }) if party.mode == Mode::Plain => {
+                // It may hold a read/write lock in both ways.
+                let mut released = false;
+                for mode in [Mode::Write, Mode::Read] {
+                    let party = Party { mode, ..party.clone() };
+                    released |= self.change("RLOCK.RELEASE", command::release(&party, 0)).await?.is_some();
+                }
+                Ok(released)
+            }
+            outcome => Ok(outcome?.is_some()),
+        }
     }
 
     /// Takes the lock away from this owner, as [`Lock::force_release`] does from anybody; `false` where it has

@@ -90,6 +90,20 @@ pub fn counter(server: &TestServer, name: &str) -> u64 {
     server.info("rlock")[&format!("rlock_{name}")].parse().expect("a number")
 }
 
+/// For how long a server is away in the tests of outages: `RLOCK_OUTAGE_SECONDS`, or 6. The second is the lease to go
+/// with it: longer, and so short that a renewal falls into the outage.
+pub fn outage() -> (Duration, Duration) {
+    let outage = seconds("RLOCK_OUTAGE_SECONDS", 6);
+    (outage, (outage * 5 / 2).min(Duration::from_secs(30)))
+}
+
+/// A number of seconds from the environment.
+pub fn seconds(name: &str, default: u64) -> Duration {
+    let given =
+        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")));
+    Duration::from_secs(given.unwrap_or(default))
+}
+
 /// A seed: `RLOCK_SEED`, or a new one, printed so that a failure can be repeated.
 pub fn seed() -> u64 {
     let seed = std::env::var("RLOCK_SEED").ok().map(|seed| seed.parse().expect("RLOCK_SEED is a number"));

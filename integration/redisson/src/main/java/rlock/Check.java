@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 /** What the scenarios check with. */
 final class Check {
     /** How long anything may take that should come at once: far below every lease it is used with. */
-    static final long SOON_MS = 8_000;
+    static final long SOON_MS = 15_000;
 
     /** A lease that no scenario outlives: whoever gets the lock before its end was told. */
     static final long LONG_LEASE_MS = 120_000;

@@ -12,7 +12,7 @@ import org.redisson.api.RedissonClient;
 
 /** Every kind of client takes the same locks, all at once, for some seconds: never two holders, nobody left behind. */
 final class Contention {
-    private static final long SECONDS = 4;
+    private static final long SECONDS = 3;
 
     private Contention() {
     }
@@ -130,12 +130,14 @@ final class Contention {
     /** What the lock protects: it notices when two use it at once. */
     private static final class Resource {
         final String key;
+        private final String count;
         private final AtomicLong inside = new AtomicLong();
         private final AtomicLong uses = new AtomicLong();
         private long lastToken;
 
         Resource(String key) {
             this.key = key;
+            this.count = "count:" + key;
         }
 
         /** Counts in the server by reading and writing, which loses counts as soon as two do it at once. */
@@ -145,15 +147,15 @@ final class Contention {
                 Check.that(token > lastToken, "token " + token + " after " + lastToken);
                 lastToken = token;
             }
-            String counted = client.jedis.get("count:" + key);
-            client.jedis.set("count:" + key, Long.toString(counted == null ? 1 : Long.parseLong(counted) + 1));
+            String counted = client.at(count).get(count);
+            client.at(count).set(count, Long.toString(counted == null ? 1 : Long.parseLong(counted) + 1));
             uses.incrementAndGet();
             inside.decrementAndGet();
         }
 
         /** How many times it was used; nothing may be left of the lock. */
         long check(Native client) {
-            Check.equal(Long.toString(uses.get()), client.jedis.get("count:" + key), "counted");
+            Check.equal(Long.toString(uses.get()), client.at(count).get(count), "counted");
             Check.equal("none", client.info(key).get("kind"), "kind");
             Check.equal(0L, client.waiters(key), "waiters");
             Check.that(uses.get() > 0, "never taken");

@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
 final class Fair {
     private static final int ROUNDS = 60;
     private static final int CROWD = 6;
-    private static final long SECONDS = 4;
+    private static final long SECONDS = 3;
 
     private Fair() {
     }
@@ -97,7 +97,7 @@ final class Fair {
             for (int i = 0; i < CROWD; i++) {
                 waiting.add(takesAndReleases(world.clients().get(i % 2), key));
                 long queued = i + 1;
-                Check.eventually("it stands in the queue", () -> client.jedis.llen(World.fairQueue(key)) == queued);
+                Check.eventually("it stands in the queue", () -> client.at(key).llen(World.fairQueue(key)) == queued);
             }
             client.release(key, "native");
             long last = 0;

@@ -35,14 +35,17 @@ public final class Main {
             beside.addAll(WakeUps.scenarios());
             beside.addAll(Watchdogs.scenarios());
             beside.addAll(Listeners.scenarios());
+            beside.addAll(Kinds.scenarios());
             beside.addAll(Fair.scenarios());
+            beside.addAll(FairOrder.scenarios());
             beside.addAll(ReadWrite.scenarios());
             beside.addAll(ReadLeases.scenarios());
             alone.addAll(Contention.scenarios());
             alone.addAll(ReadLeases.alone());
             alone.addAll(Starvation.scenarios());
             alone.addAll(Fair.alone());
-            runAll(beside, only, world, 6);
+            alone.addAll(FairOrder.alone());
+            runAll(beside, only, world, 12);
             runAll(alone, only, world, 1);
         }
         System.out.println(passed + " passed, " + failed + " failed");

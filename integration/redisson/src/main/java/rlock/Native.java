@@ -10,19 +10,36 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.util.SafeEncoder;
 
-/** A native client: one connection that sends the module's commands, through a client library that does not know them. */
+/**
+ * A native client: one connection to each server, which sends the module's commands through a client library that does not
+ * know them.
+ */
 final class Native implements AutoCloseable {
-    final Jedis jedis;
+    private final Nodes nodes;
+    private final Map<HostAndPort, Jedis> connections = new HashMap<>();
 
-    Native(HostAndPort address) {
-        // No time-out of the socket while a command waits in the server.
-        jedis = new Jedis(address, DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(0).build());
+    Native(Nodes nodes) {
+        this.nodes = nodes;
     }
 
-    /** Sends any command; lists come as lists, everything else as text, number or null. */
+    /** The connection to the server that has the key. */
+    Jedis at(String key) {
+        return connections.computeIfAbsent(nodes.of(key), Native::connect);
+    }
+
+    /** Without a time-out of the socket while a command waits in the server. */
+    static Jedis connect(HostAndPort address) {
+        return new Jedis(address, DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(0).build());
+    }
+
+    /** Sends a command whose first word is the key; lists come as lists, everything else as text, number or null. */
     Object send(String command, String... words) {
+        return send(at(words[0]), command, words);
+    }
+
+    static Object send(Jedis connection, String command, String... words) {
         byte[] name = command.getBytes(StandardCharsets.UTF_8);
-        return SafeEncoder.encodeObject(jedis.sendBlockingCommand(() -> name, words));
+        return SafeEncoder.encodeObject(connection.sendBlockingCommand(() -> name, words));
     }
 
     /** Takes the lock, and waits for it where the words say so. */
@@ -94,6 +111,6 @@ final class Native implements AutoCloseable {
 
     @Override
     public void close() {
-        jedis.close();
+        connections.values().forEach(Jedis::close);
     }
 }

@@ -12,17 +12,22 @@ import org.redisson.api.RedissonClient;
 
 /** RReadWriteLock and READ / WRITE: the leases of many readers, watchdogs, and everything at once. */
 final class ReadLeases {
-    private static final long SECONDS = 4;
+    private static final long SECONDS = 3;
 
     private ReadLeases() {
     }
 
     static List<Scenario> scenarios() {
-        return List.of(
+        List<Scenario> scenarios = new ArrayList<>(List.of(
             Scenario.of("Redisson's read watchdog keeps a native writer out", ReadLeases::redissonsWatchdog),
             Scenario.of("a native reader's renewals keep Redisson's writer out", ReadLeases::nativesRenewals),
             Scenario.of("a dead Redisson reader keeps a native writer out for its lease only", ReadLeases::deadRedissonReader),
-            Scenario.of("a dead native reader keeps Redisson's writer out for its lease only", ReadLeases::deadNativeReader));
+            Scenario.of("a dead native reader keeps Redisson's writer out for its lease only", ReadLeases::deadNativeReader)));
+        // The renewal of 3.x gives the lease keys of all readers its own lease, those of natives too.
+        if (!World.redissonVersion().startsWith("3.")) {
+            scenarios.add(Scenario.of("a native reader's long lease outlives Redisson's short ones", ReadLeases::longLease));
+        }
+        return scenarios;
     }
 
     /** It has the machine to itself. */
@@ -86,6 +91,24 @@ final class ReadLeases {
             Check.equal(true, lock.writeLock().tryLock(60, TimeUnit.SECONDS), "Redisson's writer");
             Check.that(Check.millisSince(start) < Check.SOON_MS, "waited " + Check.millisSince(start) + " ms");
             lock.writeLock().unlock();
+        }
+    }
+
+    /** The renewal of a read lock by 4.x gives the whole hash its own lease, also where that is shorter. */
+    private static void longLease(World world) throws Exception {
+        String key = world.key("long");
+        RedissonClient third = world.redisson();
+        try (Native client = world.client()) {
+            client.acquire(key, "native", 60_000, "READ");
+            third.getReadWriteLock(key).readLock().lock();
+            Thread.sleep(World.WATCHDOG_MS / 2);
+            third.shutdown();
+            Thread.sleep(World.WATCHDOG_MS * 3 / 2);
+            Check.equal(false, world.one.getReadWriteLock(key).writeLock().tryLock(), "Redisson's writer");
+            Check.equal(false, client.acquire(key, "writer", 30_000, "WRITE"), "a native writer");
+            Check.equal(1L, client.release(key, "native", "READ"), "release");
+            Check.equal(true, client.acquire(key, "writer", 30_000, "WRITE"), "a native writer when free");
+            Check.equal(1L, client.release(key, "writer", "WRITE"), "release of the writer");
         }
     }
 

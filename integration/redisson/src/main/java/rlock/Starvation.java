@@ -11,7 +11,7 @@ import org.redisson.api.RedissonClient;
 
 /** Neither side keeps the other out for long, however many of it there are. */
 final class Starvation {
-    private static final long SECONDS = 5;
+    private static final long SECONDS = 4;
     private static final int CROWD = 6;
     /** How long each of the crowd works under the lock: longer than two of the server's timers. */
     private static final long WORK_MS = 5;

@@ -9,6 +9,7 @@ import org.redisson.config.Config;
 import org.redisson.config.ReadMode;
 import org.redisson.config.SubscriptionMode;
 import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Jedis;
 
 /** The server, two Redisson clients as two processes would have them, and as many native clients as are asked for. */
 final class World implements AutoCloseable {
@@ -19,6 +20,7 @@ final class World implements AutoCloseable {
     private final boolean cluster;
     /** Where Redisson listens, if there is one. */
     private final URI replica;
+    private final Nodes nodes;
     private final AtomicInteger names = new AtomicInteger();
     /** Another run may have left something on the same server. */
     private final String run = Long.toString(System.currentTimeMillis(), Character.MAX_RADIX);
@@ -29,6 +31,7 @@ final class World implements AutoCloseable {
         this.url = url;
         this.cluster = cluster;
         this.replica = replica;
+        this.nodes = new Nodes(url, cluster);
         this.one = redisson();
         this.two = redisson();
     }
@@ -37,10 +40,14 @@ final class World implements AutoCloseable {
         URI url = URI.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399"));
         String replica = System.getenv("REDIS_REPLICA_URL");
         World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica));
-        for (URI server : replica == null ? List.of(url) : List.of(url, world.replica)) {
-            try (Native client = new Native(new HostAndPort(server.getHost(), server.getPort()))) {
+        List<HostAndPort> servers = world.nodes.all();
+        if (replica != null) {
+            servers.add(Nodes.address(world.replica));
+        }
+        for (HostAndPort server : servers) {
+            try (Jedis connection = Native.connect(server)) {
                 // Redisson's expired and deleted listeners hear keyspace events.
-                client.send("CONFIG", "SET", "notify-keyspace-events", "Egx");
+                connection.configSet("notify-keyspace-events", "Egx");
             }
         }
         return world;
@@ -66,9 +73,9 @@ final class World implements AutoCloseable {
         return List.of(one, two);
     }
 
-    /** A new connection of a native client. */
+    /** A new native client, for one thread at a time. */
     Native client() {
-        return new Native(new HostAndPort(url.getHost(), url.getPort()));
+        return new Native(nodes);
     }
 
     /** The name of a lock that no other scenario uses. */
@@ -109,15 +116,15 @@ final class World implements AutoCloseable {
     /** How many connections listen on a channel: whoever waits by Redisson's protocol does. */
     long listeners(Native client, String channel) {
         if (replica == null) {
-            return subscribers(client, channel);
+            return subscribers(client.at(channel), channel);
         }
-        try (Native there = new Native(new HostAndPort(replica.getHost(), replica.getPort()))) {
+        try (Jedis there = Native.connect(Nodes.address(replica))) {
             return subscribers(there, channel);
         }
     }
 
-    private long subscribers(Native client, String channel) {
-        Object answer = client.send("PUBSUB", cluster ? "SHARDNUMSUB" : "NUMSUB", channel);
+    private long subscribers(Jedis connection, String channel) {
+        Object answer = Native.send(connection, "PUBSUB", cluster ? "SHARDNUMSUB" : "NUMSUB", channel);
         return (Long) ((List<?>) answer).get(1);
     }
 

@@ -1,0 +1,192 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** RFairLock and FAIR: one order for both. */
+final class FairOrder {
+    private static final int WAITERS = 8;
+    private static final long SECONDS = 3;
+
+    private FairOrder() {
+    }
+
+    static List<Scenario> scenarios() {
+        return List.of(
+            Scenario.of("fair waiters of both sides are served in the order they came", world -> inOrder(world, 60)),
+            Scenario.of("a long wait of Redisson's drops no native fair waiter", world -> inOrder(world, 3_600)),
+            Scenario.of("a Redisson fair waiter that gives up changes nobody's place", FairOrder::giveUp),
+            Scenario.of("a native fair waiter that goes lets Redisson's behind it in", FairOrder::nativeGoes),
+            Scenario.of("a Redisson fair waiter that died is passed", FairOrder::deadRedisson));
+    }
+
+    /** It has the machine to itself. */
+    static List<Scenario> alone() {
+        return List.of(new Scenario("fair waiters of both sides at once, never two holders", FairOrder::allAtOnce));
+    }
+
+    /** Takes and releases; the number of this turn. */
+    private static Future<Integer> redissons(RedissonClient redisson, String key, long waitSeconds, AtomicInteger turns) {
+        return Check.start(() -> {
+            RLock lock = redisson.getFairLock(key);
+            Check.that(lock.tryLock(waitSeconds, 60, TimeUnit.SECONDS), "not acquired");
+            int turn = turns.incrementAndGet();
+            lock.unlock();
+            return turn;
+        });
+    }
+
+    private static Future<Integer> natives(World world, String key, AtomicInteger turns) {
+        return Check.start(() -> {
+            try (Native client = world.client()) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "FAIR", "BLOCK", "60000"), "not acquired");
+                int turn = turns.incrementAndGet();
+                Check.equal(1L, client.release(key, owner), "release");
+                return turn;
+            }
+        });
+    }
+
+    private static void awaitQueue(Native client, String key, long length) throws Exception {
+        Check.eventually(length + " stand in the queue", () -> client.at(key).llen(World.fairQueue(key)) == length);
+    }
+
+    /** Every second is native; the lock is held by Redisson first. */
+    private static void inOrder(World world, long waitSeconds) throws Exception {
+        String key = world.key("order");
+        AtomicInteger turns = new AtomicInteger();
+        RLock lock = world.one.getFairLock(key);
+        lock.lock();
+        try (Native client = world.client()) {
+            List<Future<Integer>> waiting = new ArrayList<>();
+            for (int i = 0; i < WAITERS; i++) {
+                RedissonClient redisson = world.clients().get(i / 2 % 2);
+                waiting.add(i % 2 == 0 ? redissons(redisson, key, waitSeconds, turns) : natives(world, key, turns));
+                awaitQueue(client, key, i + 1);
+            }
+            lock.unlock();
+            for (int i = 0; i < WAITERS; i++) {
+                Check.equal(i + 1, Check.soon(waiting.get(i)), "the turn of waiter " + (i + 1));
+            }
+            awaitQueue(client, key, 0);
+        }
+    }
+
+    private static void giveUp(World world) throws Exception {
+        String key = world.key("gives-up");
+        AtomicInteger turns = new AtomicInteger();
+        RLock lock = world.one.getFairLock(key);
+        lock.lock();
+        try (Native client = world.client()) {
+            Future<Boolean> givesUp = Check.start(() -> world.two.getFairLock(key).tryLock(1, 60, TimeUnit.SECONDS));
+            awaitQueue(client, key, 1);
+            Future<Integer> first = natives(world, key, turns);
+            awaitQueue(client, key, 2);
+            Future<Integer> second = redissons(world.two, key, 60, turns);
+            awaitQueue(client, key, 3);
+            Check.equal(false, Check.soon(givesUp), "acquired by the one that gives up");
+            awaitQueue(client, key, 2);
+            lock.unlock();
+            Check.equal(1, Check.soon(first), "the turn of the native waiter");
+            Check.equal(2, Check.soon(second), "the turn of Redisson's");
+        }
+    }
+
+    private static void nativeGoes(World world) throws Exception {
+        String key = world.key("goes");
+        AtomicInteger turns = new AtomicInteger();
+        RLock lock = world.one.getFairLock(key);
+        lock.lock();
+        try (Native client = world.client(); Native gone = world.client()) {
+            String owner = world.owner();
+            Future<Boolean> waiter =
+                Check.start(() -> gone.acquire(key, owner, Check.LONG_LEASE_MS, "FAIR", "BLOCK", "60000"));
+            awaitQueue(client, key, 1);
+            Future<Integer> behind = redissons(world.two, key, 60, turns);
+            awaitQueue(client, key, 2);
+            Check.equal(1L, client.send("RLOCK.CANCEL", key, owner), "RLOCK.CANCEL");
+            Check.equal(false, Check.soon(waiter), "acquired by the one that goes");
+            awaitQueue(client, key, 1);
+            lock.unlock();
+            Check.equal(1, Check.soon(behind), "the turn of Redisson's");
+        }
+    }
+
+    /** Its place in the queue stays; it is called, and passed when its turn is over. */
+    private static void deadRedisson(World world) throws Exception {
+        String key = world.key("died");
+        AtomicInteger turns = new AtomicInteger();
+        RLock lock = world.one.getFairLock(key);
+        RedissonClient third = world.redisson();
+        lock.lock();
+        try (Native client = world.client()) {
+            Check.start(() -> third.getFairLock(key).tryLock(60, 60, TimeUnit.SECONDS));
+            awaitQueue(client, key, 1);
+            third.shutdown();
+            Future<Integer> behind = natives(world, key, turns);
+            awaitQueue(client, key, 2);
+            Future<Integer> last = redissons(world.two, key, 60, turns);
+            awaitQueue(client, key, 3);
+            lock.unlock();
+            Check.equal(1, Check.soon(behind), "the turn of the native waiter");
+            Check.equal(2, Check.soon(last), "the turn of Redisson's");
+        }
+    }
+
+    private static String allAtOnce(World world) throws Exception {
+        String key = world.key("fair-contended");
+        AtomicLong inside = new AtomicLong();
+        AtomicLong turns = new AtomicLong();
+        long end = System.nanoTime() + SECONDS * 1_000_000_000;
+        List<Future<Long>> threads = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            for (RedissonClient redisson : world.clients()) {
+                RLock lock = redisson.getFairLock(key);
+                threads.add(Check.start(() -> longestWait(end, inside, turns, lock::lock, lock::unlock)));
+            }
+            threads.add(Check.start(() -> nativesLongestWait(world, key, end, inside, turns)));
+        }
+        long longest = 0;
+        for (Future<Long> thread : threads) {
+            longest = Math.max(longest, thread.get(SECONDS + 30, TimeUnit.SECONDS));
+        }
+        try (Native client = world.client()) {
+            Check.equal("none", client.info(key).get("kind"), "kind");
+            awaitQueue(client, key, 0);
+        }
+        String found = turns + " turns in " + SECONDS + " s, the longest wait " + longest + " ms";
+        Check.that(longest < SECONDS * 1_000 / 2, found);
+        return found;
+    }
+
+    private static long nativesLongestWait(World world, String key, long end, AtomicLong inside, AtomicLong turns) {
+        String[] owner = new String[1];
+        try (Native client = world.client()) {
+            return longestWait(end, inside, turns, () -> {
+                owner[0] = world.owner();
+                Check.that(client.acquire(key, owner[0], Check.LONG_LEASE_MS, "FAIR", "BLOCK", "60000"), "not acquired");
+            }, () -> Check.equal(1L, client.release(key, owner[0]), "release"));
+        }
+    }
+
+    private static long longestWait(long end, AtomicLong inside, AtomicLong turns, Runnable take, Runnable giveBack) {
+        long longest = 0;
+        while (System.nanoTime() < end) {
+            long start = System.nanoTime();
+            take.run();
+            longest = Math.max(longest, Check.millisSince(start));
+            Check.equal(1L, inside.incrementAndGet(), "holders");
+            turns.incrementAndGet();
+            inside.decrementAndGet();
+            giveBack.run();
+        }
+        return longest;
+    }
+}
