@@ -153,7 +153,8 @@ fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
         let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
         // A failure is in the log.
         let _ = site.perform(site.open(), None, &change);
-        look_again(site);
+        // Not later: who waits first may be able to have it by now.
+        look_soon(site.server(), site.lock());
     }
     Looked::Done
 }

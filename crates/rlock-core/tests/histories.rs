@@ -358,3 +358,21 @@ fn who_goes_lets_others_in_whatever_the_clock_says() {
     ops.push(Op::Pass(Span(0)));
     read_write(ops);
 }
+
+/// The end of a key that somebody else had set too soon was put right in the same look in which a writer's wait ended:
+/// the reader behind it waited for the next look.
+#[test]
+fn a_key_that_is_put_right_keeps_nobody_waiting() {
+    let writer = Op::Acquire {
+        lock: LOCK,
+        owner: Owner(1),
+        word: Word::Write,
+        lease: LONG,
+        holds: None,
+        wait: Wait::Block(WaitMs(1)),
+        fenced: false,
+    };
+    let mut ops = vec![read(4, 60_000, Wait::No), writer, Op::Stall(Span(1)), read(0, 60_000, BLOCK)];
+    ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);
+    read_write(ops);
+}
