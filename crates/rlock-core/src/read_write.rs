@@ -410,7 +410,12 @@ pub fn take_back(
         Mode::Read if held.reads == Some(granted) => {
             Some(reader_gone(held, Holds::ONE, LockEvent::Release, others).change)
         }
-        Mode::Write if held.writes == Some(Holds::ONE) && held.expiry == granted.until => {
+        // The key may be there for longer than the write's lease: for as long as the owner's own read.
+        Mode::Write
+            if held.writes == Some(Holds::ONE)
+                && (held.expiry == granted.until
+                    || held.reads.is_some_and(|reads| reads.until == held.expiry)) =>
+        {
             Some(writer_gone(held, LockEvent::Release).change)
         }
         _ => None,
