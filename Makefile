@@ -48,10 +48,11 @@ SECONDS = 60
 fuzz: setup ## Run the fuzz targets, SECONDS=60 each, or one of them: TARGET=arguments
 	@$(ENV) ./scripts/fuzz.sh '$(SECONDS)' '$(TARGET)'
 
-# ONLY='valkey-*' runs fewer of them.
+# ONLY='valkey-*' runs fewer of them, EXCEPT=redis-7.0 all but that.
 ONLY ?= *
+EXCEPT ?=
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
-	@$(ENV) ./integration/matrix.sh '$(ONLY)'
+	@$(ENV) ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
 
 # ONLY='go ioredis' runs fewer of them. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
