@@ -70,6 +70,8 @@ pub(crate) fn perform_and_serve<S: Site>(
         }
         let silent = Change { unlock_message: None, ..*change };
         site.perform(key, owner, &silent)?;
+        // Before the lock is served: a reader that gets it now has a lease of its own.
+        remember_reads(site, change);
     } else {
         // Closed before the lock is served.
         drop(key);
