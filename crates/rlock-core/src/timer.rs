@@ -116,7 +116,7 @@ fn clear_gone<S: Site>(site: &S) -> Looked {
 
 /// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
 pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
-    if server.queues(|queues| queues.has_fair(lock)) {
+    if server.queues(|queues| queues.note_fair_change(lock)) {
         look_soon(server, lock);
     }
 }
