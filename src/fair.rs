@@ -122,8 +122,11 @@ impl<'a> FairQueue<'a> {
         if self.is_empty() {
             return;
         }
-        let (owner, all) = (OwnedString::new(owner), OwnedString::from_integer(0));
-        self.write(c"LREM", &[self.list.borrow(), all.borrow(), owner.borrow()]);
+        let first = Key::open_write(self.ctx, self.list.borrow()).list_head();
+        // Of the first in the list the rest need not be searched, be it ten thousand.
+        let most = i64::from(first.is_some_and(|first| *first == *owner));
+        let (owner, most) = (OwnedString::new(owner), OwnedString::from_integer(most));
+        self.write(c"LREM", &[self.list.borrow(), most.borrow(), owner.borrow()]);
         self.write(c"ZREM", &[self.deadlines.borrow(), owner.borrow()]);
     }
 

@@ -245,6 +245,26 @@ fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
     assert!(number(client, "PTTL lock") <= 30_000);
 }
 
+/// So it is where the longer lease was given by a hand-off, in the command that deleted the lock of the writer before.
+#[test]
+fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    for frees in ["RLOCK.RELEASE lock w", "RLOCK.FORCERELEASE lock"] {
+        story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+        let a = wait(&server, "a", "READ");
+        story(client, &[(frees, "1")]);
+        assert_eq!(a.answer(), "[1, 50000, 0]");
+        assert_eq!(redisson(client, READ, "j:1", 1_000), "null");
+        assert_eq!(redisson(client, RENEW, "j:1", 1_000), "1");
+        eventually("the key to last as long as the lease", SOON, || {
+            (number(client, "PTTL lock") > 30_000).then_some(())
+        });
+        redisson(client, UNREAD, "j:1", 1_000);
+        story(client, &[("RLOCK.RELEASE lock a", "1"), ("DBSIZE", "0")]);
+    }
+}
+
 #[test]
 fn its_waiters_are_told() {
     let (server, mut client) = scene();

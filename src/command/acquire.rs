@@ -6,7 +6,7 @@ use rlock_core::{Error, Mode};
 
 use super::{after_key, site};
 use crate::fair::FairQueue;
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys};
+use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists};
 use crate::keyspace;
 
 /// Takes a lock, or takes it once more, or waits for it.
@@ -65,7 +65,8 @@ impl Command for Acquire {
         if request.fenced {
             keyspace::check_token_key(ctx, args.get(1))?;
         }
-        if (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
+        let hears_lists = !request.fair || request.wait.is_none() || listen_to_lists(ctx);
+        if !hears_lists || (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
         call::acquire(&site(ctx, args)?, &request)

@@ -54,10 +54,10 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
     }
 }
 
-/// The bytes of a reply that is a string.
-fn bytes(reply: *mut raw::RedisModuleCallReply) -> Vec<u8> {
+/// The bytes of a reply that is a string or an error.
+pub(super) fn bytes(reply: *mut raw::RedisModuleCallReply) -> Vec<u8> {
     let mut len = 0;
-    // SAFETY: the reply is a string; its bytes are copied before it is freed.
+    // SAFETY: the reply is a string or an error; its bytes are copied before it is freed.
     unsafe {
         let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
         if start.is_null() {

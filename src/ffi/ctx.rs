@@ -12,6 +12,7 @@ use rlock_core::port::Ground;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
+use super::call::bytes;
 use super::string::{OwnedString, StringRef};
 
 /// The classes of keyspace events that we raise.
@@ -120,7 +121,12 @@ impl<'a> Ctx<'a> {
         let reply = unsafe { call(self.raw, name, format, key.as_ptr(), field) };
         let reason = io::Error::last_os_error().raw_os_error();
         if reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR {
+            // Said only after all of these checks: the key holds something else, but it may be written.
+            let is_allowed = !reply.is_null() && bytes(reply).starts_with(b"WRONGTYPE");
             free(reply);
+            if is_allowed {
+                return Ground::Firm;
+            }
             return if reason == Some(libc::EPERM) { Ground::Moved } else { Ground::Closed };
         }
         free(reply);

@@ -42,6 +42,9 @@ pub(crate) enum ServerEvent {
 /// Whether changes of keys are listened to.
 static HEARS_KEYS: AtomicBool = AtomicBool::new(false);
 
+/// Whether changes of lists are.
+static HEARS_LISTS: AtomicBool = AtomicBool::new(false);
+
 /// Listens to changes of keys from now on; false if the server refuses that.
 ///
 /// Not before somebody waits for a lock: until then each event, those of our own changes too, would cost
@@ -64,11 +67,28 @@ pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
     hears
 }
 
+/// Listens to changes of lists as well, among which are fair queues; false if the server refuses that.
+///
+/// Not before somebody asks with FAIR, for the same reason.
+#[must_use]
+pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
+    if HEARS_LISTS.load(Ordering::Relaxed) {
+        return true;
+    }
+    let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
+    // SAFETY: the context is valid, and `on_key` a function for as long as we are loaded.
+    let status = unsafe { subscribe(ctx.as_ptr(), raw::REDISMODULE_NOTIFY_LIST, Some(on_key)) };
+    let hears = status == raw::REDISMODULE_OK as c_int;
+    HEARS_LISTS.store(hears, Ordering::Relaxed);
+    hears
+}
+
 /// Listens to server events.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgot what an earlier load listened to, but our memory may have outlived it; and what
     // happened meanwhile was not heard.
     HEARS_KEYS.store(false, Ordering::Relaxed);
+    HEARS_LISTS.store(false, Ordering::Relaxed);
     crate::effects::begin();
     for id in SERVER_EVENTS {
         let event = raw::RedisModuleEvent { id, dataver: 1 };

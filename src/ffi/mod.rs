@@ -39,7 +39,7 @@ pub(crate) use call::Told;
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};
-pub(crate) use event::{ServerEvent, listen, listen_to_keys, own_event};
+pub(crate) use event::{ServerEvent, listen, listen_to_keys, listen_to_lists, own_event};
 pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};

@@ -251,8 +251,8 @@ impl<'a, S: Site> Call<'a, S> {
             perform_and_serve(site, key, owner, &decision.change, now)?;
         } else if decision.change != Change::default() {
             site.perform(key, owner, &decision.change)?;
+            remember_reads(site, &decision.change);
         }
-        remember_reads(site, &decision.change);
         site.server().note(Note::Decided(decision));
         Ok(decision.reply)
     }

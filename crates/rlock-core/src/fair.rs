@@ -54,6 +54,8 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
     }
+    // One that was just passed over is none of Redisson's.
+    clear_gone(site);
     settle(site, now);
     while let Some(entry) = site.fair_head() {
         if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
@@ -74,8 +76,12 @@ fn has_turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> bool {
         return false;
     };
     let latest = now.after(site.server().settings().fair_turn);
-    if deadline > latest && !planted(Bug::FairTurnEndless) {
+    let far = deadline > latest && !planted(Bug::FairTurnEndless);
+    if far {
         site.fair_deadline(&entry.owner, latest);
+    }
+    let (server, lock) = (site.server(), site.lock());
+    if server.queues(|queues| queues.note_called(lock, &entry.owner)) || far {
         site.call_fair(&entry.owner);
     }
     true
@@ -111,13 +117,14 @@ pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
 /// ahead. Writing must be allowed.
 pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
-    let ours = server.queues(|queues| queues.fair_owners(lock));
     let ahead = UnixMs(now.0.saturating_add(SET_AHEAD_MS));
-    let dropped: Vec<Box<[u8]>> = if planted(Bug::FairDropped) {
-        Vec::new()
+    // Each of ours is looked at only after somebody else was at the list: there may be ten thousand.
+    let ours = if server.queues(|queues| queues.take_fair_change(lock)) && !planted(Bug::FairDropped) {
+        server.queues(|queues| queues.fair_owners(lock))
     } else {
-        ours.into_iter().filter(|owner| !site.fair_stands(owner)).collect()
+        Vec::new()
     };
+    let dropped: Vec<Box<[u8]>> = ours.into_iter().filter(|owner| !site.fair_stands(owner)).collect();
     if !dropped.is_empty() {
         // Scripts drop heads only: whoever was dropped stood before all who are left.
         site.fair_put_back(&dropped, ahead);

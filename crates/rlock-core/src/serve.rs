@@ -70,6 +70,8 @@ pub(crate) fn perform_and_serve<S: Site>(
         }
         let silent = Change { unlock_message: None, ..*change };
         site.perform(key, owner, &silent)?;
+        // Before the lock is served: a reader that gets it now has a lease of its own.
+        remember_reads(site, change);
     } else {
         // Closed before the lock is served.
         drop(key);
@@ -357,7 +359,9 @@ fn hand_off<S: Site>(
         let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
         return Some((key, Decision { reply, change }));
     }
-    let (_, state) = living::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
+    let (seen, state) = living::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
     let decision = read_write::hand_off(state, head.mode, lease, token, now)?;
-    Some((site.open(), decision))
+    let key = site.open();
+    // Outside commands time goes on, and the lock may have ended while its readers were looked at.
+    site.state(&key, Some(&head.owner)).is_ok_and(|state| state.holds_as(seen)).then_some((key, decision))
 }

@@ -116,7 +116,7 @@ fn clear_gone<S: Site>(site: &S) -> Looked {
 
 /// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
 pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
-    if server.queues(|queues| queues.has_fair(lock)) {
+    if server.queues(|queues| queues.note_fair_change(lock)) {
         look_soon(server, lock);
     }
 }
@@ -195,9 +195,11 @@ fn change_to_take_back<S: Site>(
         let state = site.state(&key, Some(&grant.owner)).ok()?;
         return Some((key, decide::take_back(state, grant.ends)?));
     }
-    let (_, state) = living::state(site, Some(&grant.owner)).ok()?;
+    let (seen, state) = living::state(site, Some(&grant.owner)).ok()?;
     let change = read_write::take_back(state, grant.mode, grant.ends, others)?;
-    Some((site.open(), change))
+    let key = site.open();
+    // Time goes on here, and the lock may have ended while its readers were looked at.
+    site.state(&key, Some(&grant.owner)).is_ok_and(|state| state.holds_as(seen)).then_some((key, change))
 }
 
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.

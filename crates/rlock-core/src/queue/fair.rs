@@ -24,6 +24,26 @@ impl Queues {
         fair.map(|waiter| waiter.owner.clone()).collect()
     }
 
+    /// One of Redisson's has its turn: true the first time since the lock is free, where anybody waits here.
+    pub fn note_called(&mut self, lock: &LockId, owner: &[u8]) -> bool {
+        let Some(queue) = self.locks.get_mut(lock) else { return false };
+        let first = queue.called.as_deref() != Some(owner);
+        queue.called = Some(owner.into());
+        first
+    }
+
+    /// Somebody else may have changed this lock's list: true if anybody here stands in it.
+    pub fn note_fair_change(&mut self, lock: &LockId) -> bool {
+        let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return false };
+        queue.fair_changed = true;
+        true
+    }
+
+    /// Whether somebody else may have changed this lock's list since the last time of asking.
+    pub fn take_fair_change(&mut self, lock: &LockId) -> bool {
+        self.locks.get_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.fair_changed))
+    }
+
     /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
     pub fn take_fair_gone(&mut self, lock: &LockId) -> Vec<Box<[u8]>> {
         if self.fair_gone.is_empty() {
@@ -45,6 +65,7 @@ impl Queues {
         let fair: Vec<_> =
             self.locks.iter().filter(|(_, queue)| queue.fair > 0).map(|(lock, _)| (**lock).clone()).collect();
         for lock in fair {
+            self.note_fair_change(&lock);
             self.wake_at(&lock, Some(now));
         }
     }

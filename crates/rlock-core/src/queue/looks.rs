@@ -58,6 +58,7 @@ impl Queues {
             queue.seen = None;
             queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
             queue.window = None;
+            queue.called = None;
         }
     }
 
@@ -114,6 +115,7 @@ impl Queues {
             if let Some(cause) = cause {
                 self.note_cause(&lock, cause);
             }
+            self.note_fair_change(&lock);
             self.wake_at(&lock, Some(now));
         }
     }

@@ -121,6 +121,10 @@ struct Queue {
     wake: Option<UnixMs>,
     /// How many stand in the list of Redisson's fair lock as well.
     fair: usize,
+    /// Whether that list may have changed by somebody else's hand since it was last put right.
+    fair_changed: bool,
+    /// Which one of Redisson's was called since the lock is free.
+    called: Option<Box<[u8]>>,
     /// The end of the lease that was last seen.
     ends: Option<Expiry>,
     /// What has happened to the key since then.
@@ -300,7 +304,7 @@ impl Queues {
             // the lock for themselves in the same way wait for the same.
             Some((first, head))
                 if *first > place
-                    && (head.mode == Mode::Read || head.mode != waiter.mode)
+                    && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
                 self.wake_at(lock, Some(UnixMs(i64::MIN)));

@@ -104,6 +104,8 @@ impl Queue {
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),
+            self.fair_changed.into(),
+            self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
 }
