@@ -33,7 +33,7 @@ impl Builder {
         self
     }
 
-    /// Limits how long [`Lock::lock`] waits, for all locks that set no limit of their own.
+    /// Limits how long [`Lock::lock`](crate::Lock::lock) waits, for all locks that set no limit of their own.
     pub fn wait(mut self, wait: Duration) -> Builder {
         self.config.wait = Some(wait);
         self

@@ -24,7 +24,7 @@ use crate::watchdog;
 /// A client of a server, or of several that belong together. Cheap to clone; all clones share its connections.
 ///
 /// It needs one connection to each server, a second one to a server of a cluster on which it waits, and one more where
-/// a lock asks for [`Durability`]. It ends when all
+/// a lock asks for [`Durability`](crate::Durability). It ends when all
 /// its clones and guards are gone and what they left to do is done, or with [`Client::shutdown`].
 #[derive(Clone)]
 pub struct Client {
@@ -78,7 +78,7 @@ impl Client {
     /// **A fail-over can lose a lock**, since servers replicate after they have answered: one that was acquired
     /// just before may not be known to the replica, and somebody else gets it, though its holder has it until the
     /// next renewal. Until a primary that is cut off from the others learns that it was replaced, it may hand out
-    /// locks as well. [`Durability`] closes the first gap as far as replicas that confirm can: a lock is handed out
+    /// locks as well. [`Durability`](crate::Durability) closes the first gap as far as replicas that confirm can: a lock is handed out
     /// when so many have it. `min-replicas-to-write` in the configuration of the servers narrows the second, as
     /// does a short lease. What may never happen twice needs a check where it happens.
     ///
