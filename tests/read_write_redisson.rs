@@ -265,6 +265,22 @@ fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
     }
 }
 
+/// What is known of the readers of a lock goes when all keys go: a hash of somebody's own that has its name then, and
+/// looks like a lock at first sight, is looked at closely.
+#[test]
+fn what_is_known_of_readers_goes_with_the_keys() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    for flush in ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"] {
+        story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]"), (flush, "OK")]);
+        let fields: Vec<_> = (0..20).map(|field| format!("{field} text")).collect();
+        say(client, &format!("HSET lock mode read {}", fields.join(" ")));
+        let refused = say(client, "RLOCK.ACQUIRE lock b 1000 READ");
+        assert!(refused.starts_with("!WRONGLOCK "), "{flush}: {refused}");
+        story(client, &[("HLEN lock", "21"), ("FLUSHALL", "OK")]);
+    }
+}
+
 #[test]
 fn its_waiters_are_told() {
     let (server, mut client) = scene();

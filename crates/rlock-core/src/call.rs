@@ -46,7 +46,7 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
         Some(wait) if decision.reply == Reply::Denied => call.wait(request, wait),
         _ => {
             let reply = call.perform(&decision)?;
-            if request.fair && reply != Reply::Denied {
+            if request.fair && reply != Reply::Denied && site.fair_stands(request.owner.bytes()) {
                 // It may have stood at the head of the list from before.
                 site.fair_leave(request.owner.bytes());
             }

@@ -254,6 +254,7 @@ pub fn look_at_all<V: Server>(server: &V, cause: Option<Cause>) {
     server.queues(|queues| {
         if cause.is_some() {
             queues.end_streaks_without_waiters();
+            queues.note_all_reads_changed();
         }
         queues.wake_all(now, cause);
     });

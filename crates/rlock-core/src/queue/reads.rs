@@ -48,6 +48,11 @@ impl Queues {
         self.read_ends.contains_key(lock) && self.read_changed.insert(lock.clone())
     }
 
+    /// Keys have come and gone without an event for each: all that are known are to be looked at.
+    pub fn note_all_reads_changed(&mut self) {
+        self.read_changed = self.read_ends.keys().cloned().collect();
+    }
+
     /// The next lock whose key's end is to be looked at, and the latest end that it is to have.
     pub fn next_read_change(&mut self) -> Option<(LockId, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
