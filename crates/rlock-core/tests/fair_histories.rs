@@ -2,9 +2,7 @@
 
 mod fair_scene;
 
-use fair_scene::{
-    Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, Scene, TURN, lock, waiting,
-};
+use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, TURN, lock, waiting};
 use rlock_core::call::Answer;
 use rlock_core::request::Renew;
 use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, timer};

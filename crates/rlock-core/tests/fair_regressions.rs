@@ -1,0 +1,68 @@
+//! What once went wrong with FAIR.
+
+mod fair_scene;
+
+use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, lock, waiting};
+use rlock_core::Reply;
+use rlock_core::call::Answer;
+
+/// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
+/// one of Redisson's, which had its turn, while the next one waited.
+#[test]
+fn who_is_sent_away_in_a_hand_off_has_no_turn() {
+    let fenced = Ask { fenced: true, ..FAIR };
+    let ways: [(Ask, Happens); 3] = [
+        (fenced, |scene| {
+            scene.sim.with(|world| {
+                world.tokens.insert(lock(0), None);
+            })
+        }),
+        (MESSAGE, |scene| scene.sim.with(|world| world.heard.clear())),
+        (Ask { wait: How::Block(100), ..FAIR }, |_| {}),
+    ];
+    for (ask, spoil) in ways {
+        for next in ["b", "f1"] {
+            let scene = waiting(&[]);
+            scene.ask(0, "a", ask).expect("a place");
+            match next {
+                "b" => assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later)),
+                _ => assert!(!scene.redisson(0, "f1", 0, HOUR).take()),
+            }
+            spoil(&scene);
+            if ask.wait == How::Block(100) {
+                scene.sim.pass(100);
+                // The timer is late, and a client of whom the lock is taken back goes.
+                assert!(scene.sim.timer_is_due());
+                scene.sim.fire();
+            }
+            scene.release(0, "h");
+            scene.is(if next == "b" { "b" } else { "" }, if next == "b" { "" } else { "f1" });
+            assert!(!scene.called().contains('a'));
+        }
+    }
+}
+
+/// The wait of the head ended in the same look in which a grant was taken back: the same.
+#[test]
+fn whose_wait_ends_as_a_grant_is_taken_back_has_no_turn() {
+    let scene = waiting(&["g", "a", "b"]);
+    assert_eq!(scene.ask(0, "a", Ask { wait: How::Block(100), ..FAIR }), Ok(Answer::Later));
+    scene.release(0, "h");
+    scene.is("g", "a b");
+    scene.sim.pass(100);
+    scene.disconnect(0, "g");
+    scene.settle();
+    scene.is("b", "");
+    assert_eq!(scene.called(), "");
+}
+
+/// A newcomer came at the same moment: it was kept waiting for who had been sent away.
+#[test]
+fn a_newcomer_does_not_wait_for_who_is_sent_away() {
+    let scene = waiting(&[]);
+    assert_eq!(scene.ask(0, "a", MESSAGE), Ok(Answer::Now(Reply::Enqueued)));
+    scene.sim.with(|world| world.heard.clear());
+    scene.sim.pass(LEASE.unsigned_abs() + 1);
+    assert!(matches!(scene.ask(0, "b", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));
+}
