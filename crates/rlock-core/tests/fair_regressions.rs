@@ -2,7 +2,7 @@
 
 mod fair_scene;
 
-use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, lock, waiting};
+use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, lock, waiting};
 use rlock_core::Reply;
 use rlock_core::call::Answer;
 
@@ -65,4 +65,25 @@ fn a_newcomer_does_not_wait_for_who_is_sent_away() {
     scene.sim.pass(LEASE.unsigned_abs() + 1);
     assert!(matches!(scene.ask(0, "b", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));
+}
+
+/// One with FAIR waited for the turn of one of Redisson's, and went: the next one, who waits without FAIR, was not
+/// looked at before the turn had ended.
+#[test]
+fn who_waits_without_fair_does_not_wait_for_a_turn() {
+    let ways: [Happens; 3] = [
+        |scene| scene.disconnect(0, "a"),
+        |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled),
+        |scene| scene.wait(100),
+    ];
+    for go in ways {
+        let scene = waiting(&["f1"]);
+        assert_eq!(scene.ask(0, "a", Ask { wait: How::Block(100), ..FAIR }), Ok(Answer::Later));
+        assert_eq!(scene.ask(0, "p", PLAIN), Ok(Answer::Later));
+        scene.release(0, "h");
+        scene.is("", "f1 a");
+        go(&scene);
+        scene.settle();
+        scene.is("p", "f1");
+    }
 }
