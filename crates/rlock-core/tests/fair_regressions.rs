@@ -2,9 +2,13 @@
 
 mod fair_scene;
 
-use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, lock, waiting};
-use rlock_core::Reply;
+use fair_scene::{
+    Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
+};
 use rlock_core::call::Answer;
+use rlock_core::port::Settings;
+use rlock_core::queue::Turns;
+use rlock_core::{LeaseMs, Reply};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
 /// one of Redisson's, which had its turn, while the next one waited.
@@ -86,4 +90,24 @@ fn who_waits_without_fair_does_not_wait_for_a_turn() {
         scene.settle();
         scene.is("p", "f1");
     }
+}
+
+/// The lock was left to all of Redisson's for a while: the one at the head of the list was not called after that, and
+/// nobody looked at the lock again until the deadline that it had set itself.
+#[test]
+fn after_a_window_the_head_has_its_turn() {
+    let turns = Turns { after_grants: 1, after_ms: u64::MAX };
+    let scene = Scene::new(Settings { turns, foreign_window: LeaseMs::new(15), ..settings() });
+    scene.sim.with(|world| world.foreign_waiters = 1);
+    assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+    assert!(!scene.redisson(0, "f1", 0, HOUR).take());
+    assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later));
+    scene.release(0, "h");
+    scene.is("a", "f1 b");
+    scene.release(0, "a");
+    scene.wait(20);
+    assert_eq!(scene.called(), "f1");
+    scene.wait(TURN + 5);
+    scene.is("b", "");
 }
