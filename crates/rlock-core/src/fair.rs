@@ -75,9 +75,15 @@ fn has_turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> bool {
         site.fair_leave(&entry.owner);
         return false;
     };
-    let latest = now.after(site.server().settings().fair_turn);
-    if deadline > latest && !planted(Bug::FairTurnEndless) {
+    let (server, lock) = (site.server(), site.lock());
+    let latest = now.after(server.settings().fair_turn);
+    // One whose own deadline is sooner has not been called for that.
+    let begins = server.queues(|queues| queues.begin_turn(lock, &entry.owner));
+    let longer = deadline > latest && !planted(Bug::FairTurnEndless);
+    if longer {
         site.fair_deadline(&entry.owner, latest);
+    }
+    if longer || begins {
         site.call_fair(&entry.owner);
     }
     true

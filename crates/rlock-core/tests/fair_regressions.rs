@@ -8,7 +8,7 @@ use fair_scene::{
 use rlock_core::call::Answer;
 use rlock_core::port::Settings;
 use rlock_core::queue::Turns;
-use rlock_core::{LeaseMs, Reply};
+use rlock_core::{LeaseMs, Reply, UnixMs, timer};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
 /// one of Redisson's, which had its turn, while the next one waited.
@@ -110,4 +110,35 @@ fn after_a_window_the_head_has_its_turn() {
     assert_eq!(scene.called(), "f1");
     scene.wait(TURN + 5);
     scene.is("b", "");
+}
+
+/// One of Redisson's whose deadline was sooner than the end of a turn was not called: it slept, while the lock was left
+/// to it.
+#[test]
+fn who_has_little_time_left_is_called_as_well() {
+    for freed in ["release", "lease", "delete"] {
+        let scene = waiting(&["f1", "f2", "a"]);
+        scene.sim.with(|world| {
+            let ends = UnixMs(world.now.0 + LEASE + 300);
+            world.fair.entry(lock(0)).or_default().iter_mut().for_each(|entry| entry.deadline = Some(ends));
+        });
+        scene.wait(LEASE.unsigned_abs());
+        match freed {
+            "release" => assert_eq!(scene.release(0, "h"), Reply::Released),
+            "delete" => scene.sim.foreign_write(&lock(0), None),
+            _ => scene.wait(1),
+        }
+        scene.settle();
+        timer::look_at_fair_queues(&scene.sim);
+        scene.settle();
+        assert_eq!(scene.called(), "f1", "{freed}");
+        assert!(scene.redisson(0, "f1", 0, 100).take());
+        scene.settle();
+        assert!(scene.redisson(0, "f1", 0, 100).give_back());
+        scene.settle();
+        assert_eq!(scene.called(), "f2", "{freed}");
+        scene.wait(301);
+        scene.is("a", "");
+        assert_eq!(scene.called(), "", "{freed}");
+    }
 }

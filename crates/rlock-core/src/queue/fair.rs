@@ -24,6 +24,16 @@ impl Queues {
         fair.map(|waiter| waiter.owner.clone()).collect()
     }
 
+    /// Whose turn of Redisson's it is at a lock that is free and that others wait for: true if it begins with this.
+    pub fn begin_turn(&mut self, lock: &LockId, owner: &[u8]) -> bool {
+        let Some(queue) = self.locks.get_mut(lock) else { return false };
+        let begins = queue.turn.as_deref() != Some(owner);
+        if begins {
+            queue.turn = Some(owner.into());
+        }
+        begins
+    }
+
     /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
     pub fn take_fair_gone(&mut self, lock: &LockId) -> Vec<Box<[u8]>> {
         if self.fair_gone.is_empty() {

@@ -58,6 +58,7 @@ impl Queues {
             queue.seen = None;
             queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
             queue.window = None;
+            queue.turn = None;
         }
     }
 
