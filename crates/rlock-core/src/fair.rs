@@ -50,6 +50,8 @@ pub(crate) fn budget(wait: WaitMs) -> LeaseMs {
 /// Whose turn it is at a lock that is free.
 pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     let (server, lock) = (site.server(), site.lock());
+    // Those who were sent away just before count as Redisson's otherwise, and would have a turn.
+    clear_gone(site);
     let Some(head) = server.queues(|queues| queues.head(lock).cloned()) else { return Next::Nobody };
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);

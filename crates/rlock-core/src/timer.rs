@@ -211,8 +211,11 @@ pub(crate) fn look_again<S: Site>(site: &S) {
             let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
             let foreign = fair::foreign_until(site).map(|until| until.after(LeaseMs::SHORTEST));
             server.queues(|queues| {
-                let again = now.after(queues.window(lock, clock, longest).unwrap_or(AGAIN));
-                queues.wake_at(lock, Some(foreign.map_or(again, |foreign| foreign.max(again))));
+                let window = queues.window(lock, clock, longest);
+                let again = now.after(window.unwrap_or(AGAIN));
+                // Before its turn, which comes after a window, the deadline is whatever it has set itself.
+                let turn = foreign.filter(|_| window.is_none());
+                queues.wake_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
             });
         }
         Some(Access::Until(until)) => {

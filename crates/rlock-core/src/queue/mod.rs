@@ -301,7 +301,7 @@ impl Queues {
                 self.locks.remove(lock);
             }
             // Who went may have kept out who can join others now, or can have what it could not. Only those who want
-            // the lock for themselves in the same way wait for the same.
+            // the lock for themselves in the same way wait for the same; without FAIR for nobody's turn.
             Some((first, head))
                 if *first > place
                     && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)

@@ -1,0 +1,144 @@
+//! What once went wrong with FAIR.
+
+mod fair_scene;
+
+use fair_scene::{
+    Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
+};
+use rlock_core::call::Answer;
+use rlock_core::port::Settings;
+use rlock_core::queue::Turns;
+use rlock_core::{LeaseMs, Reply, UnixMs, timer};
+
+/// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
+/// one of Redisson's, which had its turn, while the next one waited.
+#[test]
+fn who_is_sent_away_in_a_hand_off_has_no_turn() {
+    let fenced = Ask { fenced: true, ..FAIR };
+    let ways: [(Ask, Happens); 3] = [
+        (fenced, |scene| {
+            scene.sim.with(|world| {
+                world.tokens.insert(lock(0), None);
+            })
+        }),
+        (MESSAGE, |scene| scene.sim.with(|world| world.heard.clear())),
+        (Ask { wait: How::Block(100), ..FAIR }, |_| {}),
+    ];
+    for (ask, spoil) in ways {
+        for next in ["b", "f1"] {
+            let scene = waiting(&[]);
+            scene.ask(0, "a", ask).expect("a place");
+            match next {
+                "b" => assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later)),
+                _ => assert!(!scene.redisson(0, "f1", 0, HOUR).take()),
+            }
+            spoil(&scene);
+            if ask.wait == How::Block(100) {
+                scene.sim.pass(100);
+                // The timer is late, and a client of whom the lock is taken back goes.
+                assert!(scene.sim.timer_is_due());
+                scene.sim.fire();
+            }
+            scene.release(0, "h");
+            scene.is(if next == "b" { "b" } else { "" }, if next == "b" { "" } else { "f1" });
+            assert!(!scene.called().contains('a'));
+        }
+    }
+}
+
+/// The wait of the head ended in the same look in which a grant was taken back: the same.
+#[test]
+fn whose_wait_ends_as_a_grant_is_taken_back_has_no_turn() {
+    let scene = waiting(&["g", "a", "b"]);
+    assert_eq!(scene.ask(0, "a", Ask { wait: How::Block(100), ..FAIR }), Ok(Answer::Later));
+    scene.release(0, "h");
+    scene.is("g", "a b");
+    scene.sim.pass(100);
+    scene.disconnect(0, "g");
+    scene.settle();
+    scene.is("b", "");
+    assert_eq!(scene.called(), "");
+}
+
+/// A newcomer came at the same moment: it was kept waiting for who had been sent away.
+#[test]
+fn a_newcomer_does_not_wait_for_who_is_sent_away() {
+    let scene = waiting(&[]);
+    assert_eq!(scene.ask(0, "a", MESSAGE), Ok(Answer::Now(Reply::Enqueued)));
+    scene.sim.with(|world| world.heard.clear());
+    scene.sim.pass(LEASE.unsigned_abs() + 1);
+    assert!(matches!(scene.ask(0, "b", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));
+}
+
+/// One with FAIR waited for the turn of one of Redisson's, and went: the next one, who waits without FAIR, was not
+/// looked at before the turn had ended.
+#[test]
+fn who_waits_without_fair_does_not_wait_for_a_turn() {
+    let ways: [Happens; 3] = [
+        |scene| scene.disconnect(0, "a"),
+        |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled),
+        |scene| scene.wait(100),
+    ];
+    for go in ways {
+        let scene = waiting(&["f1"]);
+        assert_eq!(scene.ask(0, "a", Ask { wait: How::Block(100), ..FAIR }), Ok(Answer::Later));
+        assert_eq!(scene.ask(0, "p", PLAIN), Ok(Answer::Later));
+        scene.release(0, "h");
+        scene.is("", "f1 a");
+        go(&scene);
+        scene.settle();
+        scene.is("p", "f1");
+    }
+}
+
+/// The lock was left to all of Redisson's for a while: the one at the head of the list was not called after that, and
+/// nobody looked at the lock again until the deadline that it had set itself.
+#[test]
+fn after_a_window_the_head_has_its_turn() {
+    let turns = Turns { after_grants: 1, after_ms: u64::MAX };
+    let scene = Scene::new(Settings { turns, foreign_window: LeaseMs::new(15), ..settings() });
+    scene.sim.with(|world| world.foreign_waiters = 1);
+    assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+    assert!(!scene.redisson(0, "f1", 0, HOUR).take());
+    assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later));
+    scene.release(0, "h");
+    scene.is("a", "f1 b");
+    scene.release(0, "a");
+    scene.wait(20);
+    assert_eq!(scene.called(), "f1");
+    scene.wait(TURN + 5);
+    scene.is("b", "");
+}
+
+/// One of Redisson's whose deadline was sooner than the end of a turn was not called: it slept, while the lock was left
+/// to it.
+#[test]
+fn who_has_little_time_left_is_called_as_well() {
+    for freed in ["release", "lease", "delete"] {
+        let scene = waiting(&["f1", "f2", "a"]);
+        scene.sim.with(|world| {
+            let ends = UnixMs(world.now.0 + LEASE + 300);
+            world.fair.entry(lock(0)).or_default().iter_mut().for_each(|entry| entry.deadline = Some(ends));
+        });
+        scene.wait(LEASE.unsigned_abs());
+        match freed {
+            "release" => assert_eq!(scene.release(0, "h"), Reply::Released),
+            "delete" => scene.sim.foreign_write(&lock(0), None),
+            _ => scene.wait(1),
+        }
+        scene.settle();
+        timer::look_at_fair_queues(&scene.sim);
+        scene.settle();
+        assert_eq!(scene.called(), "f1", "{freed}");
+        assert!(scene.redisson(0, "f1", 0, 100).take());
+        scene.settle();
+        assert!(scene.redisson(0, "f1", 0, 100).give_back());
+        scene.settle();
+        assert_eq!(scene.called(), "f2", "{freed}");
+        scene.wait(301);
+        scene.is("a", "");
+        assert_eq!(scene.called(), "", "{freed}");
+    }
+}
