@@ -234,7 +234,12 @@ impl Oracle {
             (Word::Read, Value::ReadWrite(hash)) => {
                 hash.reads[owner.0] == 1 && self.reads_until(lock, owner) == Some(ends)
             }
-            (Word::Write, Value::ReadWrite(hash)) => hash.writes[owner.0] == 1 && hash.ends == Some(ends),
+            // The hash may be there for longer than the write's lease: for as long as the owner's own read.
+            (Word::Write, Value::ReadWrite(hash)) => {
+                let read = self.reads_until(lock, owner).filter(|_| hash.reads[owner.0] > 0);
+                hash.writes[owner.0] == 1
+                    && (hash.ends == Some(ends) || hash.ends.is_some() && read == hash.ends)
+            }
             _ => false,
         }
     }
