@@ -6,7 +6,7 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, ReadLeases, Token, UnixMs, names};
 
 use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
@@ -36,8 +36,9 @@ pub(crate) fn perform(
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
     write(&mut key, field, change)?;
     drop(key);
-    let leases = read_write::Leases::of(name, owner, change);
-    leases.write(ctx)?;
+    let leases =
+        (change.leases != ReadLeases::default()).then(|| read_write::Leases::of(name, owner, change));
+    leases.as_ref().map_or(Ok(()), |leases| leases.write(ctx))?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
     let touched = change.hash != HashChange::Keep || change.expire_at.is_some();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
@@ -45,13 +46,16 @@ pub(crate) fn perform(
     }
     let read = !in_command || effects::are_read(ctx);
     if read {
-        note_failure(replicate(ctx, name, field, change, token.as_ref()) && leases.replicate(ctx));
+        note_failure(replicate(ctx, name, field, change, token.as_ref()));
+        note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(ctx)));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
     }
     notify(ctx, name, change, token.as_ref());
-    leases.notify(ctx);
+    if let Some(leases) = &leases {
+        leases.notify(ctx);
+    }
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);
     }
