@@ -83,6 +83,7 @@ fn look_at<S: Site>(site: &S) -> Looked {
             Ground::Moved => {}
         }
     }
+    server.queues(|queues| queues.list_changed(lock, false));
     if let Access::Until(_) = access(site, &owner, mode) {
         look_again(site);
         return Looked::Done;
@@ -117,6 +118,7 @@ fn clear_gone<S: Site>(site: &S) -> Looked {
 /// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
 pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
     if server.queues(|queues| queues.has_fair(lock)) {
+        server.queues(|queues| queues.list_changed(lock, true));
         look_soon(server, lock);
     }
 }

@@ -50,6 +50,18 @@ impl Queues {
         self.fair_gone.front().map(|(lock, _)| lock.clone())
     }
 
+    /// The list of a lock was changed by somebody else, or was looked at after that.
+    pub fn list_changed(&mut self, lock: &LockId, changed: bool) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.list_changed = changed;
+        }
+    }
+
+    /// Whether somebody else has changed the list of a lock since it was last looked at.
+    pub fn list_has_changed(&self, lock: &LockId) -> bool {
+        self.locks.get(lock).is_some_and(|queue| queue.list_changed)
+    }
+
     /// Every lock with a list that somebody here stands in is to be looked at now.
     pub fn wake_fair(&mut self, now: UnixMs) {
         let fair: Vec<_> =

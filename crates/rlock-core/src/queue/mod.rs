@@ -121,6 +121,8 @@ struct Queue {
     wake: Option<UnixMs>,
     /// How many stand in the list of Redisson's fair lock as well.
     fair: usize,
+    /// Whether somebody else has changed that list since it was last looked at.
+    list_changed: bool,
     /// Who of Redisson's was called last, since the lock was last seen held.
     turn: Option<Box<[u8]>>,
     /// The end of the lease that was last seen.

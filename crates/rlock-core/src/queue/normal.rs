@@ -104,6 +104,7 @@ impl Queue {
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),
+            self.list_changed.into(),
             self.turn.as_ref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
