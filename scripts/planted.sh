@@ -1,6 +1,6 @@
 #!/bin/sh
 # Plants one bug after the other, and shows which proof finds it: the model, the fuzzer, the property tests
-# (random histories against the oracle, random queues against a plain list), the unit tests and histories, or
+# (random histories against the oracle, random queues against a plain list, FAIR), the unit tests and histories, or
 # a test of the module in a real server. A bug that nothing finds is a failure: proof is missing there.
 #
 #     scripts/planted.sh [BUG...]    all bugs, or these; all of them also remake the table in docs/PROOF.md
@@ -165,8 +165,12 @@ core_test_finds() {
 }
 
 # What the stored corpus finds is the fuzzer's.
-properties_find() { core_test_finds operations core_does_what_the_oracle_says || core_test_finds queue_model; }
-units_find() { core_test_finds rlock_core || core_test_finds histories; }
+properties_find() {
+    core_test_finds operations core_does_what_the_oracle_says || core_test_finds queue_model || core_test_finds fair_properties
+}
+units_find() {
+    core_test_finds rlock_core || core_test_finds histories || core_test_finds fair_histories || core_test_finds fair_regressions
+}
 
 server_finds() {
     # shellcheck disable=SC2046 # a file and a test

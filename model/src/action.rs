@@ -4,6 +4,7 @@ use std::fmt;
 
 use rlock_core::port::Ground;
 
+use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};
 use crate::scene::{self, Scene};
 use crate::state::State;
@@ -29,6 +30,8 @@ pub(crate) enum Action {
     ForeignDelete { lock: u8 },
     /// Somebody without the module takes the lock, which is free, or joins its readers.
     ForeignAcquire { lock: u8 },
+    /// A script of Redisson's fair lock.
+    Fair { lock: u8, script: Script },
     /// FORCERELEASE.
     ForceRelease { lock: u8 },
     /// Somebody writes the key of the last fencing token: something that is none, or what was there.
@@ -93,6 +96,7 @@ impl fmt::Display for Action {
             Self::Disconnect { client } => write!(f, "waiting client {client} disconnects"),
             Self::ForeignDelete { lock } => write!(f, "a foreign client deletes k{lock}"),
             Self::ForeignAcquire { lock } => write!(f, "a foreign client takes k{lock}"),
+            Self::Fair { lock, script } => write!(f, "Redisson's fair lock k{lock}: {script:?}"),
             Self::ForceRelease { lock } => write!(f, "an operator: FORCERELEASE k{lock}"),
             Self::SpoilToken { lock } => write!(f, "the token key of k{lock} is spoiled, or mended"),
             Self::Listen { channel } => write!(f, "channel c{channel} falls silent, or is heard again"),
@@ -120,6 +124,10 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
         }
         if scene.foreign {
             others(scene, state, lock, &mut actions);
+        }
+        if scene.fair {
+            let scripts = fair::possible(world, lock).into_iter();
+            actions.extend(scripts.map(|script| Action::Fair { lock, script }));
         }
         if scene.fenced {
             actions.push(Action::SpoilToken { lock });

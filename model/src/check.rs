@@ -3,12 +3,13 @@
 use rlock_core::{Expiry, Mode, MonoMs, UnixMs};
 use rlock_sim::{Sim, Value};
 
+use crate::fair;
 use crate::ghost::{InLine, Party};
 use crate::scene::{self, Scene};
 use crate::state::{State, Violation};
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 8] = [
+pub(crate) const PROPERTIES: [&str; 9] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
     "a writer is alone: nobody else holds a lock that is written",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
@@ -16,11 +17,14 @@ pub(crate) const PROPERTIES: [&str; 8] = [
     "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
     "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
+    "one order: who waits with FAIR stands in Redisson's list, and where it is Redisson's turn that ends soon",
     "tokens grow: who asks for one is told a larger one than anybody before, nobody else is told any",
 ];
 
 /// How late the timer may be for a free lock, in ms: until it looks again, or a window of foreign waiters ends.
 const SOON: u64 = 3;
+/// The same where one of Redisson's has its turn.
+const FAIR_TURN: u64 = 6;
 /// The same where the server may refuse writes, or has refused them just before.
 const WHEN_REFUSED: u64 = 20;
 
@@ -31,6 +35,7 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
         writers_are_alone(state, lock)?;
         lines_are_queues(state, lock)?;
         timer_is_set(scene, state, lock)?;
+        fair::check(scene, state, lock)?;
     }
     everybody_is_answered(scene, state)
 }
@@ -100,6 +105,8 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
             Expiry::Never => return Ok(()),
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),
         },
+        // One of Redisson's has its turn first.
+        None if scene.fair && fair::has_turn(world, lock) => FAIR_TURN,
         None => SOON,
     };
     let within = if scene.server { within.max(WHEN_REFUSED) } else { within };

@@ -129,6 +129,11 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         .iter()
         .map(|((lock, owner, hold), at)| [(lens.lock)(lock), (lens.name)(owner), *hold, expiry(*at)]);
     append_sorted(leases.filter(|[.., left]| *left >= 0), form);
+    let in_lists = world.fair.iter().flat_map(|(lock, list)| list.iter().map(move |entry| (lock, entry)));
+    for (lock, entry) in in_lists {
+        let deadline = entry.deadline.map_or(i64::MIN, until);
+        form.extend([(lens.lock)(lock), (lens.name)(&entry.owner), deadline]);
+    }
     // What matters of a token is how far it is ahead of the clock: behind it, the clock gives the next one.
     let ahead = |token: i64| (token - world.now.0).max(-1);
     let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock), last.map_or(-2, ahead)]);

@@ -3,6 +3,7 @@
 
 mod action;
 mod check;
+mod fair;
 mod form;
 mod ghost;
 mod scene;

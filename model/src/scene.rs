@@ -32,6 +32,8 @@ pub(crate) struct Scene {
     pub(crate) enqueue: bool,
     /// Whether the first two owners share a channel, as the owners of one client do.
     pub(crate) shares_channel: bool,
+    /// Whether callers ask with FAIR, beside one of Redisson's.
+    pub(crate) fair: bool,
     /// Whether others delete, take and force locks.
     pub(crate) foreign: bool,
     /// Whether foreign waiters listen, and get turns.
@@ -59,6 +61,7 @@ const NOTHING: Scene = Scene {
     block: false,
     enqueue: false,
     shares_channel: false,
+    fair: false,
     foreign: false,
     turns: false,
     server: false,
@@ -67,7 +70,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 10] = [
+pub(crate) const SCENES: [Scene; 11] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -161,6 +164,15 @@ pub(crate) const SCENES: [Scene; 10] = [
         modes: [BOTH, READS, WRITES],
         block: true,
         depth: 8,
+        ..NOTHING
+    },
+    Scene {
+        name: "fair",
+        about: "2 owners of one lock wait with FAIR, blocked, beside one of Redisson's",
+        owners: 2,
+        block: true,
+        fair: true,
+        depth: 10,
         ..NOTHING
     },
 ];

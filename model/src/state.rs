@@ -5,6 +5,7 @@ use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
 use rlock_sim::{Message, Sim, World};
 
 use crate::action::Action;
+use crate::fair;
 use crate::ghost::{Belief, Ghost, Granted, InLine, Party};
 use crate::scene::{self, Scene};
 use crate::steps::{Came, perform};
@@ -37,16 +38,24 @@ impl State {
         let came = perform(scene, &sim, &mut ghost, self, action)?;
         let mut next = Self { world: sim.into_world(), ghost };
         let served = next.hear(self, action)?;
+        let now = next.world.now;
+        if let Some(party) = served.iter().find(|party| fair::stands_before(&self.world, **party, now)) {
+            return Err(format!("o{} got {party} before one of Redisson's, who came first", party.owner));
+        }
         let served_before =
             |by: Party| served.iter().any(|party| (party.owner, party.lock) == (by.owner, by.lock));
         match came {
             // Who is next gets the lock by the serving that comes first in every command, and then re-enters.
-            Came::Took(party) if !served_before(party) => next.ghost.served(party)?,
+            Came::Took(party) if !served_before(party) => {
+                if scene.fair && fair::foreign_waits(&self.world, party.lock) {
+                    return Err(format!("o{} got {party} ahead of one of Redisson's", party.owner));
+                }
+                next.ghost.served(party)?;
+            }
             Came::Joined(waiting) => next.ghost.join(waiting),
             Came::Took(_) | Came::Neither => {}
         }
         next.ghost.tokens_grow(scene.fenced)?;
-        let now = next.world.now;
         // A lease holds in the very millisecond in which it ends, and no longer.
         next.ghost.beliefs.retain(|_, belief| belief.ends >= now);
         next.ghost.grants.retain(|_, grant| grant.ends >= now);

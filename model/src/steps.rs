@@ -10,6 +10,7 @@ use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, Wait
 use rlock_sim::{ReadWrite, Sim, Value};
 
 use crate::action::{Action, How, Reply as Fate};
+use crate::fair;
 use crate::ghost::{Belief, Ghost, InLine, Party};
 use crate::scene::{self, LEASE, Scene, WAIT};
 use crate::state::{FOREIGN, State, Violation, hold, is_served};
@@ -65,6 +66,7 @@ pub(crate) fn perform(
                 sim.foreign_acquire(&scene::lock(lock), &FOREIGN, Expiry::At(ends));
             }
         }
+        Action::Fair { lock, script } => fair::perform(sim, lock, script),
         Action::SpoilToken { lock } => sim.with(|world| {
             let last = ghost.tokens.get(&lock).copied().unwrap_or(0);
             let spoiled = world.tokens.get(&scene::lock(lock)) == Some(&None);
@@ -151,7 +153,7 @@ fn acquire(
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
     let request =
-        Acquire { owner: owner_of(&name)?, lease: lease(), mode, fair: false, arrive_at, fenced, wait };
+        Acquire { owner: owner_of(&name)?, lease: lease(), mode, fair: scene.fair, arrive_at, fenced, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -201,7 +203,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
         owner: owner_of(&name)?,
         lease: lease(),
         mode,
-        fair: false,
+        fair: scene.fair,
         arrive_at: two,
         fenced,
         wait: None,

@@ -264,6 +264,10 @@ impl<'a, S: Site> Call<'a, S> {
         // Closed: what follows may open it again.
         drop(self);
         let (server, lock) = (site.server(), site.lock());
+        if request.fair && server.queues(|queues| queues.list_has_changed(lock)) {
+            // Before anybody joins: who was dropped and asks again keeps its place.
+            fair::settle(site, server.now());
+        }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = match wait {
             Wait::Block(_) => (Via::Block, Answer::Later),

@@ -142,3 +142,29 @@ fn who_has_little_time_left_is_called_as_well() {
         assert_eq!(scene.called(), "", "{freed}");
     }
 }
+
+/// A script had dropped a native, and a command on the same lock came before the timer: the timer was set for the end of
+/// the lease, and nobody put the native back until then.
+#[test]
+fn a_command_does_not_put_off_the_look_at_the_list() {
+    let scene = waiting(&["a", "b"]);
+    assert!(!scene.redisson(0, "f1", HOUR, 100).take());
+    scene.is("h", "f1");
+    assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    scene.settle();
+    scene.is("h", "a b f1");
+    // It is looked at once, and the timer rests then.
+    assert!(scene.pass(LEASE.unsigned_abs() - 1, || {}) <= 2);
+}
+
+/// A script had dropped a native, another came, and then the first one asked again before the timer: it was put behind.
+#[test]
+fn who_was_dropped_and_asks_again_keeps_its_place() {
+    let scene = waiting(&["a", "b"]);
+    assert!(!scene.redisson(0, "f1", HOUR, 100).take());
+    scene.is("h", "f1");
+    assert_eq!(scene.ask(0, "c", FAIR), Ok(Answer::Later));
+    assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+    scene.settle();
+    scene.is("h", "a b f1 c");
+}

@@ -60,6 +60,11 @@ impl Queues {
         self.fair_gone.front().map(|(lock, _)| lock.clone())
     }
 
+    /// Whether somebody else has changed the list of a lock since it was last looked at.
+    pub fn list_has_changed(&self, lock: &LockId) -> bool {
+        self.locks.get(lock).is_some_and(|queue| queue.fair_changed)
+    }
+
     /// Every lock with a list that somebody here stands in is to be looked at now.
     pub fn wake_fair(&mut self, now: UnixMs) {
         let fair: Vec<_> =

@@ -99,6 +99,8 @@ impl Queues {
         let Some((lock, _)) = self.locks.get_key_value(lock) else { return };
         let lock = Rc::clone(lock);
         let Some(queue) = self.locks.get_mut(&lock) else { return };
+        // A command that looks at the key alone must not put off the look at the list.
+        let wake = if queue.fair_changed && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
             self.wakes.remove(&(before, Rc::clone(&lock)));

@@ -1,0 +1,146 @@
+//! Redisson's fair lock beside natives who wait with FAIR: one who uses it, and what has to hold.
+
+use std::collections::VecDeque;
+
+use rlock_core::fair::Entry;
+use rlock_core::{Expiry, UnixMs, timer};
+use rlock_sim::{Sim, World};
+
+use crate::ghost::Party;
+use crate::scene::{self, LEASE, Scene, WAIT};
+use crate::state::{FOREIGN, State, Violation};
+
+/// A step of Redisson's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    /// It takes the lock, or queues for it.
+    Take,
+    /// It gives the lock back.
+    GiveBack,
+    /// It gives up waiting.
+    GiveUp,
+    /// A client whose clock is ahead drops the head.
+    Drop,
+}
+
+/// What Redisson's may do.
+pub(crate) fn possible(world: &World, lock: u8) -> Vec<Script> {
+    let id = scene::lock(lock);
+    let list = world.fair.get(&id);
+    let queued = list.is_some_and(|list| list.iter().any(|entry| *entry.owner == FOREIGN));
+    if holds(world, lock) {
+        return vec![Script::GiveBack];
+    }
+    let give_up = queued.then_some(Script::GiveUp);
+    let drop = list.is_some_and(|list| !list.is_empty()).then_some(Script::Drop);
+    [Script::Take].into_iter().chain(give_up).chain(drop).collect()
+}
+
+fn holds(world: &World, lock: u8) -> bool {
+    world.hold(&scene::lock(lock)).is_some_and(|hold| *hold.owner == FOREIGN)
+}
+
+/// What a script does.
+pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
+    let id = scene::lock(lock);
+    let (takes, changed) = sim.with(|world| {
+        let (free, now) = (world.is_free(&id), world.now);
+        let left = world.hold(&id).map_or(0, |hold| hold.expiry.left(now));
+        let list = world.fair.entry(id.clone()).or_default();
+        let before = list.clone();
+        let takes = write(list, script, free, UnixMs(now.0 + left), now);
+        (takes, before != *list)
+    });
+    if changed {
+        timer::fair_queue_changed(sim, &id);
+    }
+    if takes {
+        let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));
+        sim.foreign_acquire(&id, &FOREIGN, Expiry::At(ends));
+    }
+    if script == Script::GiveBack {
+        sim.foreign_write(&id, None);
+    }
+}
+
+/// What it does to the list: true if it takes the lock.
+fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: UnixMs, now: UnixMs) -> bool {
+    if script == Script::Drop {
+        list.pop_front();
+        return false;
+    }
+    if script == Script::GiveUp {
+        list.retain(|entry| *entry.owner != FOREIGN);
+        return false;
+    }
+    while list.front().is_some_and(|head| head.deadline.is_none_or(|deadline| deadline <= now)) {
+        list.pop_front();
+    }
+    if script == Script::GiveBack {
+        return false;
+    }
+    if free && list.front().is_none_or(|head| *head.owner == FOREIGN) {
+        list.pop_front();
+        for deadline in list.iter_mut().filter_map(|entry| entry.deadline.as_mut()) {
+            deadline.0 -= WAIT;
+        }
+        return true;
+    }
+    if list.iter().all(|entry| *entry.owner != FOREIGN) {
+        let before = list.back().and_then(|last| last.deadline).unwrap_or(lease_ends);
+        list.push_back(Entry { owner: Box::new(FOREIGN), deadline: Some(UnixMs(before.0 + WAIT)) });
+    }
+    false
+}
+
+/// Whether one of Redisson's stands in the list, and does not count as gone.
+pub(crate) fn foreign_waits(world: &World, lock: u8) -> bool {
+    let list = world.fair.get(&scene::lock(lock));
+    let lives = |entry: &Entry| entry.deadline.is_some_and(|deadline| deadline > world.now);
+    list.is_some_and(|list| list.iter().any(|entry| *entry.owner == FOREIGN && lives(entry)))
+}
+
+/// Whether one of Redisson's stood in the list before an owner, and does not count as gone.
+pub(crate) fn stands_before(before: &World, party: Party, now: UnixMs) -> bool {
+    let Some(list) = before.fair.get(&scene::lock(party.lock)) else { return false };
+    let place = |owner: &[u8]| list.iter().position(|entry| *entry.owner == *owner);
+    let lives = |entry: &Entry| entry.deadline.is_some_and(|deadline| deadline > now);
+    match (place(&FOREIGN), place(&scene::owner(party.owner))) {
+        (Some(foreign), Some(native)) => foreign < native && lives(&list[foreign]),
+        _ => false,
+    }
+}
+
+/// Whether it is the turn of one of Redisson's.
+pub(crate) fn has_turn(world: &World, lock: u8) -> bool {
+    let list = world.fair.get(&scene::lock(lock));
+    list.and_then(|list| list.front()).is_some_and(|head| *head.owner == FOREIGN)
+}
+
+/// Where nothing is due, all natives who wait stand in the list, nobody else does but Redisson's, and where it is the
+/// turn of one of those that ends soon.
+pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
+    let (world, id) = (&state.world, scene::lock(lock));
+    if !scene.fair || world.timer.is_some_and(|at| at <= world.clock) {
+        return Ok(());
+    }
+    let list: Vec<_> = world.fair.get(&id).into_iter().flatten().collect();
+    let natives: Vec<_> = list
+        .iter()
+        .filter(|entry| *entry.owner != FOREIGN)
+        .map(|entry| scene::number(&entry.owner))
+        .collect();
+    let line: Vec<_> = state.ghost.line(lock).iter().map(|waiting| waiting.party.owner).collect();
+    if natives != line {
+        return Err(format!("k{lock}: {line:?} wait in this order, and {natives:?} stand in the list"));
+    }
+    if line.is_empty() || !world.is_free(&id) {
+        return Ok(());
+    }
+    let latest = world.now.after(scene.settings().fair_turn);
+    let ends_soon = |head: &&&Entry| head.deadline.is_some_and(|deadline| deadline <= latest);
+    match list.first().filter(|head| *head.owner == FOREIGN).filter(ends_soon) {
+        Some(_) => Ok(()),
+        None => Err(format!("k{lock} is free, o{} waits for it, and it is nobody else's turn", line[0])),
+    }
+}
