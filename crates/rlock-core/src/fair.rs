@@ -56,8 +56,6 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
     }
-    // One that was just passed over is none of Redisson's.
-    clear_gone(site);
     settle(site, now);
     while let Some(entry) = site.fair_head() {
         if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {

@@ -80,7 +80,8 @@ fn look_at<S: Site>(site: &S) -> Looked {
         match site.ground() {
             Ground::Firm => fair::settle(site, server.now()),
             Ground::Closed => return Looked::Refused,
-            Ground::Moved => {}
+            // Its list is not ours to put right any more, or the look at it would be due for ever.
+            Ground::Moved => drop(server.queues(|queues| queues.take_fair_change(lock))),
         }
     }
     if let Access::Until(_) = access(site, &owner, mode) {
