@@ -47,6 +47,7 @@ fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
     register::<command::Renew>(ctx)?;
     register::<command::Cancel>(ctx)?;
     register::<command::Info>(ctx)?;
+    register::<command::List>(ctx)?;
     register::<command::ForceRelease>(ctx)?;
     #[cfg(feature = "fault-injection")]
     register::<ffi::fault::Fault>(ctx)?;

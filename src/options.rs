@@ -3,13 +3,17 @@
 use rlock_core::port::Settings;
 use rlock_core::queue::{Limits, Turns};
 use rlock_core::types::MAX_LEASE_MS;
-use rlock_core::{Admission, LeaseMs};
+use rlock_core::{Admission, LeaseMs, leave};
 
 use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, register_number};
 
-/// `rlock.accept`: whether those who hold nothing yet may acquire. `no` drains a server: holders can
-/// still re-enter, renew and release.
-pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true);
+/// `rlock.accept`: whether those who hold nothing yet may acquire. `no` drains a server: who waits is sent away,
+/// holders can still re-enter, renew and release.
+pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
+    if !ACCEPT.get() {
+        leave::drain(&ctx);
+    }
+});
 
 /// `rlock.max-waiters`: how many may wait on the whole server.
 static MAX_WAITERS: NumberOption = NumberOption::new(c"max-waiters", 100_000, 0..=10_000_000);

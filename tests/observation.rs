@@ -179,7 +179,7 @@ fn command_docs_describe_every_command() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
     let lines = syntax_lines();
-    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert_eq!(lines.len(), 7, "{lines:?}");
     for line in lines {
         let (name, arguments) = line.split_once(' ').unwrap();
         let docs = ask_words(client, &["COMMAND", "DOCS", name]);
@@ -219,6 +219,7 @@ fn commands_say_what_they_do() {
         ("release", -3, &["write", "fast"]),
         ("renew", -4, &["write", "fast"]),
         ("info", -2, &["readonly"]),
+        ("list", -2, &["readonly"]),
         ("forcerelease", -2, &["write", "fast"]),
     ] {
         let mut told = flags_of(client, name);

@@ -6,7 +6,7 @@ use rlock_core::{Error, Mode, request, timer};
 mod holders;
 mod queue;
 
-use super::{after_key, key_name};
+use super::{after_key, key_name, pair};
 use crate::ffi::{
     Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef, Told,
 };
@@ -100,9 +100,4 @@ fn mode(ctx: Ctx<'_>, mode: Mode) {
         Some(word) => ctx.reply_bytes(word.as_bytes()),
         None => ctx.reply_null(),
     }
-}
-
-fn pair(ctx: Ctx<'_>, name: &str, value: i64) {
-    ctx.reply_bytes(name.as_bytes());
-    ctx.reply_integer(value);
 }

@@ -4,6 +4,7 @@ mod acquire;
 mod cancel;
 mod force_release;
 mod info;
+mod list;
 mod release;
 mod renew;
 
@@ -11,6 +12,7 @@ pub(crate) use acquire::Acquire;
 pub(crate) use cancel::Cancel;
 pub(crate) use force_release::ForceRelease;
 pub(crate) use info::Info;
+pub(crate) use list::List;
 pub(crate) use release::Release;
 pub(crate) use renew::Renew;
 
@@ -47,6 +49,12 @@ fn key_name<'a>(ctx: Ctx<'_>, args: Args<'a>) -> Result<StringRef<'a>, Error> {
     let name = args.get(1).ok_or(Error::Arity)?;
     keyspace::check_slot(ctx, name)?;
     Ok(name)
+}
+
+/// A name and a number in a map of a reply.
+fn pair(ctx: Ctx<'_>, name: &str, value: i64) {
+    ctx.reply_bytes(name.as_bytes());
+    ctx.reply_integer(value);
 }
 
 impl Respond for Answer {

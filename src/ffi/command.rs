@@ -73,7 +73,6 @@ pub(crate) enum Locks {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyUse {
     /// It has no key.
-    #[cfg(feature = "fault-injection")]
     None,
     /// It reads it.
     Read,
@@ -85,7 +84,6 @@ impl KeyUse {
     fn flags(self) -> u32 {
         let change = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE;
         match self {
-            #[cfg(feature = "fault-injection")]
             Self::None => 0,
             Self::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
             Self::Change => change | raw::REDISMODULE_CMD_KEY_ACCESS,

@@ -16,12 +16,13 @@ pub(crate) struct BoolOption {
     name: &'static CStr,
     default: bool,
     value: AtomicBool,
+    set: fn(Ctx<'_>),
 }
 
 impl BoolOption {
-    /// An option and its default.
-    pub(crate) const fn new(name: &'static CStr, default: bool) -> Self {
-        Self { name, default, value: AtomicBool::new(default) }
+    /// An option, its default, and what is called after it was set.
+    pub(crate) const fn new(name: &'static CStr, default: bool, set: fn(Ctx<'_>)) -> Self {
+        Self { name, default, value: AtomicBool::new(default), set }
     }
 
     /// The value in force.
@@ -77,7 +78,8 @@ pub(crate) fn register_bool(
     let (name, flags) = (option.name.as_ptr(), raw::REDISMODULE_CONFIG_DEFAULT);
     let register = api!(RedisModule_RegisterBoolConfig);
     // SAFETY: the context is that of the load; the option is static, and only read through `data`.
-    let status = unsafe { register(ctx.as_ptr(), name, default, flags, Some(get), Some(set), None, data) };
+    let status =
+        unsafe { register(ctx.as_ptr(), name, default, flags, Some(get), Some(set), Some(apply_bool), data) };
     if status == raw::REDISMODULE_OK as c_int {
         Ok(())
     } else {
@@ -136,6 +138,19 @@ unsafe extern "C" fn get(_: *const c_char, option: *mut c_void) -> c_int {
     // SAFETY: the server passes back what `register_bool` gave it, a static option.
     let option = unsafe { &*option.cast::<BoolOption>() };
     guarded(Callback::Config, option.default.into(), || option.get().into())
+}
+
+/// Called once all options of a CONFIG SET have their values.
+unsafe extern "C" fn apply_bool(
+    ctx: *mut raw::RedisModuleCtx,
+    option: *mut c_void,
+    _: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the context is valid for this call; the option is as in `get`.
+    let (ctx, option) = unsafe { (Ctx::from_raw(ctx), &*option.cast::<BoolOption>()) };
+    // A failure would set the option back, and what was done after it cannot be undone.
+    guarded(Callback::SetOption, (), || (option.set)(ctx));
+    raw::REDISMODULE_OK as c_int
 }
 
 unsafe extern "C" fn set(

@@ -23,8 +23,13 @@ pub enum Error {
         /// The smallest that the command takes.
         least: i64,
     },
-    /// What follows LIMIT is no integer from 0 to 2^32 - 1.
-    BadLimit,
+    /// What follows LIMIT is no integer from this to 2^32 - 1.
+    BadLimit {
+        /// The smallest that the command takes.
+        least: u32,
+    },
+    /// The cursor of LIST is neither 0 nor one that LIST gave.
+    BadCursor,
     /// A word that the command does not know.
     UnknownOption(Vec<u8>),
     /// An option word given twice.
@@ -94,7 +99,8 @@ impl fmt::Display for Error {
             ),
             Self::BadLease => write!(f, "ERR the lease must be an integer from 1 to {MAX_LEASE_MS} (milliseconds)"),
             Self::BadHolds { least } => write!(f, "ERR HOLDS must be followed by an integer from {least} to {MAX_HOLDS}"),
-            Self::BadLimit => write!(f, "ERR LIMIT must be followed by an integer from 0 to {}", u32::MAX),
+            Self::BadLimit { least } => write!(f, "ERR LIMIT must be followed by an integer from {least} to {}", u32::MAX),
+            Self::BadCursor => f.write_str("ERR the cursor must be 0, to begin, or the one of the last reply, to go on"),
             Self::UnknownOption(word) => {
                 let shown = word.get(..QUOTED).unwrap_or(word);
                 write!(f, "ERR unknown option '{}'; see COMMAND DOCS for what this command takes", shown.escape_ascii())
@@ -168,7 +174,8 @@ mod tests {
             Error::BadOwner,
             Error::BadLease,
             Error::BadHolds { least: 1 },
-            Error::BadLimit,
+            Error::BadLimit { least: 1 },
+            Error::BadCursor,
             Error::UnknownOption(b"\r\n\0\xff".to_vec()),
             Error::FairMode,
             Error::FairElsewhere,

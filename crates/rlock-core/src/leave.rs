@@ -31,6 +31,13 @@ pub fn send_all_away<V: Server>(server: &V, why: DropReason) {
     arm_timer(server);
 }
 
+/// Takes everybody out of all queues who waits, and lets all else go on: grants that are on their way are confirmed or
+/// taken back, and lists of Redisson's fair lock are cleared of those who went.
+pub fn drain<V: Server>(server: &V) {
+    send_away(server, server.queues(|queues| queues.leave_all()), DropReason::Drained);
+    arm_timer(server);
+}
+
 /// Tells those who were taken out of their queues why.
 pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
     for (lock, waiter) in waiters {

@@ -53,6 +53,8 @@ pub enum DropReason {
     InDoubt,
     /// There is no fencing token for its grant.
     NoToken,
+    /// `rlock.accept` was set to `no`.
+    Drained,
 }
 
 impl DropReason {
@@ -64,6 +66,7 @@ impl DropReason {
             Self::Moved => "moved",
             Self::InDoubt => "in-doubt",
             Self::NoToken => "no-token",
+            Self::Drained => "drained",
         }
     }
 
@@ -77,6 +80,9 @@ impl DropReason {
             }
             Self::InDoubt => "the module had an internal error; try again",
             Self::NoToken => "there is no fencing token for the grant",
+            Self::Drained => {
+                "this server is being drained: rlock.accept is no; try again later, or at the server that follows it"
+            }
         }
     }
 }

@@ -6,13 +6,13 @@ mod args;
 
 use crate::error::Error;
 use crate::types::{Holds, LeaseMs, Mode, Owner, WaitMs};
-use args::{Args, Word, holds_or_none, lease_from, limit_from, once, unexpected};
+use args::{Args, Word, holds_or_none, lease_from, once, unexpected};
 
 /// The longest channel in bytes.
 pub const MAX_CHANNEL_LEN: usize = 512;
 
-/// How many entries a list of RLOCK.INFO has where LIMIT says nothing.
-pub const DEFAULT_INFO_LIMIT: u32 = 100;
+/// How many entries a list of RLOCK.INFO or RLOCK.LIST has where LIMIT says nothing.
+pub const DEFAULT_LIMIT: u32 = 100;
 
 /// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,25 @@ pub struct Cancel<'a> {
 pub struct Info {
     /// The most entries in each list of the reply.
     pub limit: u32,
+}
+
+/// `RLOCK.LIST cursor [LIMIT n]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List<'a> {
+    /// Where to go on.
+    pub cursor: Cursor<'a>,
+    /// The most entries in the reply.
+    pub limit: u32,
+}
+
+/// A place among the locks that are waited for, which stand in the order of their keys' bytes. None is shown twice,
+/// and none is left out that is waited for all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cursor<'a> {
+    /// The beginning, or the end of what there is: `0`.
+    Bound,
+    /// After this key: `>key`.
+    After(&'a [u8]),
 }
 
 /// `RLOCK.FORCERELEASE key [owner]`
@@ -199,15 +218,35 @@ impl<'a> Cancel<'a> {
 impl Info {
     /// Parses what follows the key.
     pub fn parse<'a>(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        Ok(Self { limit: args::limit(&mut Args(args), 0)? })
+    }
+}
+
+impl<'a> List<'a> {
+    /// Parses what follows the command's name.
+    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
-        let mut limit = None;
-        while let Some(word) = args.next() {
-            match Word::of(word) {
-                Some(Word::Limit) => once(&mut limit, "LIMIT", limit_from(args.value("LIMIT")?)?)?,
-                _ => return Err(unexpected(word)),
-            }
+        let cursor = Cursor::parse(args.required()?)?;
+        // With none the next call would be for the same place, and never end.
+        Ok(Self { cursor, limit: args::limit(&mut args, 1)? })
+    }
+}
+
+impl<'a> Cursor<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        match bytes {
+            b"0" => Ok(Self::Bound),
+            [b'>', key @ ..] => Ok(Self::After(key)),
+            _ => Err(Error::BadCursor),
         }
-        Ok(Self { limit: limit.unwrap_or(DEFAULT_INFO_LIMIT) })
+    }
+
+    /// As it is written.
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Bound => b"0".to_vec(),
+            Self::After(key) => [b">", key].concat(),
+        }
     }
 }
 

@@ -206,17 +206,35 @@ fn renew_takes_an_owner_and_a_lease() {
 #[test]
 fn info_takes_a_limit() {
     let cases = [
-        ("", Ok(DEFAULT_INFO_LIMIT)),
+        ("", Ok(DEFAULT_LIMIT)),
         ("LIMIT 0", Ok(0)),
         ("limit 4294967295", Ok(u32::MAX)),
-        ("LIMIT 4294967296", Err(Error::BadLimit)),
-        ("LIMIT -1", Err(Error::BadLimit)),
+        ("LIMIT 4294967296", Err(Error::BadLimit { least: 0 })),
+        ("LIMIT -1", Err(Error::BadLimit { least: 0 })),
         ("LIMIT", Err(Error::MissingValue("LIMIT"))),
         ("LIMIT 1 LIMIT 1", Err(Error::RepeatedOption("LIMIT"))),
         ("HOLDS 1", Err(unknown("HOLDS"))),
     ];
     for (line, expected) in cases {
         assert_eq!(Info::parse(args(line).into_iter()).map(|i| i.limit), expected, "{line}");
+    }
+}
+
+#[test]
+fn list_takes_a_cursor_and_a_limit() {
+    let cases = [
+        ("0", Ok((Cursor::Bound, DEFAULT_LIMIT))),
+        (">", Ok((Cursor::After(b""), DEFAULT_LIMIT))),
+        (">a LIMIT 1", Ok((Cursor::After(b"a"), 1))),
+        ("", Err(Error::Arity)),
+        ("1", Err(Error::BadCursor)),
+        ("00", Err(Error::BadCursor)),
+        ("0 LIMIT 0", Err(Error::BadLimit { least: 1 })),
+        ("0 HOLDS 1", Err(unknown("HOLDS"))),
+    ];
+    for (line, expected) in cases {
+        let args = args(line);
+        assert_eq!(List::parse(args.into_iter()).map(|list| (list.cursor, list.limit)), expected, "{line}");
     }
 }
 

@@ -49,6 +49,8 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
         "a{}b",
         "read",
         "write",
+        ">",
+        ">me",
     ];
     prop_oneof![
         8 => prop::sample::select(near.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
@@ -73,7 +75,7 @@ fn call() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "fenced",
         "LIMIT 0",
     ]);
-    let first = prop::sample::select(vec!["me 1", "me 8796093022208", "me", ""]);
+    let first = prop::sample::select(vec!["me 1", "me 8796093022208", "me", "", "0", ">key"]);
     (first, prop::collection::vec(option, 0..4)).prop_map(|(first, options)| {
         let line = [&[first], &options[..]].concat().join(" ");
         line.split(' ').filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec()).collect()

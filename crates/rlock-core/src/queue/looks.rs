@@ -140,6 +140,19 @@ impl Queues {
         }
     }
 
+    /// So many of a database's locks that are waited for, in the order of their keys, those after this key: how many
+    /// wait, and since when the one who waits first.
+    pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
+        let start = LockId { db, key: after.unwrap_or_default().into() };
+        let from = if after.is_some() { Bound::Excluded(&start) } else { Bound::Included(&start) };
+        let locks = self.locks.range::<LockId, _>((from, Bound::Unbounded));
+        let here = locks.take_while(|(lock, _)| lock.db == db);
+        let told = here.filter_map(|(lock, queue)| {
+            Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
+        });
+        told.take(most).collect()
+    }
+
     /// At most so many of the locks to look at by now, each with waiters; who looks says when to look again.
     pub fn due(&self, now: UnixMs, most: usize) -> Vec<LockId> {
         let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);

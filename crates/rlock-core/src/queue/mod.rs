@@ -280,6 +280,12 @@ impl Queues {
         std::iter::from_fn(|| self.pop(lock)).collect()
     }
 
+    /// Takes out everybody who waits.
+    pub fn leave_all(&mut self) -> Vec<(LockId, Waiter)> {
+        let tickets: Vec<Ticket> = self.places.keys().copied().collect();
+        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+    }
+
     /// Takes out everybody, and forgets what was to be taken back.
     pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
         let all = std::mem::take(&mut self.locks);

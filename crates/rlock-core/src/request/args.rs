@@ -84,8 +84,21 @@ pub(super) fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
     canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
 }
 
-pub(super) fn limit_from(bytes: &[u8]) -> Result<u32, Error> {
-    canonical_integer(bytes).and_then(|n| u32::try_from(n).ok()).ok_or(Error::BadLimit)
+pub(super) fn limit_from(bytes: &[u8], least: u32) -> Result<u32, Error> {
+    let limit = canonical_integer(bytes).and_then(|n| u32::try_from(n).ok());
+    limit.filter(|limit| *limit >= least).ok_or(Error::BadLimit { least })
+}
+
+/// What follows LIMIT where it is given, and else the default; no other option word is known.
+pub(super) fn limit<'a>(args: &mut Args<impl Iterator<Item = &'a [u8]>>, least: u32) -> Result<u32, Error> {
+    let mut limit = None;
+    while let Some(word) = args.next() {
+        match Word::of(word) {
+            Some(Word::Limit) => once(&mut limit, "LIMIT", limit_from(args.value("LIMIT")?, least)?)?,
+            _ => return Err(unexpected(word)),
+        }
+    }
+    Ok(limit.unwrap_or(super::DEFAULT_LIMIT))
 }
 
 pub(super) fn once<T>(slot: &mut Option<T>, word: &'static str, value: T) -> Result<(), Error> {

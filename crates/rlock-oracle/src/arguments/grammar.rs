@@ -8,6 +8,7 @@ pub(super) enum Command {
     Renew,
     Cancel,
     Info,
+    List,
     ForceRelease,
 }
 
@@ -16,6 +17,7 @@ pub(super) enum Command {
 enum Kind {
     Owner,
     Channel,
+    Cursor,
     /// A canonical integer from this to that.
     Number(u64, u64),
 }
@@ -28,8 +30,8 @@ const WAIT: Kind = Kind::Number(0, 8_796_093_022_208);
 const MOST_HOLDS: u64 = 9_007_199_254_740_992;
 
 impl Command {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Acquire, Self::Release, Self::Renew, Self::Cancel, Self::Info, Self::ForceRelease];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Acquire, Self::Release, Self::Renew, Self::Cancel, Self::Info, Self::List, Self::ForceRelease];
 
     /// What has to stand first, and how much of it may be left out.
     fn positions(self) -> (&'static [Kind], usize) {
@@ -38,6 +40,7 @@ impl Command {
             Self::Release | Self::Cancel => (&[Kind::Owner], 0),
             Self::ForceRelease => (&[Kind::Owner], 1),
             Self::Info => (&[], 0),
+            Self::List => (&[Kind::Cursor], 0),
         }
     }
 
@@ -62,6 +65,7 @@ impl Command {
             ],
             Self::Renew => &[(b"READ", &[]), (b"WRITE", &[])],
             Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
+            Self::List => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)])],
             Self::Cancel | Self::ForceRelease => &[],
         }
     }
@@ -88,6 +92,7 @@ impl Kind {
         match self {
             Self::Owner => (1..=512).contains(&word.len()) && word != b"mode" && !word.ends_with(b":write"),
             Self::Channel => (1..=512).contains(&word.len()),
+            Self::Cursor => word == b"0" || word.starts_with(b">"),
             Self::Number(least, most) => number(word).is_some_and(|n| (least..=most).contains(&n)),
         }
     }

@@ -3,7 +3,7 @@
 mod grammar;
 mod names;
 
-use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, Release, Renew, Wait};
+use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, List, Release, Renew, Wait};
 use rlock_core::{Error, Mode};
 
 use grammar::Command;
@@ -51,6 +51,10 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
         }
         Command::Cancel => vec![Cancel::parse(args)?.owner.bytes().to_vec()],
         Command::Info => vec![b"LIMIT".to_vec(), decimal(i64::from(Info::parse(args)?.limit))],
+        Command::List => {
+            let List { cursor, limit } = List::parse(args)?;
+            vec![cursor.bytes(), b"LIMIT".to_vec(), decimal(i64::from(limit))]
+        }
         Command::ForceRelease => {
             let owner = ForceRelease::parse(args)?.owner;
             owner.into_iter().map(|owner| owner.bytes().to_vec()).collect()

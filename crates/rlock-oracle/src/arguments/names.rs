@@ -99,6 +99,7 @@ fn check_messages(bytes: &[u8]) {
             (DropReason::Moved, "moved"),
             (DropReason::InDoubt, "in-doubt"),
             (DropReason::NoToken, "no-token"),
+            (DropReason::Drained, "drained"),
         ];
         for (reason, word) in reasons {
             let after = format!("{word}{last}");
