@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Builds every test of the workspace, and runs them in lanes beside each other: most of them wait for leases and
+# servers, and one after the other would take twice as long. What fails is shown as a whole at the end.
+#
+#   scripts/test.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+run_cargo() { "${CARGO:-cargo}" "$@"; }
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+# More than there are cores, for the same reason.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-3}"
+
+# Test targets are selected by name, wherever they are: all of the workspace is selected in each lane, so that nothing
+# is built twice with other features.
+names_in() {
+    local file
+    for file in "$@"; do
+        file=${file##*/}
+        printf '%s\n' "${file%.rs}"
+    done | sort -u
+}
+clients=$(names_in crates/rlock-client/tests/*.rs crates/rlock-cli/tests/*.rs)
+others=$(names_in tests/*.rs integration/*.rs crates/*/tests/*.rs | grep -vxF "$clients")
+
+lane() { # name arguments...
+    local name=$1
+    shift
+    {
+        local code=0
+        run_cargo test --workspace --locked --no-fail-fast "$@" 2>&1 || code=$?
+        echo "$code" >"$logs/$name.code"
+    } | tee "$logs/$name" |
+        grep --line-buffered -E '^ +(Running|Doc-tests) |^test result|^test .* FAILED$' || true
+}
+
+# shellcheck disable=SC2046 # a list of arguments
+selected() { printf -- '--test %s ' $(cat); }
+
+run_cargo test --workspace --locked --no-run
+# shellcheck disable=SC2046 # lists of arguments
+{
+    lane clients $(selected <<<"$clients") &
+    lane others $(selected <<<"$others") &
+    # The module's own library has no tests: it would call a server that is not there.
+    lane units --exclude rlock-module --lib --bins &
+}
+wait
+# They compile for each example, which leaves the cores to nothing else.
+lane docs --doc
+
+failed=
+for name in clients others units docs; do
+    if [ "$(cat "$logs/$name.code" 2>/dev/null)" != 0 ]; then
+        failed="$failed $name"
+        printf '\n=== what failed of the %s ===\n' "$name"
+        sed -n '/^failures:$/,/^test result/p; /^error/p' "$logs/$name"
+    fi
+done
+if [ -n "$failed" ]; then
+    echo "test: tests failed of the:$failed" >&2
+    exit 1
+fi
