@@ -16,8 +16,11 @@ use waiting::{SOON, Waiting, say, server_time, story};
 const LEASE: i64 = 1_000_000;
 const BUDGET: i64 = 300_000;
 
+/// Gives a server the module.
+type Way = fn(TestServer) -> TestServer;
+
 /// Ways to get the module, with all that the server has kept.
-const WAYS: [(&str, fn(TestServer) -> TestServer); 3] = [
+const WAYS: [(&str, Way); 3] = [
     ("MODULE LOAD", |server| {
         let load = format!("MODULE LOAD {}", module_path().display());
         story(&mut server.connect(), &[(&load, "OK")]);
