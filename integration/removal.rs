@@ -1,6 +1,7 @@
 //! Taking the module away, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
 //! scripts go on with them, and nothing is left that a server without the module, or with another, does not know.
 
+mod kinds;
 #[path = "../tests/redisson/mod.rs"]
 mod redisson;
 #[path = "../tests/waiting/mod.rs"]
@@ -9,63 +10,18 @@ mod waiting;
 use std::fs;
 use std::path::Path;
 
+use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
 use redisson::{
-    FAIR_GIVES_BACK, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW_READ, TAKES, UNREAD, UNWRITE, WRITE,
+    FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW_READ, TAKES, UNREAD,
+    UNWRITE, WRITE,
 };
-use rlock_testkit::{ServerBuilder, Subscriber, TestServer, aof_all_commands, module_path};
-use waiting::{SOON, Waiting, counter, say, server_time, story};
+use rlock_testkit::{ServerBuilder, TestServer, aof_all_commands, module_path};
+use waiting::{SOON, say, server_time, story};
 
 const LEASE: i64 = 1_000_000;
 
-/// Every kind of lock is held.
-const HELD: [(&str, &str); 8] = [
-    ("RLOCK.ACQUIRE plain n:1 1000000", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE plain n:1 1000000 HOLDS 1", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE page n:1 1000000 READ", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE page n:1 1000000 READ", "[2, 1000000, 0]"),
-    ("RLOCK.ACQUIRE page n:2 1000000 READ", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE book n:1 1000000 WRITE", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE book n:1 1000000 READ", "[1, 1000000, 0]"),
-    ("RLOCK.ACQUIRE fair n:1 1000000 FAIR", "[1, 1000000, 0]"),
-];
-
-/// And awaited, by these words.
-const AWAITED: [(&str, &str); 5] =
-    [("plain", ""), ("page", "WRITE"), ("book", "READ"), ("fair", "FAIR"), ("fenced", "FENCED")];
-
-/// Takes every kind of lock; the token of the fenced one.
-#[track_caller]
-fn hold(client: &mut Connection) -> i64 {
-    let near = |line: &str, answer: &str| {
-        let said = say(client, line);
-        let same = |text: &str| text.split(", ").next().map(str::to_owned);
-        assert_eq!(same(&said), same(answer), "{line}: {said}");
-        said
-    };
-    let mut near = near;
-    for (line, answer) in HELD {
-        near(line, answer);
-    }
-    let fenced = near("RLOCK.ACQUIRE fenced n:1 1000000 FENCED", "[1, 1000000, 0]");
-    fenced.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse().unwrap()
-}
-
-/// Waits for every kind of lock, blocked and enqueued.
-#[track_caller]
-fn wait(server: &TestServer) -> Vec<Waiting> {
-    let client = &mut server.connect();
-    let mut waiting = Vec::new();
-    for (key, words) in AWAITED {
-        let line = format!("RLOCK.ACQUIRE {key} b:1 50000 {words} BLOCK 0");
-        waiting.push(Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>()));
-        story(client, &[(&format!("RLOCK.ACQUIRE {key} e:1 4000 {words} ENQUEUE 0 grants"), "[0, 0, 0]")]);
-    }
-    assert_eq!(counter(server, "waiters"), 10);
-    waiting
-}
-
-/// Shows that Redisson's scripts go on with what [`hold`] has taken, in the names of the owners there, and that all is
+/// Shows that Redisson's scripts go on with what [`kinds::hold`] has taken, in the names of the owners there, and that all is
 /// gone when they have given it back. `ahead` is how far its clock has gone on.
 #[track_caller]
 fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
@@ -126,25 +82,24 @@ fn knows_the_keys(client: &mut Connection, waited: bool) {
 fn unloading_waits_until_nobody_does() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let token = hold(client);
+    let token = hold(client, "");
     let before = everything(&server);
-    let mut grants = Subscriber::channel(&server, "grants");
-    for (waiting, (key, _)) in wait(&server).iter().zip(AWAITED) {
-        // Each of the two is reason enough.
+    let mut awaited = Awaited::start(&server, "");
+    for (waiting, kind) in awaited.blocked.iter().zip(&KINDS) {
         let refused = say(client, "MODULE UNLOAD rlock");
-        assert!(refused.starts_with("!ERR ") && refused.contains("blocked clients"), "{key}: {refused}");
-        story(client, &[(&format!("RLOCK.CANCEL {key} b:1"), "1")]);
+        assert!(refused.starts_with("!ERR ") && refused.contains("blocked clients"), "{refused}");
+        story(client, &[(&format!("RLOCK.CANCEL {} b:1", kind.key("")), "1")]);
         assert_eq!(waiting.answer(), "null");
     }
-    for (key, _) in AWAITED {
+    for kind in &KINDS {
         let refused = say(client, "MODULE UNLOAD rlock");
-        assert!(refused.starts_with("!ERR "), "{key}: {refused}");
-        story(client, &[(&format!("RLOCK.CANCEL {key} e:1"), "1")]);
+        assert!(refused.starts_with("!ERR "), "{refused}");
+        story(client, &[(&format!("RLOCK.CANCEL {} e:1", kind.key("")), "1")]);
     }
     // Nobody's place in a list is left, and the locks are as they were.
     story(client, &[("MODULE UNLOAD rlock", "OK")]);
     assert_eq!(everything(&server), before);
-    assert!(grants.drain().is_empty());
+    assert_eq!(awaited.grants.drain(), []);
     knows_the_keys(client, false);
     redisson_goes_on(client, token, 0);
 }
@@ -153,34 +108,20 @@ fn unloading_waits_until_nobody_does() {
 fn a_module_that_is_loaded_again_goes_on_with_its_locks() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let token = hold(client);
+    let token = hold(client, "");
     let load = format!("MODULE LOAD {}", module_path().display());
     story(client, &[("MODULE UNLOAD rlock", "OK")]);
     // Meanwhile one of Redisson's waits for the fair lock, and another reads.
     let now = server_time(client);
     assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
     assert_eq!(redisson::run(client, READ, "page", "j:1", LEASE), "null");
-    story(client, &[(&load, "OK"), ("CONFIG SET rlock.fair-turn-ms 20000", "OK")]);
-    let waiting = wait(&server);
-    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{fair}:j:1");
-    for key in ["plain", "book", "fair", "fenced"] {
-        story(
-            client,
-            &[(&format!("RLOCK.RELEASE {key} n:1{}", if key == "book" { " WRITE" } else { "" }), "1")],
-        );
-    }
-    story(client, &[("RLOCK.RELEASE page n:1 ALL", "1"), ("RLOCK.RELEASE page n:2", "1")]);
-    assert!(waiting[1].still_waits());
-    assert_eq!(redisson::run(client, UNREAD, "page", "j:1", LEASE), "1");
-    assert!(called.next(SOON).is_some() && waiting[3].still_waits());
-    assert_eq!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
-    assert_eq!(redisson::run_fair(client, FAIR_GIVES_BACK, "fair", "j:1", 300_000, now), "1");
-    for (waiting, (key, _)) in waiting.iter().zip(AWAITED) {
-        let answer = waiting.answer();
-        assert!(answer.starts_with("[1, 50000, "), "{key}: {answer}");
-        let next: i64 = answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse().unwrap();
-        assert!(if key == "fenced" { next > token } else { next == 0 }, "{key}: {answer}");
-    }
+    story(client, &[(&load, "OK")]);
+    let awaited = Awaited::start(&server, "");
+    // Both come before those who wait here.
+    assert_eq!(redisson::run(client, UNREAD, "page", "j:1", LEASE), "0");
+    story(client, &[("LRANGE redisson_lock_queue:{fair} 0 -1", r#"["j:1", "b:1", "e:1"]"#)]);
+    redisson::run_fair(client, FAIR_GIVES_UP, "fair", "j:1", 300_000, now);
+    awaited.are_served(client, token);
 }
 
 /// By a restart from what was kept. Waiters are kept nowhere but in the list of the fair lock, as Redisson's are, and
@@ -195,8 +136,8 @@ fn a_server_without_the_module_goes_on_with_the_locks() {
         for waited in [false, true] {
             let server = build().start();
             let client = &mut server.connect();
-            let token = hold(client);
-            let _waiting = waited.then(|| (Subscriber::channel(&server, "grants"), wait(&server)));
+            let token = hold(client, "");
+            let _awaited = waited.then(|| Awaited::start(&server, ""));
             assert!(!say(client, keep).starts_with('!'));
             rlock_testkit::eventually("the file", SOON, || {
                 let done = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
