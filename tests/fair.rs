@@ -1,8 +1,10 @@
 //! FAIR: one order for native waiters and those of Redisson's fair lock, which stand in a list and a sorted set.
 
+mod redisson;
 mod waiting;
 
 use redis::Connection;
+use redisson::{FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, Waiting, number, say, server_time, story, waiters};
 
@@ -22,78 +24,11 @@ fn wait(server: &TestServer, owner: &str) -> Waiting {
     Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// What Redisson's fair lock does when it takes the lock or queues for it, written anew: null when it has the lock.
-const REDISSON_TAKES: &str = "
-    local now, lease, budget, me = tonumber(ARGV[3]), ARGV[1], tonumber(ARGV[4]), ARGV[2]
-    local function drop_the_dead()
-        while true do
-            local first = redis.call('lindex', KEYS[2], 0)
-            if not first then return end
-            local deadline = redis.call('zscore', KEYS[3], first)
-            if deadline and tonumber(deadline) > now then return end
-            redis.call('zrem', KEYS[3], first)
-            redis.call('lpop', KEYS[2])
-        end
-    end
-    drop_the_dead()
-    local free = redis.call('exists', KEYS[1]) == 0
-    local first = redis.call('lindex', KEYS[2], 0)
-    if free and (not first or first == me) then
-        redis.call('lpop', KEYS[2])
-        redis.call('zrem', KEYS[3], me)
-        for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
-            redis.call('zincrby', KEYS[3], -budget, other)
-        end
-        redis.call('hset', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], lease)
-        return nil
-    end
-    if redis.call('hexists', KEYS[1], me) == 1 then
-        redis.call('hincrby', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], lease)
-        return nil
-    end
-    local mine = redis.call('zscore', KEYS[3], me)
-    if mine then return tonumber(mine) - budget - now end
-    local last = redis.call('lindex', KEYS[2], -1)
-    local left = redis.call('pttl', KEYS[1])
-    if last and last ~= me then left = tonumber(redis.call('zscore', KEYS[3], last)) - now end
-    if redis.call('zadd', KEYS[3], left + budget + now, me) == 1 then redis.call('rpush', KEYS[2], me) end
-    return left";
-
-/// What it does when it gives up waiting.
-const REDISSON_GIVES_UP: &str = "
-    local queue = redis.call('zrange', KEYS[3], 0, -1)
-    local behind = false
-    for _, other in ipairs(queue) do
-        if behind then redis.call('zincrby', KEYS[3], -tonumber(ARGV[4]), other) end
-        if other == ARGV[2] then behind = true end
-    end
-    redis.call('zrem', KEYS[3], ARGV[2])
-    redis.call('lrem', KEYS[2], 0, ARGV[2])";
-
-/// What it does when it gives the lock back: drops the dead, deletes, and calls the head on its own channel.
-const REDISSON_GIVES_BACK: &str = "
-    while true do
-        local first = redis.call('lindex', KEYS[2], 0)
-        if not first then break end
-        local deadline = redis.call('zscore', KEYS[3], first)
-        if deadline and tonumber(deadline) > tonumber(ARGV[3]) then break end
-        redis.call('zrem', KEYS[3], first)
-        redis.call('lpop', KEYS[2])
-    end
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
-    redis.call('del', KEYS[1])
-    local next = redis.call('lindex', KEYS[2], 0)
-    if next then redis.call('publish', 'redisson_lock__channel:{lock}:' .. next, '0') end
-    return 1";
-
 /// One of Redisson's scripts by this owner, with this budget; its clock is ahead of the server's by so much.
 #[track_caller]
 fn redisson(client: &mut Connection, script: &str, owner: &str, budget: i64, ahead: i64) -> String {
-    let now = (server_time(client) + ahead).to_string();
-    let words = ["EVAL", script, "3", "lock", LIST, DEADLINES, "100000", owner, &now, &budget.to_string()];
-    waiting::text(&waiting::ask(client, &words))
+    let now = server_time(client) + ahead;
+    redisson::run_fair(client, script, "lock", owner, budget, now)
 }
 
 #[track_caller]
@@ -143,7 +78,7 @@ fn natives_and_redissons_are_served_in_one_order() {
     story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
     let b = wait(&server, "b");
     let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:1");
-    assert_ne!(redisson(client, REDISSON_TAKES, "f:1", 30_000, 0), "null");
+    assert_ne!(redisson(client, FAIR_TAKES, "f:1", 30_000, 0), "null");
     let c = wait(&server, "c");
     assert_eq!(list(client), r#"["b", "f:1", "c"]"#);
     let info = say(client, "RLOCK.INFO lock");
@@ -164,9 +99,9 @@ fn natives_and_redissons_are_served_in_one_order() {
         ],
     );
     assert!(c.still_waits());
-    assert_eq!(redisson(client, REDISSON_TAKES, "f:1", 30_000, 0), "null");
+    assert_eq!(redisson(client, FAIR_TAKES, "f:1", 30_000, 0), "null");
     assert!(c.still_waits());
-    assert_eq!(redisson(client, REDISSON_GIVES_BACK, "f:1", 30_000, 0), "1");
+    assert_eq!(redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0), "1");
     assert_eq!(c.answer(), "[1, 50000, 0]");
     story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
@@ -175,14 +110,14 @@ fn natives_and_redissons_are_served_in_one_order() {
 fn who_asks_without_waiting_does_not_overtake_redissons() {
     let (_server, mut client) = scene();
     let client = &mut client;
-    redisson(client, REDISSON_TAKES, "f:1", 30_000, 0);
-    assert_ne!(redisson(client, REDISSON_TAKES, "f:2", 30_000, 0), "null");
-    redisson(client, REDISSON_GIVES_BACK, "f:1", 30_000, 0);
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
+    redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
     story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "null"), ("EXISTS lock", "0")]);
     // It has the time that is configured, not the 30 s and more that it had.
     assert!((1..=5_000).contains(&ahead(client, "f:2")));
-    assert_eq!(redisson(client, REDISSON_TAKES, "f:2", 30_000, 0), "null");
-    redisson(client, REDISSON_GIVES_BACK, "f:2", 30_000, 0);
+    assert_eq!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
+    redisson(client, FAIR_GIVES_BACK, "f:2", 30_000, 0);
     story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
 }
 
@@ -190,12 +125,12 @@ fn who_asks_without_waiting_does_not_overtake_redissons() {
 fn a_dead_foreign_waiter_is_passed() {
     let server = TestServer::builder().conf("rlock.fair-turn-ms", "300").start();
     let client = &mut server.connect();
-    redisson(client, REDISSON_TAKES, "f:1", 30_000, 0);
-    assert_ne!(redisson(client, REDISSON_TAKES, "f:2", 3_600_000, 0), "null");
-    assert_ne!(redisson(client, REDISSON_TAKES, "f:3", 3_600_000, 0), "null");
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", 3_600_000, 0), "null");
+    assert_ne!(redisson(client, FAIR_TAKES, "f:3", 3_600_000, 0), "null");
     let b = wait(&server, "b");
     assert_eq!(list(client), r#"["f:2", "f:3", "b"]"#);
-    redisson(client, REDISSON_GIVES_BACK, "f:1", 30_000, 0);
+    redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
     // Each of the two has its 300 ms, and neither takes the lock.
     assert_eq!(b.answer(), "[1, 50000, 0]");
     story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
@@ -247,25 +182,25 @@ fn a_native_that_a_script_drops_is_put_back_in_its_place() {
     let (server, mut client) = scene();
     let client = &mut client;
     let hour = 60 * MINUTES;
-    redisson(client, REDISSON_TAKES, "f:1", 30_000, 0);
-    assert_ne!(redisson(client, REDISSON_TAKES, "f:2", hour, 0), "null");
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
     let (b, c) = (wait(&server, "b"), wait(&server, "c"));
-    redisson(client, REDISSON_GIVES_BACK, "f:1", hour, 0);
-    assert_eq!(redisson(client, REDISSON_TAKES, "f:2", hour, 0), "null");
+    redisson(client, FAIR_GIVES_BACK, "f:1", hour, 0);
+    assert_eq!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
     // One of ours is the head now, and its deadline is far enough ahead.
     eventually("a deadline ahead", SOON, || {
         (say(client, &format!("ZSCORE {DEADLINES} b")) != "null" && ahead(client, "b") > 5 * MINUTES)
             .then_some(())
     });
     // A client whose clock is an hour ahead drops both: they are put back before whoever comes.
-    redisson(client, REDISSON_TAKES, "f:3", 30_000, hour);
+    redisson(client, FAIR_TAKES, "f:3", 30_000, hour);
     eventually_list(client, r#"["b", "c", "f:3"]"#);
     assert!(ahead(client, "b") > 5 * MINUTES);
     // So they are when somebody deletes both keys.
     say(client, &format!("DEL {LIST} {DEADLINES}"));
     eventually_list(client, r#"["b", "c"]"#);
-    redisson(client, REDISSON_GIVES_UP, "f:3", hour, 0);
-    redisson(client, REDISSON_GIVES_BACK, "f:2", 30_000, 0);
+    redisson(client, FAIR_GIVES_UP, "f:3", hour, 0);
+    redisson(client, FAIR_GIVES_BACK, "f:2", 30_000, 0);
     assert_eq!(b.answer(), "[1, 50000, 0]");
     story(client, &[("RLOCK.RELEASE lock b", "1")]);
     assert_eq!(c.answer(), "[1, 50000, 0]");

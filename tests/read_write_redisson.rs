@@ -1,106 +1,17 @@
-//! Native readers and writers beside Redisson's, whose scripts are written anew here from what they do.
+//! Native readers and writers beside Redisson's, whose scripts are in `redisson`.
 
+mod redisson;
 mod waiting;
 
 use redis::Connection;
+use redisson::{READ, RENEW_READ, UNREAD, UNWRITE, WRITE};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, number, say, story, text};
-
-/// Its reader takes: null, or what is left of the lock.
-const READ: &str = "
-    local mode = redis.call('hget', KEYS[1], 'mode')
-    if not mode then
-        redis.call('hset', KEYS[1], 'mode', 'read')
-        redis.call('hset', KEYS[1], ARGV[2], 1)
-        redis.call('set', KEYS[2] .. ':1', 1, 'px', ARGV[1])
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return nil
-    end
-    if mode == 'read' or redis.call('hexists', KEYS[1], ARGV[2] .. ':write') == 1 then
-        local hold = redis.call('hincrby', KEYS[1], ARGV[2], 1)
-        redis.call('set', KEYS[2] .. ':' .. hold, 1, 'px', ARGV[1])
-        local left = redis.call('pttl', KEYS[1])
-        redis.call('pexpire', KEYS[1], math.max(left, tonumber(ARGV[1])))
-        return nil
-    end
-    return redis.call('pttl', KEYS[1])";
-
-/// Its reader gives back.
-const UNREAD: &str = "
-    local mode = redis.call('hget', KEYS[1], 'mode')
-    if not mode then return 1 end
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
-    local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
-    if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
-    redis.call('del', KEYS[2] .. ':' .. (left + 1))
-    if redis.call('hlen', KEYS[1]) > 1 then
-        local longest = -3
-        for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
-            local holds = tonumber(redis.call('hget', KEYS[1], reader))
-            if holds then
-                for hold = holds, 1, -1 do
-                    longest = math.max(longest, redis.call('pttl', '{lock}:' .. reader .. ':rwlock_timeout:' .. hold))
-                end
-            end
-        end
-        if longest > 0 then
-            redis.call('pexpire', KEYS[1], longest)
-            return 0
-        end
-        if mode == 'write' then return 0 end
-    end
-    redis.call('del', KEYS[1])
-    redis.call('publish', 'redisson_rwlock:{lock}', '0')
-    return 1";
-
-/// Its reader renews.
-const RENEW: &str = "
-    local holds = redis.call('hget', KEYS[1], ARGV[2])
-    if not holds then return 0 end
-    redis.call('pexpire', KEYS[1], ARGV[1])
-    for hold = tonumber(holds), 1, -1 do redis.call('pexpire', KEYS[2] .. ':' .. hold, ARGV[1]) end
-    return 1";
-
-/// Its writer takes.
-const WRITE: &str = "
-    local mode = redis.call('hget', KEYS[1], 'mode')
-    local me = ARGV[2] .. ':write'
-    if not mode then
-        redis.call('hset', KEYS[1], 'mode', 'write')
-        redis.call('hset', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return nil
-    end
-    if mode == 'write' and redis.call('hexists', KEYS[1], me) == 1 then
-        redis.call('hincrby', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[1])
-        return nil
-    end
-    return redis.call('pttl', KEYS[1])";
-
-/// Its writer gives back.
-const UNWRITE: &str = "
-    local me = ARGV[2] .. ':write'
-    if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return nil end
-    if redis.call('hexists', KEYS[1], me) == 0 then return nil end
-    if redis.call('hincrby', KEYS[1], me, -1) > 0 then
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return 0
-    end
-    redis.call('hdel', KEYS[1], me)
-    if redis.call('hlen', KEYS[1]) == 1 then
-        redis.call('del', KEYS[1])
-    else
-        redis.call('hset', KEYS[1], 'mode', 'read')
-    end
-    redis.call('publish', 'redisson_rwlock:{lock}', '1')
-    return 1";
+use waiting::{SOON, Waiting, number, say, story};
 
 /// One of its scripts by this owner, for a lease of so many ms.
 #[track_caller]
 fn redisson(client: &mut Connection, script: &str, owner: &str, lease: i64) -> String {
-    let lease_keys = format!("{{lock}}:{owner}:rwlock_timeout");
-    text(&ask(client, &["EVAL", script, "2", "lock", &lease_keys, &lease.to_string(), owner]))
+    redisson::run(client, script, "lock", owner, lease)
 }
 
 fn scene() -> (TestServer, Connection) {
@@ -171,7 +82,7 @@ fn the_layout_is_the_same() {
             ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
         ],
     );
-    assert_eq!(redisson(client, RENEW, "a", 200_000), "1");
+    assert_eq!(redisson(client, RENEW_READ, "a", 200_000), "1");
     assert_eq!(redisson(client, UNREAD, "a", 100_000), "0");
     assert_eq!(redisson(client, UNREAD, "a", 100_000), "1");
     story(client, &[("DBSIZE", "0"), ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
@@ -232,14 +143,14 @@ fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
     redisson(client, READ, "j:1", 30_000);
     story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]")]);
     for _ in 0..3 {
-        redisson(client, RENEW, "j:1", 30_000);
+        redisson(client, RENEW_READ, "j:1", 30_000);
         eventually("the key to last as long as the lease", SOON, || {
             (number(client, "PTTL lock") > 800_000).then_some(())
         });
     }
     // When it is gone nothing is set right any more.
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
-    redisson(client, RENEW, "j:1", 30_000);
+    redisson(client, RENEW_READ, "j:1", 30_000);
     story(client, &[("RLOCK.ACQUIRE other b 100 READ", "[1, 100, 0]")]);
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(number(client, "PTTL lock") <= 30_000);
@@ -256,7 +167,7 @@ fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
         story(client, &[(frees, "1")]);
         assert_eq!(a.answer(), "[1, 50000, 0]");
         assert_eq!(redisson(client, READ, "j:1", 1_000), "null");
-        assert_eq!(redisson(client, RENEW, "j:1", 1_000), "1");
+        assert_eq!(redisson(client, RENEW_READ, "j:1", 1_000), "1");
         eventually("the key to last as long as the lease", SOON, || {
             (number(client, "PTTL lock") > 30_000).then_some(())
         });

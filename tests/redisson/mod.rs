@@ -1,0 +1,218 @@
+//! Redisson's scripts, written anew from what they do, for locks whose names have no brace.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use redis::Connection;
+
+use crate::waiting::{ask, text};
+
+/// A script of the plain lock, the fenced one, or the read/write lock, by this owner and for a lease of so many ms.
+#[track_caller]
+pub(crate) fn run(client: &mut Connection, script: &str, key: &str, owner: &str, lease: i64) -> String {
+    let lease_keys = format!("{{{key}}}:{owner}:rwlock_timeout");
+    text(&ask(client, &["EVAL", script, "2", key, &lease_keys, &lease.to_string(), owner]))
+}
+
+/// A script of the fair lock, for a lease of 100 seconds and this budget; `now` is the time of the client's clock.
+#[track_caller]
+pub(crate) fn run_fair(
+    client: &mut Connection,
+    script: &str,
+    key: &str,
+    owner: &str,
+    budget: i64,
+    now: i64,
+) -> String {
+    let keys = ["redisson_lock_queue", "redisson_lock_timeout"].map(|prefix| format!("{prefix}:{{{key}}}"));
+    let [now, budget] = [now, budget].map(|number| number.to_string());
+    text(&ask(client, &["EVAL", script, "3", key, &keys[0], &keys[1], "100000", owner, &now, &budget]))
+}
+
+/// Its plain lock is taken: null, or what is left of it.
+pub(crate) const TAKES: &str = "
+    if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+        redis.call('hincrby', KEYS[1], ARGV[2], 1)
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// Its plain or its fenced lock is given back.
+pub(crate) const GIVES_BACK: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+    if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 0
+    end
+    redis.call('del', KEYS[1])
+    redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
+    return 1";
+
+/// Its plain, its fair or its fenced lock is renewed.
+pub(crate) const RENEW: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
+    return redis.call('pexpire', KEYS[1], ARGV[1])";
+
+/// Its fenced lock is taken: the token, or null.
+pub(crate) const FENCED_TAKES: &str = "
+    if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+    redis.call('hincrby', KEYS[1], ARGV[2], 1)
+    redis.call('pexpire', KEYS[1], ARGV[1])
+    return redis.call('incr', 'redisson_lock_token:{' .. KEYS[1] .. '}')";
+
+/// Redisson's reader takes: null, or what is left of the lock.
+pub(crate) const READ: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    if not mode then
+        redis.call('hset', KEYS[1], 'mode', 'read')
+        redis.call('hset', KEYS[1], ARGV[2], 1)
+        redis.call('set', KEYS[2] .. ':1', 1, 'px', ARGV[1])
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    if mode == 'read' or redis.call('hexists', KEYS[1], ARGV[2] .. ':write') == 1 then
+        local hold = redis.call('hincrby', KEYS[1], ARGV[2], 1)
+        redis.call('set', KEYS[2] .. ':' .. hold, 1, 'px', ARGV[1])
+        local left = redis.call('pttl', KEYS[1])
+        redis.call('pexpire', KEYS[1], math.max(left, tonumber(ARGV[1])))
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// Its reader gives back.
+pub(crate) const UNREAD: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    if not mode then return 1 end
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+    local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
+    if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
+    redis.call('del', KEYS[2] .. ':' .. (left + 1))
+    if redis.call('hlen', KEYS[1]) > 1 then
+        local longest = -3
+        for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
+            local holds = tonumber(redis.call('hget', KEYS[1], reader))
+            if holds then
+                for hold = holds, 1, -1 do
+                    local lease = '{' .. KEYS[1] .. '}:' .. reader .. ':rwlock_timeout:' .. hold
+                    longest = math.max(longest, redis.call('pttl', lease))
+                end
+            end
+        end
+        if longest > 0 then
+            redis.call('pexpire', KEYS[1], longest)
+            return 0
+        end
+        if mode == 'write' then return 0 end
+    end
+    redis.call('del', KEYS[1])
+    redis.call('publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0')
+    return 1";
+
+/// Its reader renews.
+pub(crate) const RENEW_READ: &str = "
+    local holds = redis.call('hget', KEYS[1], ARGV[2])
+    if not holds then return 0 end
+    redis.call('pexpire', KEYS[1], ARGV[1])
+    for hold = tonumber(holds), 1, -1 do redis.call('pexpire', KEYS[2] .. ':' .. hold, ARGV[1]) end
+    return 1";
+
+/// Its writer takes.
+pub(crate) const WRITE: &str = "
+    local mode = redis.call('hget', KEYS[1], 'mode')
+    local me = ARGV[2] .. ':write'
+    if not mode then
+        redis.call('hset', KEYS[1], 'mode', 'write')
+        redis.call('hset', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    if mode == 'write' and redis.call('hexists', KEYS[1], me) == 1 then
+        redis.call('hincrby', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[1])
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// Its writer gives back.
+pub(crate) const UNWRITE: &str = "
+    local me = ARGV[2] .. ':write'
+    if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return nil end
+    if redis.call('hexists', KEYS[1], me) == 0 then return nil end
+    if redis.call('hincrby', KEYS[1], me, -1) > 0 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 0
+    end
+    redis.call('hdel', KEYS[1], me)
+    if redis.call('hlen', KEYS[1]) == 1 then
+        redis.call('del', KEYS[1])
+    else
+        redis.call('hset', KEYS[1], 'mode', 'read')
+    end
+    redis.call('publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '1')
+    return 1";
+
+/// What Redisson's fair lock does when it takes the lock or queues for it, written anew: null when it has the lock.
+pub(crate) const FAIR_TAKES: &str = "
+    local now, lease, budget, me = tonumber(ARGV[3]), ARGV[1], tonumber(ARGV[4]), ARGV[2]
+    local function drop_the_dead()
+        while true do
+            local first = redis.call('lindex', KEYS[2], 0)
+            if not first then return end
+            local deadline = redis.call('zscore', KEYS[3], first)
+            if deadline and tonumber(deadline) > now then return end
+            redis.call('zrem', KEYS[3], first)
+            redis.call('lpop', KEYS[2])
+        end
+    end
+    drop_the_dead()
+    local free = redis.call('exists', KEYS[1]) == 0
+    local first = redis.call('lindex', KEYS[2], 0)
+    if free and (not first or first == me) then
+        redis.call('lpop', KEYS[2])
+        redis.call('zrem', KEYS[3], me)
+        for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
+            redis.call('zincrby', KEYS[3], -budget, other)
+        end
+        redis.call('hset', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], lease)
+        return nil
+    end
+    if redis.call('hexists', KEYS[1], me) == 1 then
+        redis.call('hincrby', KEYS[1], me, 1)
+        redis.call('pexpire', KEYS[1], lease)
+        return nil
+    end
+    local mine = redis.call('zscore', KEYS[3], me)
+    if mine then return tonumber(mine) - budget - now end
+    local last = redis.call('lindex', KEYS[2], -1)
+    local left = redis.call('pttl', KEYS[1])
+    if last and last ~= me then left = tonumber(redis.call('zscore', KEYS[3], last)) - now end
+    if redis.call('zadd', KEYS[3], left + budget + now, me) == 1 then redis.call('rpush', KEYS[2], me) end
+    return left";
+
+/// What it does when it gives up waiting.
+pub(crate) const FAIR_GIVES_UP: &str = "
+    local queue = redis.call('zrange', KEYS[3], 0, -1)
+    local behind = false
+    for _, other in ipairs(queue) do
+        if behind then redis.call('zincrby', KEYS[3], -tonumber(ARGV[4]), other) end
+        if other == ARGV[2] then behind = true end
+    end
+    redis.call('zrem', KEYS[3], ARGV[2])
+    redis.call('lrem', KEYS[2], 0, ARGV[2])";
+
+/// What it does when it gives the lock back: drops the dead, deletes, and calls the head on its own channel.
+pub(crate) const FAIR_GIVES_BACK: &str = "
+    while true do
+        local first = redis.call('lindex', KEYS[2], 0)
+        if not first then break end
+        local deadline = redis.call('zscore', KEYS[3], first)
+        if deadline and tonumber(deadline) > tonumber(ARGV[3]) then break end
+        redis.call('zrem', KEYS[3], first)
+        redis.call('lpop', KEYS[2])
+    end
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+    redis.call('del', KEYS[1])
+    local next = redis.call('lindex', KEYS[2], 0)
+    if next then redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}:' .. next, '0') end
+    return 1";
