@@ -63,6 +63,7 @@ server_test() {
     fair-dropped) echo fair a_native_that_a_script_drops_is_put_back_in_its_place ;;
     fair-turn-endless) echo fair who_asks_without_waiting_does_not_overtake_redissons ;;
     fair-stays) echo fair a_native_waiter_that_goes_leaves_the_list ;;
+    foreign-writer-starves) echo foreign_writers a_writer_of_redissons_is_not_kept_out_for_ever ;;
     reader-overtakes) echo read_write_waiting readers_at_the_head_go_together ;;
     writer-beside-readers) echo read_write readers_share_and_a_writer_is_alone ;;
     dead-reader-blocks) echo read_write_waiting a_dead_readers_lease_delays_a_writer_no_longer ;;
@@ -166,7 +167,8 @@ core_test_finds() {
 
 # What the stored corpus finds is the fuzzer's.
 properties_find() {
-    core_test_finds operations core_does_what_the_oracle_says || core_test_finds queue_model || core_test_finds fair_properties
+    core_test_finds operations core_does_what_the_oracle_says || core_test_finds queue_model || core_test_finds fair_properties ||
+        core_test_finds writers_turns
 }
 units_find() {
     core_test_finds rlock_core || core_test_finds histories || core_test_finds fair_histories || core_test_finds fair_regressions

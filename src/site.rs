@@ -9,7 +9,7 @@ use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
 use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
 use rlock_core::queue::{LockId, Queues, Ticket};
-use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
@@ -201,6 +201,11 @@ impl<'s> Site for LockSite<'s> {
 
     fn publish(&self, message: UnlockMessage) -> u64 {
         perform::publish(self.ctx, self.name, message)
+    }
+
+    fn read_write_listeners(&self) -> u64 {
+        let channel = OwnedString::new(&names::read_write_channel(self.name.bytes()));
+        self.ctx.listeners(channel.borrow())
     }
 
     fn raise_expired(&self) {

@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::ctx::{Ctx, free, reply_kind};
-use super::string::StringRef;
+use super::string::{OwnedString, StringRef};
 
 /// What a command answered.
 pub(crate) enum Told {
@@ -21,15 +21,41 @@ pub(crate) enum Told {
 impl Ctx<'_> {
     /// Runs a command, and replicates what it changes.
     pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> Told {
+        let reply = self.run(command, words);
+        let told = read(reply);
+        free(reply);
+        told
+    }
+
+    /// How many clients of this server listen on a channel, patterns apart; in cluster mode, by SSUBSCRIBE.
+    pub(crate) fn listeners(self, channel: StringRef<'_>) -> u64 {
+        let what = OwnedString::new(if self.in_cluster() { b"SHARDNUMSUB" } else { b"NUMSUB" });
+        let reply = self.run(c"PUBSUB", &[what.borrow(), channel]);
+        // The channel's name, and the number.
+        let count = number(reply, 1);
+        free(reply);
+        u64::try_from(count).unwrap_or(0)
+    }
+
+    fn run(self, command: &CStr, words: &[StringRef<'_>]) -> *mut raw::RedisModuleCallReply {
         let mut words: Vec<*mut raw::RedisModuleString> = words.iter().map(|word| word.as_ptr()).collect();
         // `!`: replicated. `E`: errors as replies. `v`: the words as an array.
         let (name, format) = (command.as_ptr(), c"!Ev".as_ptr());
         // SAFETY: the format says: an array of strings and its length. They live.
-        let reply =
-            unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, words.as_mut_ptr(), words.len()) };
-        let told = read(reply);
-        free(reply);
-        told
+        unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, words.as_mut_ptr(), words.len()) }
+    }
+}
+
+/// An integer of an array; 0 where there is none.
+fn number(reply: *mut raw::RedisModuleCallReply, at: usize) -> i64 {
+    if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
+        return 0;
+    }
+    // SAFETY: the reply is an array; an element belongs to it, and is null where there is none at that place.
+    unsafe {
+        let element = api!(RedisModule_CallReplyArrayElement)(reply, at);
+        let is_integer = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_INTEGER;
+        if is_integer { api!(RedisModule_CallReplyInteger)(element) } else { 0 }
     }
 }
 

@@ -94,6 +94,8 @@ pub enum Bug {
     FairTurnEndless,
     /// Who waits no more stays in the list.
     FairStays,
+    /// Natives read on and on, whoever of Redisson's waits to write.
+    ForeignWriterStarves,
     /// The module replicates a hand-off as nothing.
     EdgeHandOffNotReplicated,
     /// The module replicates no expiry.
@@ -122,7 +124,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 56] = [
+    pub const ALL: [(Self, &'static str); 57] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -167,6 +169,7 @@ impl Bug {
         (Self::FairDropped, "fair-dropped"),
         (Self::FairTurnEndless, "fair-turn-endless"),
         (Self::FairStays, "fair-stays"),
+        (Self::ForeignWriterStarves, "foreign-writer-starves"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
         (Self::EdgeExpiryNotReplicated, "edge-expiry-not-replicated"),
         (Self::EdgePublishBeforeWrite, "edge-publish-before-write"),

@@ -5,6 +5,7 @@ use crate::decide;
 use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
 use crate::fair;
+use crate::foreign;
 use crate::living;
 use crate::message::DropReason;
 use crate::port::{Note, Server, Site};
@@ -218,6 +219,7 @@ impl<'a, S: Site> Call<'a, S> {
         let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
         self.read_write(|site| {
             let (seen, state) = living::state_to_acquire(site, owner, mode)?;
+            let awaited = awaited || foreign::keeps_out(site, state, mode);
             let admission = site.server().settings().admission;
             Ok((seen, read_write::acquire(state, request, token, now, admission, awaited)?))
         })

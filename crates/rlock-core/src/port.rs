@@ -133,6 +133,9 @@ pub trait Site {
     /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
     fn publish(&self, message: UnlockMessage) -> u64;
 
+    /// How many here listen for what those are told who wait by Redisson's protocol to read or to write.
+    fn read_write_listeners(&self) -> u64;
+
     /// Raises the event `rlock.expire`.
     fn raise_expired(&self);
 

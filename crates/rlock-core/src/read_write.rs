@@ -60,7 +60,7 @@ pub struct Others {
 }
 
 /// Whether the owner holds the lock in any way.
-fn holds_any(state: State) -> bool {
+pub(crate) fn holds_any(state: State) -> bool {
     matches!(state, State::Held(held) if held.reads.is_some() || held.writes.is_some())
 }
 

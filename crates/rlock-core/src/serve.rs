@@ -6,6 +6,7 @@ use crate::decide::{self, told};
 use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
+use crate::foreign::{self, call_foreign_waiters, foreign_turn};
 use crate::leave::refuse;
 use crate::living::{self, Dead};
 use crate::message;
@@ -126,7 +127,11 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     match (mode, state) {
         (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
         (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
-            Access::Shared
+            let owns = hash.writes.is_some() || hash.reads.is_some();
+            match if owns { None } else { foreign::kept_out_ms(site) } {
+                Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(key_until)),
+                None => Access::Shared,
+            }
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
             match living::first_living(site, None, key_until, dead) {
@@ -238,13 +243,6 @@ fn token_for<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Option<Option<Tok
     }
 }
 
-/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
-fn call_foreign_waiters<S: Site>(site: &S, message: UnlockMessage) -> u64 {
-    let lock = site.lock();
-    site.server().queues(|queues| queues.told_anew(lock));
-    site.publish(message)
-}
-
 /// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.
 fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: bool, now: UnixMs) {
     let server = site.server();
@@ -262,22 +260,6 @@ fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: 
     }
 }
 
-/// Leaves the lock to those who wait by Redisson's protocol, if they have been passed over for long
-/// enough and there are any: true then.
-fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
-    let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
-    let clock = server.clock();
-    let due = server.queues(|queues| queues.foreign_turn_is_due(lock, settings.turns, clock));
-    let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    if call_foreign_waiters(site, UnlockMessage::to_all(mode)) == 0 {
-        server.queues(|queues| queues.end_streak(lock));
-        return false;
-    }
-    server.note(Note::ForeignTurn);
-    server.queues(|queues| queues.open_window(lock, clock.after(window)));
-    true
-}
-
 /// Offers the lock to an enqueued waiter by its message. Where nobody hears it, there is no grant, and
 /// all who wait for this lock on that channel are gone with it.
 fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
@@ -293,12 +275,12 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
 
 /// Remembers how long a read lease lasts that was given by a change.
 pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
-    let server = site.server();
+    let (server, clock) = (site.server(), site.server().clock());
     match (change.mode, change.hash, change.leases.set) {
         (Mode::Mutex, ..) => {}
-        (_, HashChange::Delete, _) => server.queues(|queues| queues.forget_read_end(site.lock())),
+        (_, HashChange::Delete, _) => foreign::reading_ended(site),
         (Mode::Read, _, Some((_, _, ends))) => {
-            server.queues(|queues| queues.note_read_end(site.lock(), ends));
+            server.queues(|queues| queues.note_read_end(site.lock(), ends, clock));
         }
         _ => {}
     }

@@ -5,6 +5,7 @@ use crate::bugs::{Bug, planted};
 use crate::decide;
 use crate::decision::Change;
 use crate::fair;
+use crate::foreign;
 use crate::leave::{end_waits, send_all_away, send_away};
 use crate::living;
 use crate::message::DropReason;
@@ -136,7 +137,7 @@ fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
     let hash = match site.state(&site.open(), None) {
         Ok(LockState::ReadWrite(hash)) => hash,
         _ => {
-            site.server().queues(|queues| queues.forget_read_end(site.lock()));
+            foreign::reading_ended(site);
             return Looked::Done;
         }
     };

@@ -224,6 +224,10 @@ impl Site for SimSite<'_> {
         })
     }
 
+    fn read_write_listeners(&self) -> u64 {
+        self.sim.with(|world| world.foreign_writers)
+    }
+
     fn raise_expired(&self) {}
 
     fn ground(&self) -> Ground {

@@ -40,6 +40,8 @@ pub struct World {
     pub unconfirmed: u32,
     /// How many of Redisson's waiters listen.
     pub foreign_waiters: u64,
+    /// How many of those listen to write while others read.
+    pub foreign_writers: u64,
     /// Whether this server is no replica.
     pub primary: bool,
     /// Whether anything may be written outside commands (not during CLIENT PAUSE).
@@ -130,6 +132,7 @@ impl World {
             unlock_messages: 0,
             unconfirmed: 0,
             foreign_waiters: 0,
+            foreign_writers: 0,
             primary: true,
             may_write: true,
             ground: Ground::Firm,

@@ -16,11 +16,13 @@ use std::rc::Rc;
 pub use grants::Grant;
 pub use looks::{Cause, Rearm};
 pub use normal::{Lens, append_sorted};
+pub use reads::Closed;
 pub use turns::Turns;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
+use reads::Reading;
 use turns::Streak;
 
 /// A lock by its database and key.
@@ -97,8 +99,8 @@ pub struct Queues {
     take_backs: VecDeque<(LockId, Grant)>,
     /// Who stands in a list of Redisson's fair lock, and waits no more.
     fair_gone: VecDeque<(LockId, Box<[u8]>)>,
-    /// When the longest read lease ends that was given here, of locks that others may share.
-    read_ends: BTreeMap<LockId, UnixMs>,
+    /// Locks that owners from here read, which others may share.
+    reading: BTreeMap<LockId, Reading>,
     /// How many releases beside many readers there were.
     releases: u8,
     /// Those of them whose keys were changed by somebody else.

@@ -1,6 +1,6 @@
 //! The queues in a form in which two histories that led to the same are the same: for the model checker.
 
-use super::{LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
+use super::{Closed, LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -71,10 +71,19 @@ impl Queues {
             form.extend([(lens.lock)(lock), (lens.name)(owner)]);
         }
         form.push(NONE);
-        let read_ends = self.read_ends.iter().map(|(lock, ends)| {
-            [(lens.lock)(lock), lens.until(*ends), self.read_changed.contains(lock).into()]
+        let reading = self.reading.iter().map(|(lock, reading)| {
+            // How many came counts only where one of Redisson's listens to write.
+            [
+                (lens.lock)(lock),
+                reading.ends.map_or(NONE, |ends| lens.until(ends)),
+                self.read_changed.contains(lock).into(),
+                reading.closed.map_or(NONE, |closed| match closed {
+                    Closed::UntilFree { look_at } => lens.on_clock(look_at).saturating_mul(2),
+                    Closed::ForAMoment { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
+                }),
+            ]
         });
-        append_sorted(read_ends, form);
+        append_sorted(reading, form);
         let streaks = self.streaks.iter().map(|(lock, streak)| {
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);

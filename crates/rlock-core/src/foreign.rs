@@ -1,0 +1,115 @@
+//! Sharing with those who wait by Redisson's protocol: they hear of a release by its message, and then have to be quick.
+//!
+//! A lock that is handed on each time would never be free for them, and one that natives read, the next always coming
+//! before the last has gone, would never be free for one of theirs that waits to write. So now and then they have a
+//! turn: the lock is left free for a moment, and until it is free those who come to read are kept waiting, as they
+//! are behind a writer that waits here.
+
+use crate::bugs::{Bug, planted};
+use crate::decision::UnlockMessage;
+use crate::port::{Note, Server, Site};
+use crate::queue::Closed;
+use crate::read_write::{self, State};
+use crate::types::{LeaseMs, Mode};
+
+/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+pub(crate) fn call_foreign_waiters<S: Site>(site: &S, message: UnlockMessage) -> u64 {
+    let lock = site.lock();
+    site.server().queues(|queues| queues.told_anew(lock));
+    site.publish(message)
+}
+
+/// Leaves the lock to those who wait by Redisson's protocol, if they have been passed over for long
+/// enough and there are any: true then.
+pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
+    let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
+    let clock = server.clock();
+    let due = server.queues(|queues| {
+        queues.foreign_turn_is_due(lock, settings.turns, clock) || queues.closed_to_readers(lock).is_some()
+    });
+    let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
+    if call_foreign_waiters(site, UnlockMessage::to_all(mode)) == 0 {
+        server.queues(|queues| {
+            queues.end_streak(lock);
+            queues.open_to_readers(lock, clock);
+        });
+        return false;
+    }
+    server.note(Note::ForeignTurn);
+    server.queues(|queues| {
+        queues.open_window(lock, clock.after(window));
+        // Who waits here is kept from the lock by the window now.
+        queues.open_to_readers(lock, clock);
+    });
+    true
+}
+
+/// Whether one who holds nothing is kept from a read/write lock in this state, for the sake of one of Redisson's.
+pub(crate) fn keeps_out<S: Site>(site: &S, state: State, mode: Mode) -> bool {
+    let (server, lock) = (site.server(), site.lock());
+    match state {
+        State::Held(_) if read_write::holds_any(state) => false,
+        State::Held(held) => mode == Mode::Read && !held.writing && is_writers_turn(site),
+        State::Free | State::Abandoned => {
+            match server.queues(|queues| queues.closed_to_readers(lock)) {
+                None => return false,
+                Some(Closed::UntilFree { .. }) => reading_ended(site),
+                Some(Closed::ForAMoment { .. }) => {}
+            }
+            kept_out_ms(site).is_some()
+        }
+    }
+}
+
+/// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
+/// enough.
+fn is_writers_turn<S: Site>(site: &S) -> bool {
+    let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
+    if planted(Bug::ForeignWriterStarves) || settings.foreign_window.is_none() {
+        return false;
+    }
+    if server.queues(|queues| queues.closed_to_readers(lock)).is_some() {
+        return kept_out_ms(site).is_some();
+    }
+    let clock = server.clock();
+    server.queues(|queues| queues.writers_turn_is_due(lock, settings.turns, clock)) && close(site).is_some()
+}
+
+/// For how long yet those who come to read are kept waiting, before it is looked whether it is for anybody.
+pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
+    let (server, lock, clock) = (site.server(), site.lock(), site.server().clock());
+    let closed = server.queues(|queues| queues.closed_to_readers(lock))?;
+    let (Closed::UntilFree { look_at: until } | Closed::ForAMoment { until }) = closed;
+    let left = until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?));
+    match (left, closed) {
+        (Some(left), _) => Some(left),
+        (None, Closed::UntilFree { .. }) => close(site),
+        (None, Closed::ForAMoment { .. }) => {
+            server.queues(|queues| queues.open_to_readers(lock, clock));
+            None
+        }
+    }
+}
+
+/// Keeps those waiting who come to read, if anybody of Redisson's listens, and says for how long before the next look.
+fn close<S: Site>(site: &S) -> Option<LeaseMs> {
+    let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
+    let clock = server.clock();
+    let again = LeaseMs::new(i64::try_from(settings.turns.after_ms).ok()?)?;
+    let wanted = settings.foreign_window.is_some() && site.read_write_listeners() > 0;
+    server.queues(|queues| {
+        if wanted {
+            queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) });
+        } else {
+            queues.open_to_readers(lock, clock);
+        }
+    });
+    wanted.then_some(again)
+}
+
+/// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.
+pub(crate) fn reading_ended<S: Site>(site: &S) {
+    let (server, lock) = (site.server(), site.lock());
+    let until = server.settings().foreign_window.map(|window| server.clock().after(window));
+    server.queues(|queues| queues.forget_read_end(lock, until));
+}
