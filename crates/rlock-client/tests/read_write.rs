@@ -232,3 +232,28 @@ fn the_blocking_facade_has_them_too() {
     client.fair_lock("job").lock().unwrap().unlock().unwrap();
     client.shutdown(Duration::from_secs(5)).unwrap();
 }
+
+/// Two readers that came of one writer were one owner to the server: the release of the first gave back what the second
+/// believed to hold, and a writer came in beside it.
+#[tokio::test]
+async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
+    let (_server, client) = start().await;
+    let pages = client.read_write_lock("pages");
+    for write in [pages.write(), pages.write().owner("me")] {
+        let one = write.lock().await.unwrap();
+        let two = one.reenter().await.unwrap();
+        let refused = one.downgrade().await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::Invalid { message } if message.contains("other guards")),
+            "{refused}"
+        );
+        two.check().unwrap();
+        assert!(pages.read().try_lock().await.unwrap().is_none(), "a reader beside a writer");
+        let reader = two.downgrade().await.unwrap();
+        let other = pages.read().try_lock().await.unwrap().expect("readers share");
+        other.unlock().await.unwrap();
+        assert!(pages.write().try_lock().await.unwrap().is_none(), "a writer beside a reader");
+        reader.unlock().await.unwrap();
+        assert!(!pages.read().is_locked().await.unwrap());
+    }
+}
