@@ -34,7 +34,7 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
     let key = &party.key;
     let patience = shared.config.durability_wait;
     let mut wait = cmd("WAIT");
-    wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
+    wait.arg(wanted).arg(command::milliseconds(patience));
     // WAIT counts who has the last write of its own connection, and all that was written before that. A renewal
     // that changes nothing, in the same millisecond as the last, is no write: Redis 8 and Valkey 8.1 would count
     // the replicas at once. So of two that differ by a millisecond the second is one.
