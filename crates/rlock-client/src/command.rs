@@ -200,7 +200,7 @@ pub(crate) fn integer(command: &str, value: &Value) -> Result<Option<i64>, Error
     }
 }
 
-fn unexpected(command: &str, value: &Value) -> Error {
+pub(crate) fn unexpected(command: &str, value: &Value) -> Error {
     let message =
         format!("{command} was answered with {value:?}; this server's module is too new or too old");
     Error::Refused { message }

@@ -257,3 +257,26 @@ async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
         assert!(!pages.read().is_locked().await.unwrap());
     }
 }
+
+/// What INFO shows is cut at a hundred, and of an owner that writes and reads it was the one that came first.
+#[tokio::test]
+async fn whether_an_owner_holds_it_does_not_depend_on_how_many_do() {
+    let (server, client) = start().await;
+    let mut raw = server.connect();
+    let pages = client.read_write_lock("pages");
+    for reader in 0..120 {
+        run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE pages reader:{reader} 100000 READ"));
+    }
+    for reader in 0..120 {
+        assert!(pages.read().is_held_by(format!("reader:{reader}")).await.unwrap(), "reader:{reader}");
+    }
+    assert_eq!(pages.read().info().await.unwrap().holders.len(), 100);
+    let both = client.read_write_lock("both");
+    for line in ["WRITE", "WRITE", "READ"] {
+        run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE both me 100000 {line}"));
+    }
+    assert_eq!(both.write().hold_count("me").await.unwrap(), 2);
+    assert_eq!(both.read().hold_count("me").await.unwrap(), 1);
+    assert_eq!(client.lock("both").hold_count("me").await.unwrap(), 3);
+    assert!(!pages.write().is_held_by("reader:7").await.unwrap());
+}
