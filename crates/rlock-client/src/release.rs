@@ -269,17 +269,22 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
 pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
     let mut level = hold.level.lock().await;
     let guards = hold.guards();
+    if guards == 0 {
+        // The last guard went meanwhile, and its release takes all.
+        return Ok(());
+    }
+    // Confirmed is from now on no more than what is left, whatever becomes of the request.
+    *level = guards.min(*level);
     let command = command::release(&hold.party, guards);
     let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
     match reply {
+        // The last guard's release may have come first; it tells whether the lock was held.
+        Ok(Ok(Value::Nil)) if hold.guards() == 0 => Ok(()),
         Ok(Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. })) => {
             hold.lose(Lost::Taken);
             Err(Error::NotHeld { lock: name(&hold.party.key) })
         }
-        Ok(Ok(_)) => {
-            *level = guards;
-            Ok(())
-        }
+        Ok(Ok(_)) => Ok(()),
         Ok(Err(refusal)) => Err(refusal.error),
         Err(Trouble::Unsent(error)) => Err(Error::unknown(&hold.party.key, error)),
         Err(Trouble::Unanswered(why)) => Err(Error::unknown(&hold.party.key, why)),
