@@ -193,6 +193,7 @@ impl Drop for Attempt {
             named: self.turn.is_some(),
             turn: self.turn.take(),
             settled: false,
+            answered: false,
         });
     }
 }
