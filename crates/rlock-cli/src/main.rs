@@ -42,7 +42,9 @@ fn main() -> ExitCode {
     };
     // Only the first call can fail, and there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match perform(&cli) {
+    let outcome = perform(&cli);
+    output::finish_notes();
+    match outcome {
         Ok(code) => ExitCode::from(code),
         // Whoever reads has seen enough, as `head` does.
         Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -2,6 +2,10 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write, stdout};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -94,14 +98,57 @@ struct Note<'a> {
 }
 
 impl Notes {
-    /// Tells something; where nobody can hear it, it is lost.
+    /// Tells something, without waiting for whoever reads; where nobody can hear it, it is lost.
     pub(crate) fn say(self, text: &str) {
         let line = if self.json {
             serde_json::to_string(&Note { note: text }).unwrap_or_default()
         } else {
             format!("rlock: {text}")
         };
-        let _ = writeln!(io::stderr(), "{line}");
+        match writer() {
+            // The thread ends with the process only.
+            Some(writer) => _ = writer.send(Job::Line(line)),
+            None => _ = writeln!(io::stderr(), "{line}"),
+        }
+    }
+}
+
+/// What the thread that writes notes is to do.
+enum Job {
+    Line(String),
+    /// Answer: all that came before is written.
+    Answer(Sender<()>),
+}
+
+static WRITER: OnceLock<Option<Sender<Job>>> = OnceLock::new();
+
+/// The thread that writes notes, if there can be one. Whoever reads them may stand still, and the end of a command
+/// that has lost its lock must not wait for that.
+fn writer() -> Option<&'static Sender<Job>> {
+    let start = || {
+        let (sender, jobs) = channel();
+        let write = move || {
+            for job in jobs {
+                match job {
+                    Job::Line(line) => _ = writeln!(io::stderr(), "{line}"),
+                    Job::Answer(answer) => _ = answer.send(()),
+                }
+            }
+        };
+        thread::Builder::new().name("notes".to_string()).spawn(write).is_ok().then_some(sender)
+    };
+    WRITER.get_or_init(start).as_ref()
+}
+
+/// How long whoever reads may take for the last notes.
+const LAST_NOTES: Duration = Duration::from_secs(1);
+
+/// Waits until all notes are written, but not for long.
+pub(crate) fn finish_notes() {
+    if let Some(Some(writer)) = WRITER.get() {
+        let (answer, written) = channel();
+        let _ = writer.send(Job::Answer(answer));
+        let _ = written.recv_timeout(LAST_NOTES);
     }
 }
 

@@ -2,11 +2,15 @@
 
 mod support;
 
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Connection;
 use rlock_testkit::{TestServer, eventually};
-use support::{Files, SOON, ask, await_end_of, await_owner, await_waiters, rlock, runs, start};
+use support::{
+    Files, Running, SOON, ask, await_end_of, await_owner, await_waiters, bare, rlock, runs, start, url,
+};
 
 /// Long enough that a third of it is long for a busy machine too, and so is what is kept in reserve.
 const LEASE: u64 = 8_000;
@@ -56,6 +60,31 @@ fn a_server_that_hangs_ends_the_group_before_the_lease_ends() {
         assert!(lease_end - last < 2_000, "dead {} ms before the lease ends", lease_end - last);
         eprintln!("the group had ended {} ms before the lease of {LEASE} ms", lease_end - last);
     }
+}
+
+/// What is told goes to standard error, and whoever reads there may stand still, as a pager does: the words about the
+/// loss were waited for before the command was ended.
+#[test]
+fn a_reader_that_stands_still_keeps_no_command_alive() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // SAFETY: the call takes plain numbers, and the pipe is open.
+    let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    writer.write_all(&vec![b'.'; usize::try_from(size).unwrap()]).unwrap();
+    let mut command = bare();
+    command.env("REDIS_URL", url(&server)).args(["run", "job", "--lease", "8s", "--", "sh", "-c"]);
+    command.arg(files.script(STUBBORN)).stderr(writer);
+    let run = Running::start_with_stderr(command);
+    let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+    let lease_end = stop_within_lease(&server, client);
+    let ends = || (!pids.iter().any(|pid| runs(*pid))).then(now_ms);
+    let ended = eventually("the end of the command", SOON, ends);
+    assert!(ended < lease_end, "alive {} ms after the lease", ended - lease_end);
+    let ended = run.ended();
+    server.signal(libc::SIGCONT);
+    ended.is(123, "");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn with_room(word: &str, key: &[u8], owner: &[u8]) -> Cmd {
 }
 
 /// Whole milliseconds, at least 1 and at most what the server takes.
-fn milliseconds(duration: Duration) -> u64 {
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.min(LONGEST).as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn integer(command: &str, value: &Value) -> Result<Option<i64>, Error
     }
 }
 
-fn unexpected(command: &str, value: &Value) -> Error {
+pub(crate) fn unexpected(command: &str, value: &Value) -> Error {
     let message =
         format!("{command} was answered with {value:?}; this server's module is too new or too old");
     Error::Refused { message }

@@ -76,8 +76,9 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_lease(self.watchdog)?;
         self.lease.map_or(Ok(()), check_lease)?;
-        if self.response().is_zero() {
-            return Err(Error::invalid("the response timeout must be more than zero"));
+        let response = self.response();
+        if response < Duration::from_millis(1) {
+            return Err(Error::invalid(format!("a response timeout lasts 1 ms or more, not {response:?}")));
         }
         Ok(())
     }

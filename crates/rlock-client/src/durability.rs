@@ -14,10 +14,10 @@ use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
 /// Returns the moment from which the lease counts; `None` where the hold was lost meanwhile. Before an error is
-/// returned the hold is taken back.
+/// returned the hold is taken back, but not where there was no connection: that can be tried again.
 pub(crate) async fn ensure(attempt: &mut Attempt, sent: Moment) -> Result<Option<Moment>, Error> {
     let outcome = try_ensure(attempt, sent).await;
-    if outcome.is_err() {
+    if outcome.as_ref().is_err_and(|error| !matches!(error, Error::Transport { .. })) {
         attempt.take_back().await;
     }
     outcome
@@ -34,15 +34,16 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
     let key = &party.key;
     let patience = shared.config.durability_wait;
     let mut wait = cmd("WAIT");
-    wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
+    wait.arg(wanted).arg(command::milliseconds(patience));
     // WAIT counts who has the last write of its own connection, and all that was written before that. A renewal
     // that changes nothing, in the same millisecond as the last, is no write: Redis 8 and Valkey 8.1 would count
     // the replicas at once. So of two that differ by a millisecond the second is one.
     let lease = attempt.order.lease;
     let shorter = lease.saturating_sub(Duration::from_millis(1));
     let commands = [command::renew(&party, shorter), command::renew(&party, lease), wait];
-    let manner = Manner { durable: Some(patience), ..Manner::by(None) };
     let sent = shared.clock.now();
+    let by = sent.after(shared.config.response()).after(patience);
+    let manner = Manner { durable: Some(patience), ..Manner::by(Some(by)) };
     let unmet = |reached| Error::Durability { lock: name(key), wanted, reached };
     let mut replies = match exchange(shared, key, &commands, manner, &mut None).await {
         Ok(replies) => replies,
@@ -64,7 +65,8 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
 async fn majority(attempt: &Attempt) -> Result<usize, Error> {
     let shared = &attempt.handle.shared;
     let key = &attempt.order.party.key;
-    let role = match exchange_one(shared, key, cmd("ROLE"), Manner::by(None)).await {
+    let by = shared.clock.now().after(shared.config.response());
+    let role = match exchange_one(shared, key, cmd("ROLE"), Manner::by(Some(by))).await {
         Ok(reply) => reply.map_err(|refusal| refusal.error)?,
         Err(Trouble::Unsent(error)) => return Err(error),
         Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),

@@ -128,7 +128,8 @@ impl Guard {
         let hold = &self.held.hold;
         let shared = &hold.shared;
         let mut level = hold.level.lock().await;
-        let holds = hold.guards().min(level.saturating_add(1));
+        // Never the first: a hold that was lost is not to be had again in silence.
+        let holds = hold.guards().min(level.saturating_add(1)).max(2);
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
         let extras = Extras { fenced: hold.token().is_some(), fair: false };
@@ -177,17 +178,17 @@ impl Guard {
     async fn release(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
-        let lost = hold.remove_guard();
+        let left = hold.remove_guard();
         let mut job = Pending::new(self.handle.clone(), &hold);
-        if let Some(why) = lost {
+        match left {
             // The server may have the hold still; that is the background's business.
-            return Err(Error::lost(&hold.party.key, why));
+            Err(why) => Err(Error::lost(&hold.party.key, why)),
+            Ok(0) => {
+                let (repeat, outcome) = give_back(&hold).await;
+                job.finish(repeat, outcome)
+            }
+            Ok(_) => job.lowered(lower(&hold).await),
         }
-        if hold.guards() > 0 {
-            return job.finish(false, lower(&hold).await);
-        }
-        let (repeat, outcome) = give_back(&hold).await;
-        job.finish(repeat, outcome)
     }
 }
 
@@ -205,12 +206,16 @@ impl Pending {
     fn finish(&mut self, repeat: bool, outcome: Result<(), Error>) -> Result<(), Error> {
         let Some(mut job) = self.job.take() else { return outcome };
         job.stray |= repeat;
-        if job.hold.as_ref().is_some_and(|hold| hold.guards() == 0) {
-            job.settle(&self.handle.shared);
-            if job.repeats() {
-                self.handle.send(job);
-            }
+        job.settle(&self.handle.shared);
+        if job.repeats() {
+            self.handle.send(job);
         }
+        outcome
+    }
+
+    /// Of a guard that was not the last: there is nothing more to do.
+    fn lowered(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.job = None;
         outcome
     }
 }
@@ -234,7 +239,7 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.armed {
-            self.held.hold.remove_guard();
+            let _ = self.held.hold.remove_guard();
             self.handle.send(Job::of(self.held.hold.clone()));
         }
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::command::unexpected;
 use crate::error::Error;
 
 /// A lock, as its server sees it; see [`Lock::info`](crate::Lock::info).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// `mutex`, or `none` where nobody holds it.
+    /// `mutex` or `readwrite`, or `none` where nobody holds it.
     pub kind: String,
     /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
     pub remaining: Option<Duration>,
@@ -48,7 +49,7 @@ pub struct Waiter {
     pub owner: Vec<u8>,
     /// For what, where a lock can be held in several ways.
     pub mode: Option<String>,
-    /// By which word of RLOCK.ACQUIRE: `block` or `enqueue`.
+    /// By which word of RLOCK.ACQUIRE, `block` or `enqueue`; or `redisson`, for Redisson's fair lock of that name.
     pub via: String,
     /// Since it came.
     pub age: Duration,
@@ -61,6 +62,10 @@ pub struct Waiter {
 impl Info {
     /// Reads a reply; fields that are not known are skipped.
     pub(crate) fn read(value: Value) -> Result<Info, Error> {
+        // Without this it would be that nobody holds the lock.
+        if !matches!(&value, Value::Map(fields) if !fields.is_empty()) {
+            return Err(unexpected("RLOCK.INFO", &value));
+        }
         let mut info = Info {
             kind: String::new(),
             remaining: None,
@@ -92,9 +97,17 @@ impl Info {
         self.remaining.is_some()
     }
 
-    /// How many holds this owner has.
+    /// How many holds this owner has, as far as it is among [`Info::holders`]; reading and writing count together.
     pub fn holds_of(&self, owner: impl AsRef<[u8]>) -> u64 {
-        self.holders.iter().find(|holder| holder.owner == owner.as_ref()).map_or(0, |holder| holder.holds)
+        self.holds(owner.as_ref(), None)
+    }
+
+    /// How many holds of this kind, or of any, the owner has.
+    pub(crate) fn holds(&self, owner: &[u8], mode: Option<&str>) -> u64 {
+        let is_meant = |holder: &&Holder| {
+            holder.owner == owner && mode.is_none_or(|mode| holder.mode.as_deref() == Some(mode))
+        };
+        self.holders.iter().filter(is_meant).map(|holder| holder.holds).fold(0, u64::saturating_add)
     }
 }
 
@@ -156,5 +169,18 @@ fn text(value: Value) -> Option<String> {
     match value {
         Value::Nil => None,
         value => Some(String::from_utf8_lossy(&bytes(value)).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was read as a lock that nobody holds.
+    #[test]
+    fn what_is_not_understood_is_no_free_lock() {
+        for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)]), Value::Map(Vec::new())] {
+            assert!(Info::read(reply).is_err());
+        }
     }
 }

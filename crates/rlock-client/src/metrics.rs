@@ -6,7 +6,8 @@ use crate::error::Lost;
 
 /// Told of what happens to locks; all methods do nothing unless implemented.
 ///
-/// They are called while a lock is being handed out or ended: they must be quick and must not block.
+/// They are called while a lock is being handed out or ended, some by the task that renews all locks: they must be quick
+/// and must not block. A panic in one of them is caught.
 /// `lock` is the lock's name.
 pub trait Metrics: Send + Sync + 'static {
     /// A lock was acquired, after a wait of so long.

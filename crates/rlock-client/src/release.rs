@@ -50,8 +50,10 @@ pub(crate) struct Job {
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
     /// Whether the user named the owner, and so may use it again: then nothing is repeated.
     pub(crate) named: bool,
-    /// Whether the server has answered, and only repeats are left.
+    /// Whether the server has answered, and only repeats are left; or has forgotten the owner by itself.
     pub(crate) settled: bool,
+    /// Whether the server has answered.
+    pub(crate) answered: bool,
 }
 
 impl Job {
@@ -67,6 +69,7 @@ impl Job {
             turn: None,
             named: hold.named,
             settled: false,
+            answered: false,
             hold: Some(hold),
         }
     }
@@ -86,6 +89,7 @@ impl Job {
             turn: None,
             named: false,
             settled: false,
+            answered: false,
         }
     }
 
@@ -112,8 +116,15 @@ impl Job {
         self.stray && !self.named
     }
 
+    /// Whether it outlives the lease: a server that stood still for longer carries out what it was sent before only
+    /// when it goes on, and then answers this as well.
+    fn lingers(&self) -> bool {
+        !self.answered && !self.named && (self.stray || self.sent_on.is_some())
+    }
+
     /// The server has answered; returns what is to be repeated.
     fn answered(mut self, shared: &Shared) -> Option<Job> {
+        self.answered = true;
         self.settle(shared);
         self.repeats().then_some(self)
     }
@@ -163,7 +174,13 @@ async fn carry_out(shared: Arc<Shared>, mut jobs: Vec<Job>) {
     loop {
         jobs = attempt(&shared, jobs).await;
         let now = shared.clock.now();
-        jobs.extract_if(.., |job| job.give_up <= now).for_each(|mut job| job.settle(&shared));
+        jobs.retain_mut(|job| {
+            let over = job.give_up <= now;
+            if over {
+                job.settle(&shared);
+            }
+            !over || job.lingers()
+        });
         // Repeats are a precaution, not worth staying for.
         if jobs.iter().all(|job| job.settled) && (jobs.is_empty() || shared.stop.is_cancelled()) {
             return;
@@ -177,7 +194,8 @@ async fn carry_out(shared: Arc<Shared>, mut jobs: Vec<Job>) {
 async fn attempt(shared: &Arc<Shared>, jobs: Vec<Job>) -> Vec<Job> {
     let Some(first) = jobs.first() else { return jobs };
     let up = shared.router.up(&first.party.key, Line::Main);
-    let last = jobs.iter().map(|job| job.give_up).max();
+    // Those that linger need no limit, and keep nobody waiting.
+    let last = jobs.iter().filter(|job| !job.settled).map(|job| job.give_up).max();
     for hold in jobs.iter().filter_map(|job| job.hold.as_ref()) {
         hold.renewal_ended().await;
     }
@@ -269,17 +287,22 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
 pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
     let mut level = hold.level.lock().await;
     let guards = hold.guards();
+    if guards == 0 {
+        // The last guard went meanwhile, and its release takes all.
+        return Ok(());
+    }
+    // Confirmed is from now on no more than what is left, whatever becomes of the request.
+    *level = guards.min(*level);
     let command = command::release(&hold.party, guards);
     let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
     match reply {
+        // The last guard's release may have come first; it tells whether the lock was held.
+        Ok(Ok(Value::Nil)) if hold.guards() == 0 => Ok(()),
         Ok(Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. })) => {
             hold.lose(Lost::Taken);
             Err(Error::NotHeld { lock: name(&hold.party.key) })
         }
-        Ok(Ok(_)) => {
-            *level = guards;
-            Ok(())
-        }
+        Ok(Ok(_)) => Ok(()),
         Ok(Err(refusal)) => Err(refusal.error),
         Err(Trouble::Unsent(error)) => Err(Error::unknown(&hold.party.key, error)),
         Err(Trouble::Unanswered(why)) => Err(Error::unknown(&hold.party.key, why)),

@@ -1,5 +1,6 @@
 //! What the tasks and the handles of a client share.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -90,9 +91,13 @@ impl Shared {
     }
 
     /// Reports to the user's metrics, if there are any.
+    ///
+    /// A panic of theirs ends here: elsewhere it would end the watchdog, or a process in which a guard is dropped while
+    /// panicking.
     pub(crate) fn metrics(&self, report: impl FnOnce(&dyn Metrics)) {
-        if let Some(metrics) = &self.config.metrics {
-            report(metrics.as_ref());
+        let Some(metrics) = &self.config.metrics else { return };
+        if catch_unwind(AssertUnwindSafe(|| report(metrics.as_ref()))).is_err() {
+            tracing::error!("the metrics panicked; locks are kept as if they had not");
         }
     }
 

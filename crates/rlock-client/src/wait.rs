@@ -54,9 +54,11 @@ pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Mome
     let mut look = false;
     loop {
         match step {
-            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
-                Some(sent) => return Ok(attempt.finish(sent)),
-                None => tracing::debug!("the lock was lost while replicas were waited for; asking again"),
+            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await {
+                Ok(Some(sent)) => return Ok(attempt.finish(sent)),
+                // The lock was lost while replicas were waited for, or the connection.
+                Ok(None) | Err(Error::Transport { .. }) => rest(&shared, &mut pause, None, by).await,
+                Err(error) => return Err(error),
             },
             Step::Queued(place, lease) => {
                 pause = FIRST_PAUSE;
@@ -139,7 +141,7 @@ async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<
         }
     };
     match notice {
-        Notice::Granted => match attempt.confirm().await {
+        Notice::Granted => match attempt.confirm(by).await {
             Ok(Some(sent)) => Heard::Held(sent),
             // Not ours any more, or unknown: the next request finds out.
             Ok(None) | Err(_) => Heard::Lost,

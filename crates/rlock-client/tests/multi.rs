@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::proxy::{Fate, Proxy};
-use common::{connect, connect_with, eventually, holder, run, waiters, within};
+use common::{connect, connect_with, counter, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Error, Lost, MultiLock};
 use rlock_testkit::TestServer;
 use tokio::task::JoinSet;
@@ -220,4 +220,27 @@ async fn settings_are_those_of_the_locks() {
     tokio::time::sleep(limit * 2).await;
     run::<u64>(&mut raw, "RLOCK.RELEASE a somebody");
     within("the locks", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// The bound of a round doubles each time, and a round is as short as a lease that is not renewed: after some sixty the
+/// bound was longer than a time can be, and the wait ended in a panic.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_of_very_many_rounds_goes_on() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b somebody 60000");
+    let lease = Duration::from_millis(20);
+    let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease))).unwrap();
+    let rounds = || counter(&server, "released");
+    let waiting = tokio::spawn(locks.lock());
+    within("a hundred rounds", async {
+        while rounds() < 100 && !waiting.is_finished() {
+            tokio::time::sleep(lease).await;
+        }
+    })
+    .await;
+    assert!(!waiting.is_finished(), "{:?}", waiting.await);
+    waiting.abort();
+    run::<u64>(&mut raw, "RLOCK.RELEASE b somebody");
+    all_free(&server, &["a", "b"]).await;
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::process::Process;
-use common::{SOON, connect, connect_with, eventually, holder, run, waiters, within};
+use common::{SOON, connect, connect_with, counter, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
@@ -81,6 +81,26 @@ async fn a_server_that_was_stopped_and_goes_on() {
 const LEASE: Duration = Duration::from_millis(1_500);
 
 /// What the stopped client does, in a process of its own; `None` in the test's own process.
+/// What a server was sent before it stood still it carries out when it goes on, however late: a lock that nobody knew
+/// of any more was held for as long as its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_a_stopped_server_carries_out_after_its_lease_leaves_no_lock() {
+    let server = TestServer::start();
+    let lease = Duration::from_secs(2);
+    let client = connect_with(&server, quick().watchdog_timeout(lease)).await;
+    server.signal(libc::SIGSTOP);
+    let error = client.lock("lock").lock_timeout(Duration::from_millis(700)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    // The client knows by its own clock that the lease of this request has ended.
+    tokio::time::sleep(lease * 2).await;
+    server.signal(libc::SIGCONT);
+    eventually("the request", || (counter(&server, "acquired") == 1).then_some(())).await;
+    let mut raw = server.connect();
+    eventually("a free lock", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    assert_eq!(counter(&server, "released"), 1, "it was free at the end of its lease only");
+    client.shutdown(SOON).await.unwrap();
+}
+
 fn role() -> Option<(String, String)> {
     let role = std::env::var("RLOCK_TEST_ROLE").ok()?;
     Some((role, std::env::var("RLOCK_TEST_URL").expect("the server's URL")))

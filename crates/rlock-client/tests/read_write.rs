@@ -232,3 +232,51 @@ fn the_blocking_facade_has_them_too() {
     client.fair_lock("job").lock().unwrap().unlock().unwrap();
     client.shutdown(Duration::from_secs(5)).unwrap();
 }
+
+/// Two readers that came of one writer were one owner to the server: the release of the first gave back what the second
+/// believed to hold, and a writer came in beside it.
+#[tokio::test]
+async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
+    let (_server, client) = start().await;
+    let pages = client.read_write_lock("pages");
+    for write in [pages.write(), pages.write().owner("me")] {
+        let one = write.lock().await.unwrap();
+        let two = one.reenter().await.unwrap();
+        let refused = one.downgrade().await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::Invalid { message } if message.contains("other guards")),
+            "{refused}"
+        );
+        two.check().unwrap();
+        assert!(pages.read().try_lock().await.unwrap().is_none(), "a reader beside a writer");
+        let reader = two.downgrade().await.unwrap();
+        let other = pages.read().try_lock().await.unwrap().expect("readers share");
+        other.unlock().await.unwrap();
+        assert!(pages.write().try_lock().await.unwrap().is_none(), "a writer beside a reader");
+        reader.unlock().await.unwrap();
+        assert!(!pages.read().is_locked().await.unwrap());
+    }
+}
+
+/// What INFO shows is cut at a hundred, and of an owner that writes and reads it was the one that came first.
+#[tokio::test]
+async fn whether_an_owner_holds_it_does_not_depend_on_how_many_do() {
+    let (server, client) = start().await;
+    let mut raw = server.connect();
+    let pages = client.read_write_lock("pages");
+    for reader in 0..120 {
+        run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE pages reader:{reader} 100000 READ"));
+    }
+    for reader in 0..120 {
+        assert!(pages.read().is_held_by(format!("reader:{reader}")).await.unwrap(), "reader:{reader}");
+    }
+    assert_eq!(pages.read().info().await.unwrap().holders.len(), 100);
+    let both = client.read_write_lock("both");
+    for line in ["WRITE", "WRITE", "READ"] {
+        run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE both me 100000 {line}"));
+    }
+    assert_eq!(both.write().hold_count("me").await.unwrap(), 2);
+    assert_eq!(both.read().hold_count("me").await.unwrap(), 1);
+    assert_eq!(client.lock("both").hold_count("me").await.unwrap(), 3);
+    assert!(!pages.write().is_held_by("reader:7").await.unwrap());
+}

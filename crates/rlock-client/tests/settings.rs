@@ -5,8 +5,9 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::proxy::Proxy;
 use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
-use rlock_client::{Client, Durability, Error, Lost, Metrics, Waiting};
+use rlock_client::{Client, Durability, Error, Guard, Held, Lost, Metrics, Waiting};
 use rlock_testkit::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,6 +120,32 @@ async fn a_replica_that_stands_still_has_no_lock_however_soon_it_is_asked() {
     replica.signal(libc::SIGCONT);
 }
 
+/// Replicas are waited for on a connection of its own. Where that did not come about, whoever had the lock already waited
+/// for it without any limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_for_durability_that_does_not_come_is_not_waited_for_for_ever() {
+    let server = TestServer::start();
+    let replica = TestServer::start();
+    replica.replicate_from(&server);
+    let proxy = Proxy::to(server.port()).await;
+    let builder = Client::builder().response_timeout(Duration::from_millis(300));
+    let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
+    let lock = client.lock("lock").durability(Durability::Replicas(1));
+    proxy.set_full(true);
+    let error = within("an answer", lock.try_lock()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error}");
+    let error = within("a time-out", lock.lock_timeout(Duration::from_millis(500))).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    let mut raw = server.connect();
+    eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    // Who has no limit goes on until there is one.
+    let waiting = tokio::spawn(lock.lock());
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    assert!(!waiting.is_finished(), "{:?}", waiting.await);
+    proxy.set_full(false);
+    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_clients_settings_are_those_of_its_locks() {
     let server = TestServer::start();
@@ -187,4 +214,50 @@ async fn metrics_are_told() {
     std::mem::forget(within("the lock", waiting).await.unwrap().unwrap());
     let expected = ["acquired d", "released d", "acquired d after a wait"];
     assert_eq!(*diary.0.lock().unwrap(), expected);
+}
+
+/// Looks at the lock that it is told of, and panics.
+#[derive(Default)]
+struct Nosy(Mutex<Option<Held>>);
+
+impl Nosy {
+    fn look(&self) {
+        let held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take().unwrap();
+        held.check().unwrap_err();
+        panic!("on purpose");
+    }
+}
+
+impl Metrics for Nosy {
+    fn released(&self, _: &[u8], _: Duration) {
+        self.look();
+    }
+
+    fn lost(&self, _: &[u8], _: Duration, _: Lost) {
+        self.look();
+    }
+}
+
+/// Metrics were told while the hold was locked, and so hung where they asked about it; a panic of theirs ended the task
+/// that renews all locks.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_may_look_at_the_lock_and_their_panics_end_nothing() {
+    let server = TestServer::start();
+    let nosy = Arc::new(Nosy::default());
+    let client = connect_with(&server, Client::builder().metrics(nosy.clone())).await;
+    let show = |guard: &Guard| {
+        *nosy.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(guard.held())
+    };
+    for _ in 0..2 {
+        let guard = client.lock("a").lease(Duration::from_millis(50)).lock().await.unwrap();
+        show(&guard);
+        assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
+    }
+    let guard = client.lock("a").lock().await.unwrap();
+    show(&guard);
+    guard.unlock().await.unwrap();
+    let guard = client.lock("a").lock().await.unwrap();
+    show(&guard);
+    drop(guard);
+    client.shutdown(SOON).await.unwrap();
 }

@@ -124,11 +124,11 @@ impl<'a> Supervisor<'a> {
         match self.ending {
             None if now >= self.until => {
                 // Stopped or suspended: somebody else may hold the lock already.
+                self.ending = Some(Ending { kill_at: now });
+                self.group.signal(Signal::KILL);
                 self.notes.say(
                     "the lock was lost: its lease ended while this process did not run; killing the command",
                 );
-                self.ending = Some(Ending { kill_at: now });
-                self.group.signal(Signal::KILL);
             }
             None => match self.held.check() {
                 Err(ClientError::Lost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
@@ -147,13 +147,13 @@ impl<'a> Supervisor<'a> {
         if self.ending.is_some() {
             return;
         }
-        self.notes.say(&format!("{why}; ending the command"));
         let grace_over = Moment::now().after(self.timing.grace);
         let kill_at = grace_over.min(self.timing.kill_at(self.until));
         self.ending = Some(Ending { kill_at });
         self.group.signal(self.signal.0);
         // A process that is stopped can only end once it goes on.
         self.group.signal(Signal::CONT);
+        self.notes.say(&format!("{why}; ending the command"));
     }
 
     /// The lock is held until the last process of the group has ended; that should surprise nobody.

@@ -116,10 +116,20 @@ impl Running {
     #[track_caller]
     pub(crate) fn start(mut command: Command) -> Running {
         with_usual_signals(&mut command);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stderr(Stdio::piped());
+        Running::start_with_stderr(command)
+    }
+
+    /// Starts it with the standard error that was set; what is told there is not read, unless it is piped.
+    #[track_caller]
+    pub(crate) fn start_with_stderr(mut command: Command) -> Running {
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = Stream::of(child.stdout.take().expect("piped"));
-        let stderr = Stream::of(child.stderr.take().expect("piped"));
+        let stderr = match child.stderr.take() {
+            Some(stderr) => Stream::of(stderr),
+            None => Stream::of(std::io::empty()),
+        };
         Running { child, stdout, stderr }
     }
 

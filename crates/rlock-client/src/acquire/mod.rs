@@ -92,7 +92,7 @@ impl Attempt {
     ///
     /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
     /// it is asked for another: that of the message may be one of an earlier grant.
-    pub(crate) async fn confirm(&mut self) -> Result<Option<Moment>, Step> {
+    pub(crate) async fn confirm(&mut self, by: Option<Moment>) -> Result<Option<Moment>, Step> {
         let shared = self.handle.shared.clone();
         let party = self.order.party.clone();
         let lease = self.order.lease;
@@ -103,7 +103,7 @@ impl Attempt {
         };
         let sent = shared.clock.now();
         self.lease_end = sent.after(self.order.lease);
-        match exchange(&shared, &party.key, &[command], Manner::by(None), &mut self.sent_on).await {
+        match exchange(&shared, &party.key, &[command], Manner::by(by), &mut self.sent_on).await {
             Ok(mut replies) => {
                 self.sent_on = None;
                 let value = replies.take(0).map_err(Step::Refused)?;
@@ -193,6 +193,7 @@ impl Drop for Attempt {
             named: self.turn.is_some(),
             turn: self.turn.take(),
             settled: false,
+            answered: false,
         });
     }
 }

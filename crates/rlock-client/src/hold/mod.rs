@@ -1,9 +1,10 @@
 //! What one owner holds of one lock, as far as this client knows.
 
+mod book;
 mod renewal;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -13,6 +14,7 @@ use crate::clock::Moment;
 use crate::error::{Error, Lost};
 use crate::message::Party;
 use crate::shared::Shared;
+use book::{Book, Phase, Report};
 pub(crate) use renewal::{Again, Need};
 
 /// The state of a lock that was acquired.
@@ -57,7 +59,7 @@ pub(crate) struct Hold {
     /// Whether the user named the owner.
     pub(crate) named: bool,
     pub(crate) shared: Arc<Shared>,
-    /// How many holds the server has, as last confirmed; whoever changes it keeps it locked.
+    /// How many holds the server has at least, as last confirmed; whoever changes it keeps it locked.
     pub(crate) level: tokio::sync::Mutex<u64>,
     token: AtomicU64,
     renewed: bool,
@@ -67,29 +69,6 @@ pub(crate) struct Hold {
     book: Mutex<Book>,
     /// Cancelled when the lock is lost; made when it is first asked for.
     lost: OnceLock<CancellationToken>,
-}
-
-struct Book {
-    phase: Phase,
-    /// Until when the lock is certainly ours.
-    deadline: Moment,
-    /// When the next renewal is due; for locks that are not renewed, never read.
-    renew_at: Moment,
-    /// Where the watchdog has this hold in its timetable.
-    wake_at: Option<Moment>,
-    in_flight: bool,
-    /// Renewals that failed since the last that was confirmed.
-    failures: u32,
-    guards: u64,
-    settled: bool,
-    turn: Option<OwnedMutexGuard<()>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Held,
-    Lost(Lost),
-    Released,
 }
 
 impl Hold {
@@ -107,6 +86,7 @@ impl Hold {
             guards: 1,
             settled: false,
             turn: origin.turn,
+            report: None,
         };
         let hold = Arc::new(Hold {
             party: origin.party,
@@ -124,7 +104,11 @@ impl Hold {
             book: Mutex::new(book),
             lost: OnceLock::new(),
         });
-        hold.schedule(&mut hold.book());
+        hold.with_book(|book| hold.schedule(book));
+        // A shutdown that has told all holds by now does not know of this one.
+        if shared.closing.is_cancelled() {
+            hold.lose(Lost::ShutDown);
+        }
         hold
     }
 
@@ -132,7 +116,7 @@ impl Hold {
     pub(crate) fn lost(&self) -> &CancellationToken {
         let lost = self.lost.get_or_init(CancellationToken::new);
         // Who lost the lock just before found no token to cancel.
-        if matches!(self.book().phase, Phase::Lost(_)) {
+        if self.with_book(|book| matches!(book.phase, Phase::Lost(_))) {
             lost.cancel();
         }
         lost
@@ -155,80 +139,85 @@ impl Hold {
 
     /// The state, without asking the server; past its deadline a lock is lost.
     pub(crate) fn state(self: &Arc<Self>) -> State {
-        let mut book = self.book();
-        self.judge(&mut book, self.shared.clock.now());
-        match book.phase {
-            Phase::Held if book.in_flight || book.failures > 0 => State::Renewing,
-            Phase::Held => State::Held,
-            Phase::Lost(why) => State::Lost(why),
-            Phase::Released => State::Released,
-        }
+        self.with_book(|book| {
+            self.judge(book, self.shared.clock.now());
+            match book.phase {
+                Phase::Held if book.in_flight || book.failures > 0 => State::Renewing,
+                Phase::Held => State::Held,
+                Phase::Lost(why) => State::Lost(why),
+                Phase::Released => State::Released,
+            }
+        })
     }
 
     /// For how much longer the lock is certainly held.
     pub(crate) fn check(self: &Arc<Self>) -> Result<Duration, Error> {
         let now = self.shared.clock.now();
-        let mut book = self.book();
-        self.judge(&mut book, now);
-        match book.phase {
-            Phase::Held => Ok(book.deadline.since(now)),
-            Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
-            Phase::Released => Err(Error::NotHeld { lock: crate::error::name(&self.party.key) }),
-        }
+        self.with_book(|book| {
+            self.judge(book, now);
+            match book.phase {
+                Phase::Held => Ok(book.deadline.since(now)),
+                Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
+                Phase::Released => Err(Error::NotHeld { lock: crate::error::name(&self.party.key) }),
+            }
+        })
     }
 
     /// Until when the server may have the hold, as far as this client knows.
     pub(crate) fn deadline(&self) -> Moment {
-        self.book().deadline
+        self.with_book(|book| book.deadline)
     }
 
     /// Whether a guard is left.
     pub(crate) fn guards(&self) -> u64 {
-        self.book().guards
+        self.with_book(|book| book.guards)
     }
 
     /// Adds a guard to those there are; `false` where the last one is gone or the lock is lost.
     pub(crate) fn add_guard(self: &Arc<Self>) -> bool {
-        let mut book = self.book();
-        self.judge(&mut book, self.shared.clock.now());
-        if book.phase != Phase::Held || book.guards == 0 {
-            return false;
-        }
-        book.guards = book.guards.saturating_add(1);
-        true
+        self.with_book(|book| {
+            self.judge(book, self.shared.clock.now());
+            if book.phase != Phase::Held || book.guards == 0 {
+                return false;
+            }
+            book.guards = book.guards.saturating_add(1);
+            true
+        })
     }
 
-    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns why the lock was lost,
-    /// if it was.
-    pub(crate) fn remove_guard(self: &Arc<Self>) -> Option<Lost> {
-        let mut book = self.book();
+    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns how many are left, or why
+    /// the lock was lost.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> Result<u64, Lost> {
         let now = self.shared.clock.now();
-        self.judge(&mut book, now);
-        book.guards = book.guards.saturating_sub(1);
-        if book.guards == 0 && book.phase == Phase::Held {
-            book.phase = Phase::Released;
-            self.shared.watchdog.forget(self.id, book.wake_at.take());
-            self.shared.metrics(|metrics| metrics.released(&self.party.key, now.since(self.acquired)));
-        }
-        match book.phase {
-            Phase::Lost(why) => Some(why),
-            Phase::Held | Phase::Released => None,
-        }
+        self.with_book(|book| {
+            self.judge(book, now);
+            book.guards = book.guards.saturating_sub(1);
+            if book.guards == 0 && book.phase == Phase::Held {
+                book.phase = Phase::Released;
+                self.shared.watchdog.forget(self.id, book.wake_at.take());
+                book.report = Some(Report::Released(now));
+            }
+            match book.phase {
+                Phase::Lost(why) => Err(why),
+                Phase::Held | Phase::Released => Ok(book.guards),
+            }
+        })
     }
 
     /// The hold is lost, unless it was already lost or given back.
     pub(crate) fn lose(self: &Arc<Self>, why: Lost) {
-        self.lose_booked(&mut self.book(), why);
+        self.with_book(|book| self.lose_booked(book, why));
     }
 
     /// The server was told of the end of this owner, or its lease has ended: nothing more is to be done.
     pub(crate) fn settle(&self) {
-        let mut book = self.book();
-        if std::mem::replace(&mut book.settled, true) {
+        let first = self.with_book(|book| {
+            book.turn = None;
+            !std::mem::replace(&mut book.settled, true)
+        });
+        if !first {
             return;
         }
-        book.turn = None;
-        drop(book);
         if self.mailbox {
             self.shared.inbox.close(&self.party);
         }
@@ -250,16 +239,36 @@ impl Hold {
         }
         book.phase = Phase::Lost(why);
         self.shared.watchdog.forget(self.id, book.wake_at.take());
-        if let Some(lost) = self.lost.get() {
-            lost.cancel();
-        }
-        let lock = crate::error::name(&self.party.key);
-        tracing::warn!(lock, %why, "a lock was lost");
-        let held = self.shared.clock.now().since(self.acquired);
-        self.shared.metrics(|metrics| metrics.lost(&self.party.key, held, why));
+        book.report = Some(Report::Lost(why));
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Opens the book. What is to be told is told when it is closed: who is told may ask about the hold.
+    fn with_book<T>(&self, work: impl FnOnce(&mut Book) -> T) -> T {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = work(&mut book);
+        let report = book.report.take();
+        drop(book);
+        if let Some(report) = report {
+            self.tell(report);
+        }
+        outcome
+    }
+
+    /// Tells whoever wants to know what has become of the hold.
+    fn tell(&self, report: Report) {
+        let (shared, key) = (&self.shared, &self.party.key);
+        match report {
+            Report::Released(at) => {
+                shared.metrics(|metrics| metrics.released(key, at.since(self.acquired)));
+            }
+            Report::Lost(why) => {
+                if let Some(lost) = self.lost.get() {
+                    lost.cancel();
+                }
+                tracing::warn!(lock = crate::error::name(key), %why, "a lock was lost");
+                let held = shared.clock.now().since(self.acquired);
+                shared.metrics(|metrics| metrics.lost(key, held, why));
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A hold's renewals: when each is due, and what came of it.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Book, Hold, Phase};
@@ -27,66 +27,72 @@ pub(crate) enum Again {
 impl Hold {
     /// The moment `at` has come, for which this hold stood in the timetable until now.
     pub(crate) fn wake(self: &Arc<Self>, at: Moment, now: Moment, window: Duration) -> Need {
-        let mut book = self.book();
-        if book.wake_at != Some(at) {
-            // It was planned anew, or forgotten, between being taken out and this call.
-            return Need::Nothing;
-        }
-        book.wake_at = None;
-        self.judge(&mut book, now);
-        if book.phase != Phase::Held {
-            return Need::Nothing;
-        }
-        let due = self.renewed && !book.in_flight && book.renew_at <= now.after(window);
-        book.in_flight |= due;
-        self.schedule(&mut book);
-        if due { Need::Renewal } else { Need::Nothing }
+        self.with_book(|book| {
+            if book.wake_at != Some(at) {
+                // It was planned anew, or forgotten, between being taken out and this call.
+                return Need::Nothing;
+            }
+            book.wake_at = None;
+            self.judge(book, now);
+            if book.phase != Phase::Held {
+                return Need::Nothing;
+            }
+            let due = self.renewed && !book.in_flight && book.renew_at <= now.after(window);
+            book.in_flight |= due;
+            self.schedule(book);
+            if due { Need::Renewal } else { Need::Nothing }
+        })
     }
 
     /// A renewal that was sent at `sent` was confirmed.
     pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Moment) {
-        let mut book = self.book();
-        if book.phase == Phase::Held {
+        self.end_renewal(|book| {
             book.failures = 0;
             book.deadline = book.deadline.max(sent.end_of(self.lease));
             book.renew_at = sent.after(self.lease / 3);
-        }
-        self.end_renewal(book);
+        });
     }
 
     /// A renewal failed: that alone is no loss. It is tried again soon.
     pub(crate) fn renewal_failed(self: &Arc<Self>, now: Moment, again: Again) {
-        let mut book = self.book();
-        let doublings = book.failures.min(DOUBLINGS);
-        book.failures = book.failures.saturating_add(1);
-        let pause = match again {
-            Again::AtOnce => Duration::ZERO,
-            Again::AfterPause => self.lease / 12 / 2_u32.pow(DOUBLINGS.saturating_sub(doublings)),
-        };
-        book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
-        self.end_renewal(book);
+        self.end_renewal(|book| {
+            let doublings = book.failures.min(DOUBLINGS);
+            book.failures = book.failures.saturating_add(1);
+            let pause = match again {
+                Again::AtOnce => Duration::ZERO,
+                Again::AfterPause => self.lease / 12 / 2_u32.pow(DOUBLINGS.saturating_sub(doublings)),
+            };
+            book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
+        });
     }
 
-    fn end_renewal(self: &Arc<Self>, mut book: MutexGuard<'_, Book>) {
-        book.in_flight = false;
-        if book.phase == Phase::Held {
-            self.schedule(&mut book);
-        }
-        drop(book);
+    /// A renewal is over; `outcome` is for a hold that is held still.
+    fn end_renewal(self: &Arc<Self>, outcome: impl FnOnce(&mut Book)) {
+        self.with_book(|book| {
+            book.in_flight = false;
+            if book.phase == Phase::Held {
+                outcome(book);
+                self.schedule(book);
+            }
+        });
         self.renewal_ended.notify_waiters();
     }
 
     /// Waits until no renewal is under way: a release must not be overtaken by one.
     pub(crate) async fn renewal_ended(&self) {
-        while self.book().in_flight {
+        while self.is_renewing() {
             let ended = self.renewal_ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if !self.book().in_flight {
+            if !self.is_renewing() {
                 return;
             }
             ended.await;
         }
+    }
+
+    fn is_renewing(&self) -> bool {
+        self.with_book(|book| book.in_flight)
     }
 
     /// Puts the hold into the watchdog's timetable: at its next renewal, or its end if that is earlier.

@@ -20,7 +20,7 @@ impl Lock {
         Ok(self.info().await?.is_locked())
     }
 
-    /// Whether this owner holds the lock.
+    /// Whether this owner holds the lock; of a side of a read/write lock, whether it holds it in that way.
     ///
     /// # Errors
     ///
@@ -29,13 +29,17 @@ impl Lock {
         Ok(self.hold_count(owner).await? > 0)
     }
 
-    /// How many holds this owner has.
+    /// How many holds this owner has; of a side of a read/write lock, how many of that kind.
     ///
     /// # Errors
     ///
     /// As [`Lock::is_locked`].
     pub async fn hold_count(&self, owner: impl AsRef<[u8]>) -> Result<u64, Error> {
-        Ok(self.info().await?.holds_of(owner))
+        let mut command = command::about("RLOCK.INFO", &self.key, None);
+        // All holders: of very many readers it may be the last.
+        command.arg("LIMIT").arg(u32::MAX);
+        let mode = self.mode.word().map(str::to_ascii_lowercase);
+        Ok(self.ask_info(command).await?.holds(owner.as_ref(), mode.as_deref()))
     }
 
     /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
@@ -67,7 +71,11 @@ impl Lock {
     ///
     /// As [`Lock::is_locked`].
     pub async fn info(&self) -> Result<Info, Error> {
-        match self.ask(command::about("RLOCK.INFO", &self.key, None)).await? {
+        self.ask_info(command::about("RLOCK.INFO", &self.key, None)).await
+    }
+
+    async fn ask_info(&self, command: redis::Cmd) -> Result<Info, Error> {
+        match self.ask(command).await? {
             Ok(value) => Info::read(value),
             Err(why) => Err(Error::transport(why)),
         }

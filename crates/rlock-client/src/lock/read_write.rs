@@ -61,14 +61,20 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a guard that is not of [`ReadWriteLock::write`]; [`Error::Lost`] and [`Error::NotHeld`]
-    /// when it was not held any more; and those of [`Guard::unlock`]. After an error nothing is held, or nothing for
-    /// longer than the lease.
+    /// [`Error::Invalid`] for a guard that is not of [`ReadWriteLock::write`], or not the only one of its hold: while
+    /// another writes, nobody else may read. [`Error::Lost`] and [`Error::NotHeld`] when it was not held any more; and
+    /// those of [`Guard::unlock`]. After an error this guard holds nothing, or nothing for longer than the lease.
     pub async fn downgrade(self) -> Result<Guard, Error> {
         let hold = self.hold();
         if hold.party.mode != Mode::Write {
             return Err(Error::invalid(
                 "only a guard of the write side of a read/write lock can be downgraded",
+            ));
+        }
+        // Two readers that come of one writer would be one owner to the server: the end of one would be that of both.
+        if hold.guards() > 1 {
+            return Err(Error::invalid(
+                "the writer has entered the lock more than once: give the other guards back before the downgrade",
             ));
         }
         let reader = Lock::reader_beside(self.handle(), &hold);

@@ -15,8 +15,11 @@ use crate::guard::Guard;
 use crate::lock::Lock;
 pub use guard::{MultiGuard, MultiHeld};
 
-/// How long a lock is waited for in the first round while others are held; in each next round twice as long.
+/// How long a lock is waited for in the first round while others are held; in each next round twice as long …
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// … up to this.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// The longest pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -187,7 +190,7 @@ impl MultiLock {
             }
             tracing::debug!(lock = name(missed.name()), ?patience, "not all locks could be had; trying anew");
             tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
-            patience = patience.saturating_mul(2);
+            patience = patience.saturating_mul(2).min(LONGEST_PATIENCE);
         }
     }
 

@@ -216,3 +216,35 @@ async fn a_grant_that_reaches_nobody_is_given_back() {
     sleep(SECOND).await;
     assert_eq!(server.holder("lock"), None);
 }
+
+/// The confirmation waited for a connection for as long as it took, whatever limit the wait had.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 3600 * SECOND);
+    let begin = Instant::now();
+    let waiting = tokio::spawn(client.lock("lock").lock_timeout(10 * SECOND));
+    sleep(4 * SECOND).await;
+    // The message is the last that comes.
+    server.free("lock");
+    server.set(Mood::Down);
+    let outcome = tokio::time::timeout(100 * SECOND, waiting).await.expect("the end of the wait");
+    let error = outcome.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(begin.elapsed() <= 10 * SECOND + Duration::from_millis(5), "{:?}", begin.elapsed());
+}
+
+/// A lock that was handed out after a shutdown had told all holders was never told: the work under it went on for ever.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_comes_during_a_shutdown_is_lost_at_once() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    client.lock("before").lock().await.unwrap().unlock().await.unwrap();
+    server.set(Mood::Answers(2 * SECOND));
+    let work = tokio::spawn(client.lock("lock").run(|_| std::future::pending::<()>()));
+    sleep(SECOND).await;
+    assert_eq!(client.shutdown(Duration::ZERO).await, Err(Error::Unflushed { locks: 1 }));
+    let outcome = tokio::time::timeout(100 * SECOND, work).await.expect("the end of the work").unwrap();
+    assert!(matches!(outcome, Err(Error::Lost { why: Lost::ShutDown, .. })), "{outcome:?}");
+}

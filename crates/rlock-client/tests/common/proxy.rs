@@ -108,6 +108,11 @@ impl Proxy {
         }
     }
 
+    /// Accepts no more connections, or accepts them again; those that there are stay.
+    pub fn set_full(&self, full: bool) {
+        *self.shared.refuse.lock().unwrap() = full;
+    }
+
     /// How many late requests the server has carried out.
     pub fn late(&self) -> usize {
         self.shared.late.load(Ordering::SeqCst)

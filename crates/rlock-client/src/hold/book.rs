@@ -1,0 +1,38 @@
+//! What is written down about a hold, under a lock of its own.
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::clock::Moment;
+use crate::error::Lost;
+
+pub(super) struct Book {
+    pub(super) phase: Phase,
+    /// Until when the lock is certainly ours.
+    pub(super) deadline: Moment,
+    /// When the next renewal is due; for locks that are not renewed, never read.
+    pub(super) renew_at: Moment,
+    /// Where the watchdog has this hold in its timetable.
+    pub(super) wake_at: Option<Moment>,
+    pub(super) in_flight: bool,
+    /// Renewals that failed since the last that was confirmed.
+    pub(super) failures: u32,
+    pub(super) guards: u64,
+    pub(super) settled: bool,
+    pub(super) turn: Option<OwnedMutexGuard<()>>,
+    /// What is to be told when the book is closed.
+    pub(super) report: Option<Report>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Held,
+    Lost(Lost),
+    Released,
+}
+
+/// What has become of a hold.
+pub(super) enum Report {
+    /// The last guard was given back, at this moment.
+    Released(Moment),
+    Lost(Lost),
+}

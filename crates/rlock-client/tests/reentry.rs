@@ -1,0 +1,56 @@
+//! Several guards of one hold: entered and given back at the same time, and with replies lost.
+
+mod common;
+
+use std::time::Duration;
+
+use common::proxy::{Fate, Proxy};
+use common::{SOON, connect, eventually, holder, within};
+use rlock_client::{Client, Error};
+use rlock_testkit::TestServer;
+
+/// Where two tasks gave the last two guards back at one moment, both released the last hold, and one of them was told
+/// that the lock had not been held any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_guards_that_are_given_back_at_once_were_both_held() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    for round in 0..2_000 {
+        let one = within("the lock", client.lock("lock").lock()).await.unwrap();
+        let two = one.reenter().await.unwrap();
+        let (one, two) = (tokio::spawn(one.unlock()), tokio::spawn(two.unlock()));
+        let outcomes = (within("a release", one).await.unwrap(), within("a release", two).await.unwrap());
+        assert_eq!(outcomes, (Ok(()), Ok(())), "round {round}");
+    }
+    assert_eq!(holder(&mut server.connect(), "lock"), None);
+    client.shutdown(SOON).await.unwrap();
+}
+
+/// Holds whose release was carried out and not confirmed were counted on: who entered again asked for one hold too many,
+/// was denied it, and took a lock that was held for lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_that_may_have_been_given_back_are_not_counted_on() {
+    let server = TestServer::start();
+    let proxy = Proxy::to(server.port()).await;
+    let builder = Client::builder().response_timeout(Duration::from_millis(500));
+    let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
+    let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+    let others = [guard.reenter().await.unwrap(), guard.reenter().await.unwrap()];
+    for other in others {
+        proxy.once("RLOCK.RELEASE", Fate::CutAfter);
+        let outcome = within("an outcome", other.unlock()).await;
+        assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
+        let lock = client.lock("lock");
+        within("another connection", async { while lock.is_locked().await.is_err() {} }).await;
+    }
+    let mut raw = server.connect();
+    assert_eq!(holder(&mut raw, "lock").unwrap().1, 1);
+    let again = tokio::join!(guard.reenter(), guard.reenter(), guard.reenter());
+    let again = [again.0.unwrap(), again.1.unwrap(), again.2.unwrap()];
+    guard.check().unwrap();
+    assert_eq!(holder(&mut raw, "lock").unwrap().1, 4);
+    drop(again);
+    eventually("one hold", || (holder(&mut raw, "lock").unwrap().1 == 1).then_some(())).await;
+    guard.unlock().await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+}
