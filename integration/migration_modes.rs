@@ -131,3 +131,42 @@ fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {
     cluster.end_move();
     story(second, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.ACQUIRE lock bob 1000 FAIR", "null")]);
 }
+
+/// The keys of a fair queue go one by one. Whoever waited here with FAIR was once put back into a list that had gone, or
+/// twice into one whose deadlines had: then there were two lists, and `MIGRATE` could not go on, or dead entries.
+#[test]
+fn a_fair_queue_is_not_mended_while_a_part_of_it_is_elsewhere() {
+    for keys in [[LIST, DEADLINES], [DEADLINES, LIST]] {
+        let cluster = Cluster::start();
+        let [first, second] = &mut cluster.clients();
+        let at_the_end = format!("RPUSH {LIST} f:1");
+        let deadline = format!("ZADD {DEADLINES} 9999999999999 f:1");
+        story(first, &[("RLOCK.ACQUIRE lock alice 100000 FAIR", "[1, 100000, 0]")]);
+        let wait = |node: &_| {
+            ["b:1", "b:2"].map(|owner| {
+                Waiting::start(node, &["RLOCK.ACQUIRE", "lock", owner, "50000", "FAIR", "BLOCK", "0"])
+            })
+        };
+        let waiting = wait(&cluster.nodes[0]);
+        story(first, &[(&at_the_end, "3"), (&deadline, "1")]);
+        cluster.begin_to_move();
+        cluster.move_key(keys[0]);
+        // They are told at once, and keep their places: one of Redisson's does so, too.
+        for waiting in waiting {
+            assert!(waiting.answer().starts_with("!UNBLOCKED "));
+        }
+        let said = say(first, "RLOCK.ACQUIRE lock b:1 50000 FAIR BLOCK 0");
+        assert!(said.starts_with("!TRYAGAIN "), "{said}");
+        cluster.move_key(keys[1]);
+        cluster.move_lock();
+        assert_eq!(cluster.keys(), [0, 3]);
+        cluster.end_move();
+        let list = format!("LRANGE {LIST} 0 -1");
+        story(second, &[(&list, r#"["b:1", "b:2", "f:1"]"#), (&format!("ZCARD {DEADLINES}"), "3")]);
+        let waiting = wait(&cluster.nodes[1]);
+        story(second, &[("RLOCK.RELEASE lock alice", "1")]);
+        assert_eq!(waiting[0].answer(), "[1, 50000, 0]");
+        story(second, &[("RLOCK.RELEASE lock b:1", "1"), (&list, r#"["f:1"]"#)]);
+        assert_eq!(waiting[1].answer(), "[1, 50000, 0]");
+    }
+}
