@@ -42,12 +42,19 @@ impl<'a> FairQueue<'a> {
             if !self.ctx.may_change(key) {
                 return Err(Error::NoPermission("the keys of the lock's fair queue"));
             }
-            let is_here = Key::open_write(self.ctx, key).kind() != KeyKind::Empty;
-            if !is_here && !self.ctx.is_missing(key, self.name) {
-                return Err(Error::FairElsewhere);
-            }
         }
-        Ok(())
+        if self.is_elsewhere() { Err(Error::FairElsewhere) } else { Ok(()) }
+    }
+
+    /// Whether one of its keys may be on the server that the lock's slot comes from or goes to. Nothing is written
+    /// then: a key that is on both could not be moved, and who has a place over there is to keep it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        [&self.list, &self.deadlines].into_iter().any(|key| self.may_be_elsewhere(key))
+    }
+
+    fn may_be_elsewhere(&self, key: &OwnedString) -> bool {
+        let is_here = Key::open_write(self.ctx, key.borrow()).kind() != KeyKind::Empty;
+        !is_here && !self.ctx.is_missing(key.borrow(), self.name)
     }
 
     fn is_empty(&self) -> bool {
@@ -89,6 +96,8 @@ impl<'a> FairQueue<'a> {
         let owner = OwnedString::new(owner);
         match self.ctx.call(c"ZSCORE", &[self.deadlines.borrow(), owner.borrow()]) {
             Told::Bytes(score) => deadline_from(&score),
+            // In doubt nobody counts as gone.
+            _ if self.may_be_elsewhere(&self.deadlines) => Some(UnixMs(i64::MAX)),
             _ => None,
         }
     }
@@ -100,7 +109,7 @@ impl<'a> FairQueue<'a> {
 
     /// Puts an owner at the end, unless it stands in the queue.
     pub(crate) fn join(&self, owner: &[u8], budget: LeaseMs, now: UnixMs) {
-        if self.stands(owner) {
+        if self.is_elsewhere() || self.stands(owner) {
             return;
         }
         let last =
@@ -114,12 +123,12 @@ impl<'a> FairQueue<'a> {
         };
         let owner = OwnedString::new(owner);
         self.write(c"RPUSH", &[self.list.borrow(), owner.borrow()]);
-        self.set_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
+        self.write_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
     }
 
     /// Takes an owner out.
     pub(crate) fn leave(&self, owner: &[u8]) {
-        if self.is_empty() {
+        if self.is_empty() || self.is_elsewhere() {
             return;
         }
         let first = Key::open_write(self.ctx, self.list.borrow()).list_head();
@@ -132,16 +141,25 @@ impl<'a> FairQueue<'a> {
 
     /// Sets an owner's deadline.
     pub(crate) fn set_deadline(&self, owner: StringRef<'_>, at: UnixMs) {
+        if !self.is_elsewhere() {
+            self.write_deadline(owner, at);
+        }
+    }
+
+    fn write_deadline(&self, owner: StringRef<'_>, at: UnixMs) {
         let at = OwnedString::from_integer(at.0);
         self.write(c"ZADD", &[self.deadlines.borrow(), at.borrow(), owner]);
     }
 
     /// Puts owners at the front, in this order.
     pub(crate) fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
+        if self.is_elsewhere() {
+            return;
+        }
         for owner in owners.iter().rev() {
             let owner = OwnedString::new(owner);
             self.write(c"LPUSH", &[self.list.borrow(), owner.borrow()]);
-            self.set_deadline(owner.borrow(), deadline);
+            self.write_deadline(owner.borrow(), deadline);
         }
     }
 

@@ -163,6 +163,10 @@ impl<'s> Site for LockSite<'s> {
         self.fair().head()
     }
 
+    fn fair_is_elsewhere(&self) -> bool {
+        self.fair().is_elsewhere()
+    }
+
     fn fair_stands(&self, owner: &[u8]) -> bool {
         self.fair().stands(owner)
     }

@@ -233,6 +233,7 @@ impl<'a, S: Site> Call<'a, S> {
         let Self { site, key, owner, watched, now } = self;
         drop(key);
         let (seen, decision) = decide(site)?;
+        living::own_leases_are_here(site, owner, seen, decision.change.leases)?;
         let key = site.open();
         if !site.state(&key, owner)?.holds_as(seen) {
             // Another module has heard that a lease key expired, and changed the lock.

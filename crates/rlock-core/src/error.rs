@@ -86,6 +86,8 @@ pub enum Error {
     TokenElsewhere,
     /// The lock's slot is moving, and its fair queue may be on the other server.
     FairElsewhere,
+    /// The lock's slot is moving, and a lease key of this reader may be on the other server.
+    LeaseElsewhere,
     /// The server refused a call that it must not refuse, or a callback panicked.
     Internal(&'static str),
 }
@@ -156,6 +158,9 @@ impl fmt::Display for Error {
             Self::FairElsewhere => f.write_str(
                 "TRYAGAIN the lock's slot is moving, and its fair queue may be on the other server",
             ),
+            Self::LeaseElsewhere => f.write_str(
+                "TRYAGAIN the lock's slot is moving, and lease keys of this reader may be on the other server",
+            ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }
     }
@@ -179,6 +184,7 @@ mod tests {
             Error::UnknownOption(b"\r\n\0\xff".to_vec()),
             Error::FairMode,
             Error::FairElsewhere,
+            Error::LeaseElsewhere,
             Error::RepeatedOption("HOLDS"),
             Error::AllAndHolds,
             Error::ReadAndWrite,

@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
+use crate::decision::ReadLeases;
 use crate::error::Error;
 use crate::port::{Reader, Server, Site};
 use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
@@ -76,6 +77,20 @@ pub(crate) fn state_to_acquire<S: Site>(
 fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) -> Option<Reads> {
     let until = lease_end(site, owner, holds, hash.expiry)?;
     Some(Reads { holds, until })
+}
+
+/// Refuses to write the lease keys of holds that the owner has had before, while one of them may be on another server:
+/// then it would be on both, and the one that comes later could not be moved to where the other is.
+pub(crate) fn own_leases_are_here<S: Site>(
+    site: &S,
+    owner: Option<&[u8]>,
+    seen: LockState,
+    leases: ReadLeases,
+) -> Result<(), Error> {
+    let LockState::ReadWrite(ReadWrite { reads: Some(holds), .. }) = seen else { return Ok(()) };
+    let (Some(owner), Some((first, last, _))) = (owner, leases.set) else { return Ok(()) };
+    let elsewhere = |hold| site.read_lease(owner, hold) == ReadLease::Unknown;
+    if (first..=last.min(holds.get())).any(elsewhere) { Err(Error::LeaseElsewhere) } else { Ok(()) }
 }
 
 /// When a reader's lease ends; `None` if it has. `key_until` is the end of the lock's key, which ends all holds.

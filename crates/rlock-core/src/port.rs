@@ -104,6 +104,9 @@ pub trait Site {
     /// that follows of that list.
     fn fair_head(&self) -> Option<Entry>;
 
+    /// Whether a part of that list may be on the server that the lock's slot comes from or goes to.
+    fn fair_is_elsewhere(&self) -> bool;
+
     /// Whether this owner stands in the list.
     fn fair_stands(&self, owner: &[u8]) -> bool;
 

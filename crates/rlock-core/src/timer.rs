@@ -79,6 +79,7 @@ fn look_at<S: Site>(site: &S) -> Looked {
     let Some((owner, mode)) = head(site) else { return Looked::Done };
     if server.queues(|queues| queues.has_fair(lock)) {
         match site.ground() {
+            Ground::Firm if site.fair_is_elsewhere() => return sent_where_it_goes(site),
             Ground::Firm => fair::settle(site, server.now()),
             Ground::Closed => return Looked::Refused,
             // Its list is not ours to put right any more, or the look at it would be due for ever.
@@ -92,17 +93,21 @@ fn look_at<S: Site>(site: &S) -> Looked {
     match site.ground() {
         Ground::Firm => {}
         Ground::Closed => return Looked::Refused,
-        Ground::Moved => {
-            let moved = server.queues(|queues| {
-                queues.end_streak(lock);
-                queues.drain(lock)
-            });
-            let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
-            send_away(server, moved, DropReason::Moved);
-            return Looked::Done;
-        }
+        Ground::Moved => return sent_where_it_goes(site),
     }
     serve_unseen(site, server.now());
+    Looked::Done
+}
+
+/// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
+fn sent_where_it_goes<S: Site>(site: &S) -> Looked {
+    let (server, lock) = (site.server(), site.lock());
+    let moved = server.queues(|queues| {
+        queues.end_streak(lock);
+        queues.drain(lock)
+    });
+    let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
+    send_away(server, moved, DropReason::Moved);
     Looked::Done
 }
 

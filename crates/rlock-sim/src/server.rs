@@ -149,6 +149,10 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
     }
 
+    fn fair_is_elsewhere(&self) -> bool {
+        false
+    }
+
     fn fair_stands(&self, owner: &[u8]) -> bool {
         self.sim.with(|world| world.fair_entry(self.lock, owner).is_some())
     }

@@ -1,0 +1,303 @@
+//! Every kind of lock in a cluster of three primaries and three replicas: names and slots, redirections, messages,
+//! slots that move key by key or at one moment, and primaries that fail or are replaced. `make cluster` runs this.
+
+#[path = "../../crates/rlock-client/tests/common/mod.rs"]
+mod common;
+#[path = "../kinds/mod.rs"]
+mod kinds;
+mod slots;
+#[path = "../../tests/waiting/mod.rs"]
+mod waiting;
+
+use std::time::Duration;
+
+use common::cluster::{Cluster, id};
+use kinds::{Awaited, KINDS, hold};
+use redis::Connection;
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+use slots::{AtOnce, Move, await_slot, cluster, place_on, replica_agrees};
+use waiting::{SOON, counter, number, say, story};
+
+#[track_caller]
+fn is_redirected(client: &mut Connection, line: &str, word: &str, to: &TestServer) {
+    let said = say(client, line);
+    assert!(said.starts_with(&format!("!{word} ")), "{line}: {said}");
+    assert!(said.ends_with(&format!(":{}", to.port())), "{line}: {said}");
+}
+
+/// Every command, for a lock.
+fn commands(key: &str) -> [String; 8] {
+    let acquire = format!("RLOCK.ACQUIRE {key} s:1 1000");
+    [
+        acquire.clone(),
+        format!("{acquire} READ BLOCK 0"),
+        format!("{acquire} FAIR FENCED ENQUEUE 0 grants:{{{key}}}"),
+        format!("RLOCK.RELEASE {key} n:1"),
+        format!("RLOCK.RENEW {key} n:1 900000"),
+        format!("RLOCK.CANCEL {key} b:1"),
+        format!("RLOCK.INFO {key}"),
+        format!("RLOCK.FORCERELEASE {key}"),
+    ]
+}
+
+/// On each shard, for names with a hash tag and without: all that a lock ever writes or publishes is in its slot.
+#[test]
+fn all_of_a_lock_is_in_one_slot() {
+    let cluster = cluster();
+    for (number_of, primary) in cluster.primaries.iter().enumerate() {
+        let client = &mut primary.connect();
+        for place in [place_on(&cluster, number_of), cluster.lock_on(number_of, 'q')] {
+            let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
+            // Without a tag each name has a slot of its own: one lock of each kind in turn.
+            let kinds: Vec<_> = if place.starts_with('{') { KINDS.iter().collect() } else { Vec::new() };
+            if !kinds.is_empty() {
+                hold(client, &place);
+                let awaited = Awaited::start(primary, &place);
+                let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+                assert_eq!(keys.len(), 12, "{keys:?}");
+                for key in &keys {
+                    assert_eq!(number(client, &format!("CLUSTER KEYSLOT {key}")), slot, "{key}");
+                }
+                assert_eq!(number(client, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), 12);
+                awaited.are_served(client, 0);
+                continue;
+            }
+            for words in ["", "READ", "WRITE", "FAIR", "FENCED"] {
+                let line = format!("RLOCK.ACQUIRE {place} n:1 1000000 {words}");
+                assert!(say(client, &line).starts_with("[1, "), "{line}");
+                let wait = if words == "READ" { "WRITE" } else { words };
+                let line = format!("RLOCK.ACQUIRE {place} e:1 1000 {wait} ENQUEUE 0 grants:{{{place}}}");
+                story(client, &[(&line, "[0, 0, 0]")]);
+                let keys: Vec<String> = redis::cmd("KEYS").arg(format!("*{place}*")).query(client).unwrap();
+                for key in &keys {
+                    assert_eq!(number(client, &format!("CLUSTER KEYSLOT {key}")), slot, "{key}");
+                }
+                story(client, &[(&format!("RLOCK.CANCEL {place} e:1"), "1")]);
+                story(client, &[(&format!("RLOCK.RELEASE {place} n:1"), "1")]);
+            }
+        }
+        for (other, server) in cluster.primaries.iter().enumerate().filter(|(other, _)| *other != number_of) {
+            let left = number(&mut server.connect(), "DBSIZE");
+            assert!(left == 0 || other < number_of, "{left} keys on {other}");
+        }
+        replica_agrees(primary, &cluster.replicas[number_of]);
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn every_command_is_redirected() {
+    let cluster = cluster();
+    let lock = cluster.lock_on(1, 'l');
+    let [first, second, _] = &cluster.primaries[..] else { panic!("not three") };
+    // To where the slot is, from another shard and from the replica.
+    for server in [first, &cluster.replicas[1], &cluster.replicas[2]] {
+        for line in commands(&lock) {
+            is_redirected(&mut server.connect(), &line, "MOVED", second);
+        }
+    }
+    let reader = &mut cluster.replicas[1].connect();
+    story(&mut second.connect(), &[(&format!("RLOCK.ACQUIRE {lock} n:1 1000000"), "[1, 1000000, 0]")]);
+    wait_for_replicas_in_sync(second, &cluster.replicas[1]);
+    story(reader, &[("READONLY", "OK")]);
+    assert!(say(reader, &format!("RLOCK.INFO {lock}")).starts_with(r#"["kind", "mutex""#));
+    for line in commands(&lock).iter().filter(|line| !line.starts_with("RLOCK.INFO")) {
+        is_redirected(reader, line, "MOVED", second);
+    }
+    // While it moves, for a lock that has moved; there, only to who was sent.
+    let moving = Move::begin(&cluster, &lock, 1, 0);
+    moving.key(&lock);
+    for line in commands(&lock) {
+        is_redirected(&mut second.connect(), &line, "ASK", first);
+        is_redirected(&mut first.connect(), &line, "MOVED", second);
+    }
+    let asked = &mut first.connect();
+    story(asked, &[("ASKING", "OK"), (&format!("RLOCK.RENEW {lock} n:1 900000"), "1")]);
+    moving.end();
+    for line in commands(&lock) {
+        is_redirected(&mut second.connect(), &line, "MOVED", first);
+    }
+    story(asked, &[(&format!("RLOCK.RELEASE {lock} n:1"), "1")]);
+    assert!(cluster.servers().all(|server| counter(server, "waiters") == 0));
+}
+
+/// Messages go to those who subscribed to the shard, on its primary and on its replica, and to nobody else.
+#[test]
+fn messages_stay_in_their_shard() {
+    let cluster = cluster();
+    let place = place_on(&cluster, 2);
+    let (primary, replica) = (&cluster.primaries[2], &cluster.replicas[2]);
+    let client = &mut primary.connect();
+    let [plain, page] = ["plain", "page"].map(|name| format!("{place}{name}"));
+    let channels = [format!("redisson_lock__channel:{plain}"), format!("redisson_rwlock:{page}")];
+    let mut there = [primary, replica].map(|server| Subscriber::connect(server).ssubscribe(&channels));
+    let mut elsewhere =
+        cluster.servers().map(|server| Subscriber::connect(server).psubscribe(&["*"])).collect::<Vec<_>>();
+    for server in [&cluster.primaries[0], &cluster.replicas[0]] {
+        is_redirected(&mut server.connect(), &format!("SSUBSCRIBE {}", channels[0]), "MOVED", primary);
+    }
+    for (key, words) in [(&plain, ""), (&page, "READ")] {
+        let line = format!("RLOCK.ACQUIRE {key} n:1 1000000 {words}");
+        story(client, &[(&line, "[1, 1000000, 0]"), (&format!("RLOCK.RELEASE {key} n:1"), "1")]);
+    }
+    for (at, subscriber) in there.iter_mut().enumerate() {
+        for channel in &channels {
+            let heard = subscriber.next(SOON);
+            assert_eq!(heard, Some((channel.as_bytes().to_vec(), b"0".to_vec())), "server {at}");
+        }
+        assert_eq!(subscriber.drain(), []);
+    }
+    assert!(elsewhere.iter_mut().all(|subscriber| subscriber.drain().is_empty()));
+}
+
+/// What strangers and holders are told at one moment of a move who follow redirections: no stranger is let in, and no
+/// holder is told that it holds nothing.
+#[track_caller]
+fn nobody_else_gets_in(moving: &Move<'_>, place: &str) {
+    let (source, target) = (&mut moving.from.connect(), &mut moving.to.connect());
+    let mut follow = |line: &str| {
+        let said = say(source, line);
+        if !said.starts_with("!ASK ") {
+            return said;
+        }
+        story(target, &[("ASKING", "OK")]);
+        say(target, line)
+    };
+    for kind in &KINDS {
+        let said = follow(&kind.ask(place, "s:1"));
+        assert!(said == "null" || said.starts_with("!TRYAGAIN "), "{}: {said}", kind.key(place));
+        for line in kind.renewals(place) {
+            let said = follow(&line);
+            assert!(said == "1" || said.starts_with("!TRYAGAIN "), "{line}: {said}");
+        }
+    }
+}
+
+/// The keys of the slot move in an order of chance, lease keys, lists and tokens before or after their lock.
+#[test]
+fn a_slot_moves_key_by_key() {
+    let seed = common::seed();
+    fastrand::seed(seed);
+    let cluster = cluster();
+    let place = place_on(&cluster, 0);
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        let client = &mut cluster.primaries[from].connect();
+        let token = hold(client, &place);
+        let awaited = Awaited::start(&cluster.primaries[from], &place);
+        let moving = Move::begin(&cluster, &place, from, to);
+        nobody_else_gets_in(&moving, &place);
+        let mut keys = moving.keys();
+        fastrand::shuffle(&mut keys);
+        for key in keys {
+            moving.key(&key);
+            nobody_else_gets_in(&moving, &place);
+        }
+        assert_eq!(moving.keys(), [""; 0]);
+        moving.end();
+        // Subscriptions in the slot end with it; who is blocked is told.
+        awaited.were_sent_away();
+        let source = &cluster.primaries[from];
+        eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
+        // There all who ask again wait, and are served.
+        let awaited = Awaited::start(&cluster.primaries[to], &place);
+        replica_agrees(&cluster.primaries[to], &cluster.replicas[to]);
+        awaited.are_served(&mut cluster.primaries[to].connect(), token);
+        replica_agrees(&cluster.primaries[to], &cluster.replicas[to]);
+        replica_agrees(source, &cluster.replicas[from]);
+    }
+}
+
+/// Moves the slot of a place as newer servers do by themselves; the server's refusal.
+#[track_caller]
+fn move_at_once(cluster: &Cluster, slot: i64, from: usize, to: usize) -> Result<(), String> {
+    let (source, target) = (&cluster.primaries[from], &cluster.primaries[to]);
+    let said = match AtOnce::of(source) {
+        AtOnce::Redis => say(&mut target.connect(), &format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
+        _ => {
+            let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(target));
+            say(&mut source.connect(), &line)
+        }
+    };
+    if said.starts_with('!') { Err(said) } else { Ok(()) }
+}
+
+/// Redis from 8.4 on. Valkey, from 9.0 on, does so only where every module declares that it can bear it; this one does
+/// not, and says so.
+#[test]
+fn a_slot_moves_at_one_moment() {
+    let cluster = cluster();
+    let place = place_on(&cluster, 0);
+    let source = &cluster.primaries[0];
+    let slot = number(&mut source.connect(), &format!("CLUSTER KEYSLOT {place}"));
+    let token = hold(&mut source.connect(), &place);
+    let mut awaited = Awaited::start(source, &place);
+    match (AtOnce::of(source), move_at_once(&cluster, slot, 0, 1)) {
+        (AtOnce::Redis, Ok(())) => {
+            await_slot(&cluster, slot, &cluster.primaries[1]);
+            awaited.were_sent_away();
+            eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
+            let there = &mut cluster.primaries[1].connect();
+            for kind in &KINDS {
+                story(there, &[(&kind.ask(&place, "s:1"), "null")]);
+            }
+            let awaited = Awaited::start(&cluster.primaries[1], &place);
+            awaited.are_served(there, token);
+            replica_agrees(&cluster.primaries[1], &cluster.replicas[1]);
+        }
+        (AtOnce::Valkey, Err(refusal)) => {
+            assert!(refusal.contains("module rlock does not support atomic slot migrations"), "{refusal}");
+            awaited.wait_on();
+            awaited.are_served(&mut source.connect(), token);
+        }
+        (AtOnce::Never, Err(_)) => println!("this server moves no slots so"),
+        (way, outcome) => panic!("{way:?}: {outcome:?}"),
+    }
+}
+
+/// Leases end while the slot is copied, and those who wait here get the locks by the timer. All that was granted here
+/// is held there.
+#[test]
+fn what_is_granted_while_a_slot_is_copied_is_held_there() {
+    const LOCKS: usize = 60;
+    let cluster = cluster();
+    let source = &cluster.primaries[0];
+    if AtOnce::of(source) != AtOnce::Redis {
+        println!("this server moves no slots so");
+        return;
+    }
+    let place = place_on(&cluster, 0);
+    let client = &mut source.connect();
+    let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
+    // The copy takes half a second and more.
+    story(client, &[("CONFIG SET rdb-key-save-delay 1000", "OK")]);
+    for key in 0..600 {
+        story(client, &[(&format!("SET {place}:{key} x"), "OK")]);
+    }
+    let mut grants = Subscriber::connect(source).ssubscribe(&[format!("{place}grants")]);
+    for lock in 0..LOCKS {
+        let line = format!("RLOCK.ACQUIRE {place}{lock} n:1 {}", 200 + lock * 20);
+        assert!(say(client, &line).starts_with("[1, "));
+        let line = format!("RLOCK.ACQUIRE {place}{lock} e:1 60000 ENQUEUE 0 {place}grants");
+        story(client, &[("CONFIG SET rlock.grant-confirm-ms 60000", "OK"), (&line, "[0, 0, 0]")]);
+    }
+    move_at_once(&cluster, slot, 0, 1).unwrap();
+    await_slot(&cluster, slot, &cluster.primaries[1]);
+    let there = &mut cluster.primaries[1].connect();
+    let mut granted = 0;
+    // The subscription ends with the slot, after all that was granted.
+    while let Some(Some((_, message))) = catch(|| grants.next(Duration::from_secs(2))) {
+        let message = String::from_utf8(message).unwrap();
+        if message.starts_with("granted ") {
+            granted += 1;
+            let key = message.split(' ').nth(3).unwrap();
+            story(there, &[(&format!("HGETALL {key}"), r#"["e:1", "1"]"#)]);
+        }
+    }
+    println!("{granted} of {LOCKS} were granted before the slot had moved");
+    assert!(granted > 0);
+}
+
+/// Runs what panics when a subscription was ended by the server.
+fn catch<T>(work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
+}

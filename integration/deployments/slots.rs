@@ -1,0 +1,140 @@
+//! A cluster of three primaries with a replica each, from the tests of the client, and what it does to one slot.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::{ServerName, TestServer, eventually, wait_for_replicas_in_sync};
+
+use crate::common::cluster::{Cluster, id};
+use crate::waiting::{number, say, story};
+
+/// How long nodes may take to agree on a busy machine.
+pub(crate) const AGREED: Duration = Duration::from_secs(40);
+
+/// Three primaries, and a replica of each that takes over soon.
+#[track_caller]
+pub(crate) fn cluster() -> Cluster {
+    crate::common::limit_everything();
+    let cluster = Cluster::start_with_replicas(3);
+    // A primary sends messages of its shard to the replicas that it knows of.
+    eventually("all to know the replicas", AGREED, || {
+        let known =
+            |server: &TestServer| say(&mut server.connect(), "CLUSTER NODES").matches(" slave ").count();
+        let known_to = |server: &TestServer| {
+            // A server marks itself.
+            let itself = say(&mut server.connect(), "CLUSTER NODES").contains("myself,slave ");
+            known(server) + usize::from(itself) == 3
+        };
+        cluster.servers().all(known_to).then_some(())
+    });
+    cluster
+}
+
+/// A hash tag whose slot is that of the primary of this number.
+#[track_caller]
+pub(crate) fn place_on(cluster: &Cluster, primary: usize) -> String {
+    format!("{{{}}}", cluster.lock_on(primary, 'p'))
+}
+
+/// A slot on its way from one primary to another, key by key.
+pub(crate) struct Move<'c> {
+    cluster: &'c Cluster,
+    pub(crate) from: &'c TestServer,
+    pub(crate) to: &'c TestServer,
+    slot: i64,
+}
+
+impl<'c> Move<'c> {
+    #[track_caller]
+    pub(crate) fn begin(cluster: &'c Cluster, place: &str, from: usize, to: usize) -> Move<'c> {
+        let (from, to) = (&cluster.primaries[from], &cluster.primaries[to]);
+        let (source, target) = (&mut from.connect(), &mut to.connect());
+        let slot = number(source, &format!("CLUSTER KEYSLOT {place}"));
+        story(target, &[(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)), "OK")]);
+        story(source, &[(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)), "OK")]);
+        Move { cluster, from, to, slot }
+    }
+
+    /// The keys that have not moved.
+    #[track_caller]
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let client = &mut self.from.connect();
+        redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(self.slot).arg(1_000).query(client).unwrap()
+    }
+
+    /// One key moves; it may have ended meanwhile.
+    #[track_caller]
+    pub(crate) fn key(&self, key: &str) {
+        let line = format!("MIGRATE 127.0.0.1 {} {key} 0 5000", self.to.port());
+        let said = say(&mut self.from.connect(), &line);
+        assert!(["OK", "NOKEY"].contains(&said.as_str()), "{key}: {said}");
+    }
+
+    /// The slot is the other's from here on, and all know it.
+    #[track_caller]
+    pub(crate) fn end(self) {
+        let line = format!("CLUSTER SETSLOT {} NODE {}", self.slot, id(self.to));
+        for server in [self.to, self.from] {
+            story(&mut server.connect(), &[(&line, "OK")]);
+        }
+        await_slot(self.cluster, self.slot, self.to);
+    }
+}
+
+/// Waits until all servers say that this one has the slot.
+#[track_caller]
+pub(crate) fn await_slot(cluster: &Cluster, slot: i64, on: &TestServer) {
+    let owner = |server: &TestServer| {
+        let ranges: Vec<Vec<redis::Value>> =
+            redis::cmd("CLUSTER").arg("SLOTS").query(&mut server.connect()).unwrap();
+        ranges.into_iter().find_map(|range| {
+            let number = |at: usize| redis::from_redis_value::<i64>(range[at].clone()).unwrap();
+            let redis::Value::Array(primary) = &range[2] else { panic!("no server: {range:?}") };
+            let port = redis::from_redis_value::<u16>(primary[1].clone()).unwrap();
+            (number(0)..=number(1)).contains(&slot).then_some(port)
+        })
+    };
+    eventually("all to know who has the slot", AGREED, || {
+        cluster.servers().all(|server| owner(server) == Some(on.port())).then_some(())
+    });
+}
+
+/// How a server moves a slot with all its keys at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtOnce {
+    /// `CLUSTER MIGRATION IMPORT`, from Redis 8.4 on.
+    Redis,
+    /// `CLUSTER MIGRATESLOTS`, from Valkey 9.0 on.
+    Valkey,
+    Never,
+}
+
+impl AtOnce {
+    pub(crate) fn of(server: &TestServer) -> AtOnce {
+        let version = server.version();
+        if version.is_at_least(ServerName::Redis, 8, 4) {
+            AtOnce::Redis
+        } else if version.is_at_least(ServerName::Valkey, 9, 0) {
+            AtOnce::Valkey
+        } else {
+            AtOnce::Never
+        }
+    }
+}
+
+/// Whether a server's replica has the same keys, with the same ends.
+#[track_caller]
+pub(crate) fn replica_agrees(primary: &TestServer, replica: &TestServer) {
+    wait_for_replicas_in_sync(primary, replica);
+    let dataset = |client: &mut Connection| {
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+        keys.sort();
+        let ends: Vec<_> = keys.iter().map(|key| say(client, &format!("PEXPIRETIME {key}"))).collect();
+        (keys, ends)
+    };
+    let there = &mut replica.connect();
+    story(there, &[("READONLY", "OK")]);
+    assert_eq!(dataset(there), dataset(&mut primary.connect()));
+}
