@@ -120,6 +120,12 @@ lock_and_release() { # ROOT
     out=$("$1/usr/bin/rlock" run invoice:7 -- sh -c '"$0" status invoice:7 | head -n 1' "$1/usr/bin/rlock")
     case $out in "invoice:7  held, "*) ;; *) die "rlock run: $out" ;; esac
     expect "rlock status" "invoice:7  free" "$("$1/usr/bin/rlock" status invoice:7)"
+    # The container's health is asked for by the same command.
+    health=$(sed -n 's/^ *CMD \["sh", "-c", "\(.*\)"\]$/\1/p' Dockerfile)
+    PATH=$1/usr/bin:$PATH sh -c "${health:?}" >/dev/null || die "the Dockerfile's health check fails: $health"
+    if PATH=$1/usr/bin:$PATH REDIS_URL=unix://$work/nowhere sh -c "$health" >/dev/null 2>&1; then
+        die "the Dockerfile's health check finds a server where there is none"
+    fi
 }
 
 try() { # ROOT
