@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint deb deb-test install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -105,6 +105,10 @@ deb: build ## Make a Debian package of the module and the command, in target/deb
 
 deb-test: deb ## Install the package, try it on the distribution's server, and remove it
 	@$(ENV) ./scripts/deb-test.sh
+
+dist: override COMMAND :=
+dist: deb-test ## Gather what a release gives out, in target/dist
+	@./scripts/dist.sh
 
 # Neither needs setup nor cargo: root often has no Rust of its own.
 install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)
