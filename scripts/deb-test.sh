@@ -170,6 +170,10 @@ in_a_directory() {
 }
 
 in_the_system() {
+    if dpkg -s rlock >/dev/null 2>&1; then
+        echo "deb-test: removing what an earlier run left when it was killed" >&2
+        dpkg -P rlock >/dev/null 2>&1
+    fi
     for file in /usr/bin/rlock /usr/lib/redis/modules/librlock.so; do
         [ ! -e "$file" ] || die "$file is there already: not installing over it"
     done
