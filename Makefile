@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -96,6 +96,19 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run; \
 	else echo "lint: no shellcheck here, the scripts were not checked"; fi
+
+# COMMAND names one that is built already, of any profile; a release has its own.
+COMMAND ?=
+deb: build ## Make a Debian package of the module and the command, in target/debian
+	@$(ENV) $(if $(COMMAND),,$(CARGO) build --release --locked -p rlock-cli &&) \
+		./scripts/deb.sh $(SO) $(or $(COMMAND),$(TARGET_DIR)/release/rlock)
+
+deb-test: deb ## Install the package, try it on the distribution's server, and remove it
+	@$(ENV) ./scripts/deb-test.sh
+
+dist: override COMMAND :=
+dist: deb-test ## Gather what a release gives out, in target/dist
+	@./scripts/dist.sh
 
 # Neither needs setup nor cargo: root often has no Rust of its own.
 install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)

@@ -1,0 +1,32 @@
+# A server with the module, and the command rlock:
+#
+#   docker build -t rlock .
+#   docker build -t rlock --build-arg SERVER=redis:8.0 .
+#   docker run -p 6379:6379 rlock
+#
+# Arguments come after the module: docker run rlock --loadmodule /usr/lib/redis/modules/librlock.so --appendonly yes
+
+# Any image of Redis or Valkey on Debian; its C library must not be older than that of the build below.
+ARG SERVER=valkey/valkey:8.1
+
+FROM rust:1.88-bookworm AS build
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libclang-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN CARGO_PROFILE_RELEASE_STRIP=true cargo build --release --locked -p rlock-module -p rlock-cli \
+    && ./scripts/licences.sh > target/third-party-licences
+
+# hadolint ignore=DL3006
+FROM ${SERVER}
+COPY --from=build /src/target/release/librlock.so /usr/lib/redis/modules/
+COPY --from=build /src/target/release/rlock /usr/bin/
+COPY --from=build /src/LICENSE /src/target/third-party-licences /usr/share/doc/rlock/
+# Exit code 1 is an answer too: the lock is free. Where there is a password, or a cluster, the container's REDIS_URL
+# says so: redis://:password@127.0.0.1, redis+cluster://127.0.0.1:6379.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+    CMD ["sh", "-c", "rlock status rlock:health; test $? -le 1"]
+# The image's own entrypoint puts the server before it, and changes to the server's user.
+CMD ["--loadmodule", "/usr/lib/redis/modules/librlock.so"]

@@ -1,0 +1,191 @@
+#!/bin/sh
+# Tries a Debian package of rlock: installs it, does with it what its README.Debian says, on the distribution's
+# own redis-server, removes it, and looks for what is left. `make deb-test` calls it.
+#
+# It installs into a directory of its own; with CI=true, as root, after that into the system too. The server
+# listens on a socket only, and reads a copy of the configuration.
+set -eu
+cd "$(dirname "$0")/.."
+
+package=$(find "${CARGO_TARGET_DIR:-target}/debian" -maxdepth 1 -name 'rlock_*.deb')
+server=${REDIS_SERVER:-redis-server}
+cli=${REDIS_CLI:-redis-cli}
+# The newest version of the C library that the package may need: that of Debian 12, Ubuntu 22.04 and RHEL 9, at most.
+newest_glibc=2.34
+
+work=$(mktemp -d)
+pid=
+installed=
+finish() {
+    [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+    [ -z "$installed" ] || dpkg -P rlock >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+# For the server's own user.
+chmod 0755 "$work"
+
+die() {
+    echo "deb-test: $*" >&2
+    [ ! -s "$work/server.log" ] || tail -n 20 "$work/server.log" >&2
+    exit 1
+}
+expect() { # WHAT EXPECTED FOUND
+    [ "$2" = "$3" ] || die "$1: expected '$2', found '$3'"
+}
+
+# --- What is in it ------------------------------------------------------------------------
+
+files() { dpkg-deb --fsys-tarfile "$package" | tar -t | sed -n 's|^\.\(/.*[^/]\)$|\1|p'; }
+
+look_into() { # ROOT
+    expect "the module's mode" 755 "$(stat -c %a "$1/usr/lib/redis/modules/librlock.so")"
+    expect "the command's mode" 755 "$(stat -c %a "$1/usr/bin/rlock")"
+    for file in usr/lib/redis/modules/librlock.so usr/bin/rlock; do
+        needs=$(objdump -T "$1/$file" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -n 1)
+        expect "glibc $needs, which $file needs, and the limit" "$newest_glibc" \
+            "$(printf '%s\n%s\n' "$needs" "$newest_glibc" | sort -V | tail -n 1)"
+        # The servers' units forbid memory that is writable and executable.
+        if readelf -lW "$1/$file" | grep -q 'GNU_STACK.*RWE'; then die "$file wants an executable stack"; fi
+    done
+    pages=0
+    for page in "$1"/usr/share/man/man1/rlock*.1.gz; do
+        if command -v man >/dev/null 2>&1; then
+            expect "warnings about ${page##*/}" "" "$(LC_ALL=C.UTF-8 MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null)"
+        fi
+        pages=$((pages + 1))
+    done
+    expect "manual pages" 10 "$pages"
+    bash -n "$1/usr/share/bash-completion/completions/rlock"
+    expect "the command's version" "rlock $(dpkg-deb -f "$package" Version | sed 's/-[^-]*$//')" "$("$1/usr/bin/rlock" --version)"
+}
+
+# --- With a server ------------------------------------------------------------------------
+
+# The distribution's configuration, if it can be read, with the line of README.Debian.
+configure() { # ROOT
+    for file in /etc/redis/redis.conf "$(dirname "$server")/../../etc/redis/redis.conf" "$(dirname "$server")/../root/etc/redis/redis.conf"; do
+        if [ -r "$file" ]; then
+            cat "$file" >"$work/redis.conf"
+            break
+        fi
+    done
+    line=$(sed -n 's/^ *\(loadmodule .*\)/\1/p' "$1/usr/share/doc/rlock/README.Debian")
+    expect "the line of README.Debian" "loadmodule /usr/lib/redis/modules/librlock.so" "$line"
+    printf '%s\n' "loadmodule $1${line#loadmodule }" >>"$work/redis.conf"
+    # Debian's unit of redis-server executes nothing elsewhere.
+    unit=/lib/systemd/system/redis-server.service
+    if [ -r "$unit" ]; then
+        grep -q '^ExecPaths=.* /usr/lib\( \|$\)' "$unit" || die "the unit of redis-server lets it execute other paths than README.Debian says"
+    fi
+}
+
+# As the user that the distribution's unit names, where we may: it has to read what root installed.
+start() {
+    mkdir -p "$work/data"
+    as=
+    if [ "$(id -u)" = 0 ] && id redis >/dev/null 2>&1; then
+        as="setpriv --reuid=redis --regid=redis --clear-groups"
+        chown -R redis: "$work/data" "$work/redis.conf"
+    fi
+    # shellcheck disable=SC2086 # a command with arguments, or nothing
+    (cd "$work/data" && exec $as "$server" "$work/redis.conf" --daemonize no --supervised no --port 0 --unixsocket "$work/data/socket" \
+        --unixsocketperm 777 --dir "$work/data" --pidfile "$work/data/pid" --logfile '""' --save '""') >"$work/server.log" 2>&1 &
+    pid=$!
+    tries=0
+    until [ "$("$cli" -s "$work/data/socket" PING 2>/dev/null)" = PONG ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 300 ] || ! kill -0 "$pid" 2>/dev/null; then die "the server does not start"; fi
+        sleep 0.1
+    done
+}
+
+stop() {
+    kill "$pid"
+    wait "$pid" || true
+    pid=
+    rm -rf "$work/data" "$work/redis.conf" "$work/server.log"
+}
+
+lock_and_release() { # ROOT
+    call() { "$cli" -s "$work/data/socket" "$@" | xargs; }
+    expect "ACQUIRE" "1 30000 0" "$(call RLOCK.ACQUIRE invoice:7 alice:1 30000)"
+    expect "ACQUIRE by another" "" "$(call RLOCK.ACQUIRE invoice:7 bob:1 30000)"
+    expect "RELEASE" 1 "$(call RLOCK.RELEASE invoice:7 alice:1)"
+    REDIS_URL=unix://$work/data/socket
+    export REDIS_URL
+    "$1/usr/bin/rlock" ping >"$work/ping" || die "rlock ping: $(cat "$work/ping")"
+    # shellcheck disable=SC2016 # expanded by the shell under the lock
+    out=$("$1/usr/bin/rlock" run invoice:7 -- sh -c '"$0" status invoice:7 | head -n 1' "$1/usr/bin/rlock")
+    case $out in "invoice:7  held, "*) ;; *) die "rlock run: $out" ;; esac
+    expect "rlock status" "invoice:7  free" "$("$1/usr/bin/rlock" status invoice:7)"
+    # The container's health is asked for by the same command.
+    health=$(sed -n 's/^ *CMD \["sh", "-c", "\(.*\)"\]$/\1/p' Dockerfile)
+    PATH=$1/usr/bin:$PATH sh -c "${health:?}" >/dev/null || die "the Dockerfile's health check fails: $health"
+    if PATH=$1/usr/bin:$PATH REDIS_URL=unix://$work/nowhere sh -c "$health" >/dev/null 2>&1; then
+        die "the Dockerfile's health check finds a server where there is none"
+    fi
+}
+
+try() { # ROOT
+    look_into "$1"
+    configure "$1"
+    start
+    lock_and_release "$1"
+    stop
+}
+
+# --- Installed, and removed ---------------------------------------------------------------
+
+gone() { # ROOT
+    files | while read -r file; do
+        [ ! -e "$1$file" ] || die "left after the removal: $1$file"
+    done
+}
+
+# A root of its own, in which nothing else is; the package's scripts run outside of it, and are told where it is.
+in_a_directory() {
+    root=$work/root
+    mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/triggers" "$root/etc/redis"
+    : >"$root/var/lib/dpkg/status"
+    if [ "$(id -u)" != 0 ]; then
+        dpkg-deb -x "$package" "$root"
+        try "$root"
+        echo "deb-test: not root: unpacked, not installed"
+        return
+    fi
+    dpkg="dpkg --root=$root --force-script-chrootless --force-depends --log=$work/dpkg.log"
+    $dpkg -i "$package" >"$work/installed" 2>&1 || die "dpkg -i: $(cat "$work/installed")"
+    grep -q 'no server loads the module yet' "$work/installed" || die "the installation tells nothing: $(cat "$work/installed")"
+    try "$root"
+    echo " loadmodule /usr/lib/redis/modules/librlock.so accept no" >"$root/etc/redis/redis.conf"
+    $dpkg -r rlock >"$work/removed" 2>&1 || die "dpkg -r: $(cat "$work/removed")"
+    grep -q 'redis.conf still loads the module' "$work/removed" || die "the removal does not warn: $(cat "$work/removed")"
+    $dpkg -P rlock >"$work/purged" 2>&1 || true # of a package without configuration nothing is left to purge
+    gone "$root"
+    expect "what is left" "$root/etc/redis/redis.conf" "$(find "$root" -path "$root/var/lib/dpkg" -prune -o -type f -print)"
+    [ ! -e "$root/usr" ] || die "directories are left: $(find "$root/usr")"
+    echo "deb-test: installed into a directory, tried and removed"
+}
+
+in_the_system() {
+    if dpkg -s rlock >/dev/null 2>&1; then
+        echo "deb-test: removing what an earlier run left when it was killed" >&2
+        dpkg -P rlock >/dev/null 2>&1
+    fi
+    for file in /usr/bin/rlock /usr/lib/redis/modules/librlock.so; do
+        [ ! -e "$file" ] || die "$file is there already: not installing over it"
+    done
+    installed=1
+    dpkg -i "$package" >"$work/installed" 2>&1 || die "dpkg -i: $(cat "$work/installed")"
+    try ""
+    dpkg -P rlock >"$work/purged" 2>&1 || die "dpkg -P: $(cat "$work/purged")"
+    installed=
+    gone ""
+    if dpkg -s rlock >/dev/null 2>&1; then die "dpkg still knows the package"; fi
+    echo "deb-test: installed into the system, tried and removed"
+}
+
+in_a_directory
+if [ "$(id -u)" = 0 ] && [ "${CI:-}" = true ]; then in_the_system; fi
