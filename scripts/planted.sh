@@ -63,6 +63,7 @@ server_test() {
     fair-dropped) echo fair a_native_that_a_script_drops_is_put_back_in_its_place ;;
     fair-turn-endless) echo fair who_asks_without_waiting_does_not_overtake_redissons ;;
     fair-stays) echo fair a_native_waiter_that_goes_leaves_the_list ;;
+    fair-uncapped) echo fair_after_load who_waited_before_a_restart_counts_as_gone_in_time ;;
     foreign-writer-starves) echo foreign_writers a_writer_of_redissons_is_not_kept_out_for_ever ;;
     reader-overtakes) echo read_write_waiting readers_at_the_head_go_together ;;
     writer-beside-readers) echo read_write readers_share_and_a_writer_is_alone ;;

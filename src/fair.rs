@@ -69,20 +69,21 @@ impl<'a> FairQueue<'a> {
 
     /// So many entries, the first ones.
     pub(crate) fn entries(&self, most: usize) -> Vec<Entry> {
+        let owners = self.owners(most).into_iter();
+        owners.map(|owner| Entry { deadline: self.deadline(&owner), owner: owner.into() }).collect()
+    }
+
+    /// The owners of so many entries, the first ones.
+    pub(crate) fn owners(&self, most: usize) -> Vec<Vec<u8>> {
         if most == 0 || self.is_empty() {
             return Vec::new();
         }
         let last = i64::try_from(most).unwrap_or(i64::MAX).saturating_sub(1);
         let (first, last) = (OwnedString::from_integer(0), OwnedString::from_integer(last));
-        let Told::List(owners) =
-            self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()])
-        else {
-            return Vec::new();
-        };
-        owners
-            .into_iter()
-            .map(|owner| Entry { deadline: self.deadline(&owner), owner: owner.into() })
-            .collect()
+        match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
+            Told::List(owners) => owners,
+            Told::Bytes(_) | Told::Number(_) | Told::Nothing => Vec::new(),
+        }
     }
 
     /// How many entries there are.
@@ -92,7 +93,7 @@ impl<'a> FairQueue<'a> {
     }
 
     /// When an owner counts as gone.
-    fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+    pub(crate) fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {
         let owner = OwnedString::new(owner);
         match self.ctx.call(c"ZSCORE", &[self.deadlines.borrow(), owner.borrow()]) {
             Told::Bytes(score) => deadline_from(&score),
@@ -126,17 +127,18 @@ impl<'a> FairQueue<'a> {
         self.write_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
     }
 
-    /// Takes an owner out.
-    pub(crate) fn leave(&self, owner: &[u8]) {
+    /// Takes an owner out: true if it stood in the list, and does no more.
+    pub(crate) fn leave(&self, owner: &[u8]) -> bool {
         if self.is_empty() || self.is_elsewhere() {
-            return;
+            return false;
         }
         let first = Key::open_write(self.ctx, self.list.borrow()).list_head();
         // Of the first in the list the rest need not be searched, be it ten thousand.
         let most = i64::from(first.is_some_and(|first| *first == *owner));
         let (owner, most) = (OwnedString::new(owner), OwnedString::from_integer(most));
-        self.write(c"LREM", &[self.list.borrow(), most.borrow(), owner.borrow()]);
+        let taken = self.write(c"LREM", &[self.list.borrow(), most.borrow(), owner.borrow()]);
         self.write(c"ZREM", &[self.deadlines.borrow(), owner.borrow()]);
+        matches!(taken, Told::Number(taken) if taken > 0)
     }
 
     /// Sets an owner's deadline.
@@ -169,10 +171,11 @@ impl<'a> FairQueue<'a> {
         perform::publish_to(self.ctx, &channel, ZERO.get());
     }
 
-    fn write(&self, command: &CStr, words: &[StringRef<'_>]) {
+    fn write(&self, command: &CStr, words: &[StringRef<'_>]) -> Told {
         let before = WRITING.replace(true);
-        self.ctx.call(command, words);
+        let told = self.ctx.call(command, words);
         WRITING.replace(before);
+        told
     }
 }
 

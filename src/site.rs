@@ -175,11 +175,19 @@ impl<'s> Site for LockSite<'s> {
         self.fair().join(owner, budget, self.ctx.real_time());
     }
 
-    fn fair_leave(&self, owner: &[u8]) {
-        self.fair().leave(owner);
+    fn fair_leave(&self, owner: &[u8]) -> bool {
+        self.fair().leave(owner)
     }
 
-    fn fair_deadline(&self, owner: &[u8], at: UnixMs) {
+    fn fair_list(&self) -> Vec<Box<[u8]>> {
+        self.fair().owners(usize::MAX).into_iter().map(Into::into).collect()
+    }
+
+    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+        self.fair().deadline(owner)
+    }
+
+    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
         self.fair().set_deadline(OwnedString::new(owner).borrow(), at);
     }
 

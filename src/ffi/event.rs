@@ -13,13 +13,14 @@ use super::load_error::LoadError;
 use super::string::StringRef;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 6] = [
+const SERVER_EVENTS: [u64; 7] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_CRON_LOOP,
     raw::REDISMODULE_EVENT_FORK_CHILD,
     raw::REDISMODULE_EVENT_PERSISTENCE,
+    raw::REDISMODULE_EVENT_LOADING,
 ];
 
 /// What happened to the server.
@@ -33,6 +34,8 @@ pub(crate) enum ServerEvent {
     Demoted,
     /// It is no replica any more.
     Promoted,
+    /// It has loaded what was stored, or what its primary has sent.
+    Loaded,
     /// It has forked, as it does to save a snapshot, or saves one without that.
     Snapshot,
     /// Its heart beats, about ten times a second.
@@ -160,6 +163,9 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,
+            raw::REDISMODULE_EVENT_LOADING if subevent == raw::REDISMODULE_SUBEVENT_LOADING_ENDED => {
+                ServerEvent::Loaded
+            }
             _ => return,
         };
         // SAFETY: the context is valid for this callback.

@@ -130,6 +130,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_
         if crate::waiters::idle() {
             crate::waiters::tear_down();
             crate::readers::tear_down();
+            crate::unknown_waiters::tear_down();
             free_constants();
             return raw::REDISMODULE_OK as c_int;
         }

@@ -94,6 +94,8 @@ pub enum Bug {
     FairTurnEndless,
     /// Who waits no more stays in the list.
     FairStays,
+    /// After a fail-over the dead in a fair list have all the time that they were to have.
+    FairUncapped,
     /// Natives read on and on, whoever of Redisson's waits to write.
     ForeignWriterStarves,
     /// The module replicates a hand-off as nothing.
@@ -124,7 +126,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 57] = [
+    pub const ALL: [(Self, &'static str); 58] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -169,6 +171,7 @@ impl Bug {
         (Self::FairDropped, "fair-dropped"),
         (Self::FairTurnEndless, "fair-turn-endless"),
         (Self::FairStays, "fair-stays"),
+        (Self::FairUncapped, "fair-uncapped"),
         (Self::ForeignWriterStarves, "foreign-writer-starves"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
         (Self::EdgeExpiryNotReplicated, "edge-expiry-not-replicated"),

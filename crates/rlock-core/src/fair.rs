@@ -6,11 +6,13 @@
 //! script has dropped one of ours it is put back, and the deadline of one of ours at the head is kept far ahead.
 //! Whether a waiter of Redisson's lives cannot be known: at the head of a free lock it is called, and has so long.
 
+use std::collections::BTreeSet;
+
 use crate::bugs::{Bug, planted};
 use crate::port::{Server, Site};
 use crate::queue::Waiter;
 use crate::serve::{Access, access};
-use crate::types::{LeaseMs, Mode, UnixMs, WaitMs};
+use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
 const AHEAD_MS: i64 = 5 * 60_000;
@@ -61,30 +63,39 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
         if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
             return Next::Waiter(ours);
         }
-        if has_turn(site, &entry, now) {
-            return Next::Foreign;
+        match turn(site, &entry, now) {
+            Turn::Has => return Next::Foreign,
+            Turn::Passed => {}
+            Turn::Stuck => break,
         }
     }
     Next::Waiter(head)
 }
 
-/// Whether one of Redisson's, at the head of a free lock, has its turn: it is called the first time. One that counts
-/// as gone is passed, and taken out of the list.
-fn has_turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> bool {
+/// What becomes of one of Redisson's at the head of a free lock.
+enum Turn {
+    /// It is called the first time, and has its turn.
+    Has,
+    /// It counts as gone, and was taken out of the list.
+    Passed,
+    /// It counts as gone, and the server does not let it be taken out.
+    Stuck,
+}
+
+fn turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> Turn {
     let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) else {
-        site.fair_leave(&entry.owner);
-        return false;
+        return if site.fair_leave(&entry.owner) { Turn::Passed } else { Turn::Stuck };
     };
     let latest = now.after(site.server().settings().fair_turn);
     let far = deadline > latest && !planted(Bug::FairTurnEndless);
     if far {
-        site.fair_deadline(&entry.owner, latest);
+        site.set_fair_deadline(&entry.owner, latest);
     }
     let (server, lock) = (site.server(), site.lock());
     if server.queues(|queues| queues.note_called(lock, &entry.owner)) || far {
         site.call_fair(&entry.owner);
     }
-    true
+    Turn::Has
 }
 
 /// Whether somebody stands before this owner, who waits for the lock already, if it is free.
@@ -95,8 +106,13 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
     let (server, lock) = (site.server(), site.lock());
     while let Some(entry) = site.fair_head().filter(|entry| *entry.owner != *owner) {
         let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
-        if ours || has_turn(site, &entry, now) {
+        if ours {
             return true;
+        }
+        match turn(site, &entry, now) {
+            Turn::Has => return true,
+            Turn::Passed => {}
+            Turn::Stuck => break,
         }
     }
     false
@@ -124,7 +140,12 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     } else {
         Vec::new()
     };
-    let dropped: Vec<Box<[u8]>> = ours.into_iter().filter(|owner| !site.fair_stands(owner)).collect();
+    let dropped: Vec<Box<[u8]>> = if ours.is_empty() {
+        ours
+    } else {
+        let listed: BTreeSet<Box<[u8]>> = site.fair_list().into_iter().collect();
+        ours.into_iter().filter(|owner| !listed.contains(owner)).collect()
+    };
     if !dropped.is_empty() {
         // Scripts drop heads only: whoever was dropped stood before all who are left.
         site.fair_put_back(&dropped, ahead);
@@ -133,7 +154,7 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     let is_ours = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     if is_ours && near {
-        site.fair_deadline(&head.owner, ahead);
+        site.set_fair_deadline(&head.owner, ahead);
     }
 }
 
@@ -144,5 +165,27 @@ pub(crate) fn clear_gone<S: Site>(site: &S) {
         if !planted(Bug::FairStays) {
             site.fair_leave(&owner);
         }
+    }
+}
+
+/// Sets a bound to the deadlines of those in the list of whom nobody here knows whether they live: those who waited at
+/// the server that was the primary before, or at this one before it was started anew. Each counts as gone five minutes
+/// after the lock's lease at the latest, and one turn later than the one before it.
+pub(crate) fn cap<S: Site>(site: &S, now: UnixMs) {
+    if planted(Bug::FairUncapped) {
+        return;
+    }
+    let (server, lock) = (site.server(), site.lock());
+    let lease_ends = match site.expiry(&site.open()) {
+        Expiry::At(at) => at.max(now),
+        Expiry::Never => now,
+    };
+    let mut latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS));
+    for owner in site.fair_list() {
+        let ours = server.queues(|queues| queues.fair_waiter(lock, &owner).is_some());
+        if !ours && site.fair_deadline(&owner).is_some_and(|deadline| deadline > latest) {
+            site.set_fair_deadline(&owner, latest);
+        }
+        latest = latest.after(server.settings().fair_turn);
     }
 }

@@ -64,8 +64,20 @@ pub fn fair_deadlines(name: &[u8]) -> Name {
 
 /// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
 pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
-    let rest =
-        [&b"redisson_lock_queue:"[..], b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
+    let rest = [FAIR_QUEUE, b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
+    locks_of(rest)
+}
+
+/// The name of the lock that a key is the fair queue of: the one without braces, where it may be two.
+pub fn lock_of_fair_queue(key: &[u8]) -> Option<&[u8]> {
+    let [tagged, plain] = locks_of(key.strip_prefix(FAIR_QUEUE));
+    plain.or(tagged)
+}
+
+const FAIR_QUEUE: &[u8] = b"redisson_lock_queue:";
+
+/// The names of the locks whose keys have this after their prefix.
+fn locks_of(rest: Option<&[u8]>) -> [Option<&[u8]>; 2] {
     let tagged = rest.filter(|rest| rest.contains(&b'{'));
     let plain = rest.and_then(|rest| rest.strip_prefix(b"{")?.strip_suffix(b"}"));
     [tagged, plain.filter(|name| !name.contains(&b'{'))]
@@ -146,6 +158,10 @@ mod tests {
         }
         assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
         assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
+        for name in [&b"orders"[..], b"{o}rders"] {
+            assert_eq!(lock_of_fair_queue(&fair_queue(name)), Some(name));
+            assert_eq!(lock_of_fair_queue(&fair_deadlines(name)), None);
+        }
     }
 
     #[test]

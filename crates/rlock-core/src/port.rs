@@ -114,11 +114,17 @@ pub trait Site {
     /// the lock's lease, and `budget` more.
     fn fair_join(&self, owner: &[u8], budget: LeaseMs);
 
-    /// Takes an owner out of the list, if it stands there.
-    fn fair_leave(&self, owner: &[u8]);
+    /// Takes an owner out of the list, if it stands there: true if it did, and does no more.
+    fn fair_leave(&self, owner: &[u8]) -> bool;
+
+    /// Everybody in the list, in order.
+    fn fair_list(&self) -> Vec<Box<[u8]>>;
+
+    /// When an owner counts as gone.
+    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
     /// Sets an owner's deadline.
-    fn fair_deadline(&self, owner: &[u8], at: UnixMs);
+    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);
 
     /// Puts owners at the front of the list, in this order, with this deadline.
     fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);

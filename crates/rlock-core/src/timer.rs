@@ -58,6 +58,12 @@ pub fn on_timer<V: Server>(server: &V) {
             refused = true;
         }
     }
+    while !refused && let Some(lock) = server.queues(|queues| queues.next_fair_unknown()) {
+        if server.at(&lock, |site| cap(site)) == Some(Looked::Refused) {
+            server.queues(|queues| queues.note_fair_unknown(lock));
+            refused = true;
+        }
+    }
     let now = server.now();
     // What is left is due at once again, after whatever else the server has to do.
     for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
@@ -119,6 +125,23 @@ fn clear_gone<S: Site>(site: &S) -> Looked {
     // Where the key is not here, neither is the list: there is nothing to be taken out of it.
     fair::clear_gone(site);
     Looked::Done
+}
+
+/// Sets a bound to the deadlines of those in a lock's list of whom nobody here knows.
+fn cap<S: Site>(site: &S) -> Looked {
+    match site.ground() {
+        Ground::Closed => return Looked::Refused,
+        Ground::Firm if !site.fair_is_elsewhere() => fair::cap(site, site.server().now()),
+        Ground::Firm | Ground::Moved => {}
+    }
+    Looked::Done
+}
+
+/// The list of a lock's fair queue was found after the server has loaded it, or has become the primary: nobody here
+/// knows who of those in it lives.
+pub fn fair_queue_found<V: Server>(server: &V, lock: LockId) {
+    server.queues(|queues| queues.note_fair_unknown(lock));
+    arm_timer(server);
 }
 
 /// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.

@@ -168,3 +168,21 @@ fn who_was_dropped_and_asks_again_keeps_its_place() {
     scene.settle();
     scene.is("h", "a b f1 c");
 }
+
+/// One of Redisson's at the head counts as gone, and the server refuses to take it out of the list: looking for the next
+/// was without end, in a server's only thread.
+#[test]
+fn a_head_that_cannot_be_taken_out_is_no_endless_loop() {
+    let scene = waiting(&["f0", "n1"]);
+    scene.sim.with(|world| {
+        world.fair_is_stuck = true;
+        for entry in world.fair.values_mut().flatten() {
+            entry.deadline = Some(rlock_core::UnixMs(1));
+        }
+    });
+    // Who comes without waiting is not kept out by the dead, but by one that waits here.
+    assert_eq!(scene.ask(0, "n2", NOW), Ok(Answer::Now(Reply::Denied)));
+    scene.release(0, "h");
+    scene.wait(5_000);
+    assert_eq!(scene.holder(0), "n1");
+}

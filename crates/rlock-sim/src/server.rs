@@ -1,5 +1,6 @@
 //! What `rlock-core` asks of a server, answered from plain data.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
@@ -162,15 +163,28 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.fair_join(self.lock, owner, budget, lease_ends));
     }
 
-    fn fair_leave(&self, owner: &[u8]) {
+    fn fair_leave(&self, owner: &[u8]) -> bool {
         self.sim.with(|world| {
-            if let Some(list) = world.fair.get_mut(self.lock) {
-                list.retain(|entry| *entry.owner != *owner);
+            let Some(list) = world.fair.get_mut(self.lock) else { return false };
+            if world.fair_is_stuck {
+                return false;
             }
-        });
+            let before = list.len();
+            list.retain(|entry| *entry.owner != *owner);
+            list.len() < before
+        })
     }
 
-    fn fair_deadline(&self, owner: &[u8], at: UnixMs) {
+    fn fair_list(&self) -> Vec<Box<[u8]>> {
+        let names = |list: &VecDeque<Entry>| list.iter().map(|entry| entry.owner.clone()).collect();
+        self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
+    }
+
+    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+        self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
+    }
+
+    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
         self.sim.with(|world| {
             if let Some(entry) = world.fair_entry(self.lock, owner) {
                 entry.deadline = Some(at);

@@ -18,6 +18,8 @@ pub struct World {
     pub read_leases: BTreeMap<(LockId, Box<[u8]>, i64), Expiry>,
     /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
     pub fair: BTreeMap<LockId, VecDeque<Entry>>,
+    /// Whether nobody can be taken out of those lists.
+    pub fair_is_stuck: bool,
     /// Whom of Redisson's it was told that it is its turn, since this was last emptied.
     pub called: Vec<(LockId, Box<[u8]>)>,
     /// The last fencing tokens; `None` where that key holds no integer.
@@ -121,6 +123,7 @@ impl World {
             keys: BTreeMap::new(),
             read_leases: BTreeMap::new(),
             fair: BTreeMap::new(),
+            fair_is_stuck: false,
             called: Vec::new(),
             tokens: BTreeMap::new(),
             now: UnixMs(1_000),

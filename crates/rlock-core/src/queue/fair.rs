@@ -60,6 +60,16 @@ impl Queues {
         self.fair_gone.front().map(|(lock, _)| lock.clone())
     }
 
+    /// In this lock's list somebody may stand of whom nobody here knows whether it lives.
+    pub fn note_fair_unknown(&mut self, lock: LockId) {
+        self.fair_unknown.insert(lock);
+    }
+
+    /// The next of those locks.
+    pub fn next_fair_unknown(&mut self) -> Option<LockId> {
+        self.fair_unknown.pop_first()
+    }
+
     /// Whether somebody else has changed the list of a lock since it was last looked at.
     pub fn list_has_changed(&self, lock: &LockId) -> bool {
         self.locks.get(lock).is_some_and(|queue| queue.fair_changed)

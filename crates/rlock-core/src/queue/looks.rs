@@ -180,7 +180,13 @@ impl Queues {
 
     /// In how many ms there is something to do; `None` if nothing ever is.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
-        if !self.take_backs.is_empty() || !self.fair_gone.is_empty() || !self.read_changed.is_empty() {
+        let pending = [
+            self.take_backs.is_empty(),
+            self.fair_gone.is_empty(),
+            self.read_changed.is_empty(),
+            self.fair_unknown.is_empty(),
+        ];
+        if pending.contains(&false) {
             return Some(0);
         }
         let wake = self.wakes.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());

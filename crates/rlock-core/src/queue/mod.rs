@@ -99,6 +99,8 @@ pub struct Queues {
     take_backs: VecDeque<(LockId, Grant)>,
     /// Who stands in a list of Redisson's fair lock, and waits no more.
     fair_gone: VecDeque<(LockId, Box<[u8]>)>,
+    /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows.
+    fair_unknown: BTreeSet<LockId>,
     /// Locks that owners from here read, which others may share.
     reading: BTreeMap<LockId, Reading>,
     /// How many releases beside many readers there were.
