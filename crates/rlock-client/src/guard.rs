@@ -167,12 +167,7 @@ impl Guard {
     /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
     pub(crate) async fn end_work(self) -> Result<(), Error> {
         self.check()?;
-        match self.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            outcome => outcome,
-        }
+        judge_work(self.unlock().await)
     }
 
     async fn release(mut self) -> Result<(), Error> {
@@ -189,6 +184,16 @@ impl Guard {
             }
             Ok(_) => job.lowered(lower(&hold).await),
         }
+    }
+}
+
+/// What the release after some work says of the work, at whose end our own clock said that the lock was held.
+pub(crate) fn judge_work(released: Result<(), Error>) -> Result<(), Error> {
+    match released {
+        // What came of the release is no matter.
+        Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+        Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+        outcome => outcome,
     }
 }
 
