@@ -106,6 +106,10 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::Invalid`] for a bad URL or bad settings; all else shows when locks are acquired.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
         let endpoint = Endpoint::parse(url, &self.config.tls)?;

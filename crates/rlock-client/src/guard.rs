@@ -167,28 +167,33 @@ impl Guard {
     /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
     pub(crate) async fn end_work(self) -> Result<(), Error> {
         self.check()?;
-        match self.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            outcome => outcome,
-        }
+        judge_work(self.unlock().await)
     }
 
     async fn release(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
-        let left = hold.remove_guard();
-        let mut job = Pending::new(self.handle.clone(), &hold);
-        match left {
+        let (last, lost) = hold.remove_guard();
+        let mut job = Pending::new(self.handle.clone(), Job::of(hold.clone(), last));
+        if let Some(why) = lost {
             // The server may have the hold still; that is the background's business.
-            Err(why) => Err(Error::lost(&hold.party.key, why)),
-            Ok(0) => {
-                let (repeat, outcome) = give_back(&hold).await;
-                job.finish(repeat, outcome)
-            }
-            Ok(_) => job.lowered(lower(&hold).await),
+            return Err(Error::lost(&hold.party.key, why));
         }
+        if !last {
+            return job.lowered(lower(&hold).await);
+        }
+        let (repeat, outcome) = give_back(&hold).await;
+        job.finish(repeat, outcome)
+    }
+}
+
+/// What the release after some work says of the work, at whose end our own clock said that the lock was held.
+pub(crate) fn judge_work(released: Result<(), Error>) -> Result<(), Error> {
+    match released {
+        // What came of the release is no matter.
+        Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
+        Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
+        outcome => outcome,
     }
 }
 
@@ -199,8 +204,8 @@ struct Pending {
 }
 
 impl Pending {
-    fn new(handle: Arc<Handle>, hold: &Arc<Hold>) -> Pending {
-        Pending { handle, job: Some(Job::of(hold.clone())) }
+    fn new(handle: Arc<Handle>, job: Job) -> Pending {
+        Pending { handle, job: Some(job) }
     }
 
     fn finish(&mut self, repeat: bool, outcome: Result<(), Error>) -> Result<(), Error> {
@@ -239,8 +244,8 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.armed {
-            let _ = self.held.hold.remove_guard();
-            self.handle.send(Job::of(self.held.hold.clone()));
+            let (last, _) = self.held.hold.remove_guard();
+            self.handle.send(Job::of(self.held.hold.clone(), last));
         }
     }
 }

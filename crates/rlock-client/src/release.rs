@@ -35,6 +35,9 @@ pub(crate) struct Job {
     pub(crate) party: Arc<Party>,
     /// What it held, if it ever did.
     pub(crate) hold: Option<Arc<Hold>>,
+    /// Whether this is the end of the owner, and not of one of its guards: fewer holds are left then, whoever releases
+    /// the rest.
+    pub(crate) last: bool,
     /// Whether it may wait in the queue.
     pub(crate) queued: bool,
     /// Whether a request that was sent for it on a lost connection may still be carried out: then the
@@ -57,10 +60,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The release of a hold.
-    pub(crate) fn of(hold: Arc<Hold>) -> Job {
+    /// The release of a hold, by its last guard or by another.
+    pub(crate) fn of(hold: Arc<Hold>, last: bool) -> Job {
         Job {
             party: hold.party.clone(),
+            last,
             queued: false,
             stray: hold.stray,
             sent_on: None,
@@ -81,6 +85,7 @@ impl Job {
         Job {
             party,
             hold: None,
+            last: true,
             queued: false,
             stray: false,
             sent_on: None,
@@ -102,8 +107,7 @@ impl Job {
 
     fn commands(&self) -> Vec<Cmd> {
         let (key, owner) = (&self.party.key, &self.party.owner);
-        let holds = self.hold.as_ref().map_or(0, |hold| hold.guards());
-        let release = command::release(&self.party, holds);
+        let release = command::release(&self.party, 0);
         if self.queued {
             // In this order: what was granted just before the CANCEL is given back by the release.
             return vec![command::about("RLOCK.CANCEL", key, Some(owner)), release];
@@ -156,7 +160,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut jobs: UnboundedReceiver<Job>) {
     let mut batch = Vec::new();
     while jobs.recv_many(&mut batch, BATCH).await > 0 {
         // Where guards are left, fewer holds are a courtesy: the last release takes them all.
-        for job in batch.extract_if(.., |job| job.hold.as_ref().is_some_and(|hold| hold.guards() > 0)) {
+        for job in batch.extract_if(.., |job| !job.last) {
             tokio::spawn(async move { job.lower().await });
         }
         for jobs in shared.router.by_node(std::mem::take(&mut batch), |job| &job.party.key) {
@@ -256,7 +260,7 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
     let mut pause = FIRST_PAUSE;
     hold.renewal_ended().await;
     loop {
-        let command = command::release(&hold.party, hold.guards());
+        let command = command::release(&hold.party, 0);
         match exchange_one(shared, key, command, Manner::by(Some(last))).await {
             Ok(Ok(value)) => return (unanswered.is_some(), outcome(key, &value, unanswered)),
             Ok(Err(Refusal { error: Error::NotALock { .. }, .. })) => {

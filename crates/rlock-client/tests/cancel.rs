@@ -49,7 +49,9 @@ async fn ten_thousand_random_cancellations_leave_nothing_behind() {
             }
         });
     }
-    within("the tasks", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    let work = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
+    // Seconds; more than twenty of them where others use the machine as well.
+    tokio::time::timeout(Duration::from_secs(120), work).await.expect("the tasks to end");
     let mut raw = server.connect();
     for lock in 0..4 {
         let name = format!("lock{lock}");
@@ -109,7 +111,9 @@ async fn every_other_operation_is_dropped_after_every_number_of_polls() {
 async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
     let server = TestServer::start();
     // A busy machine is no reason to give a connection up: try_lock would say so.
-    let builder = Client::builder().watchdog_timeout(Duration::from_secs(3)).response_timeout(SOON);
+    // Nor is it to lose locks because it had no time to renew them.
+    let lease = Duration::from_secs(9);
+    let builder = Client::builder().watchdog_timeout(lease).response_timeout(SOON);
     let client = connect_with(&server, builder).await;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..100 {
@@ -125,16 +129,18 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
         });
     }
     let work = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    tokio::time::timeout(Duration::from_secs(120), work).await.expect("the races to end");
+    // A quarter of a minute; five times as long where others use the machine as well.
+    tokio::time::timeout(Duration::from_secs(300), work).await.expect("the races to end");
     let mut raw = server.connect();
     for lock in 0..10 {
         let name = format!("lock{lock}");
         eventually("a free lock", || holder(&mut raw, &name).is_none().then_some(())).await;
     }
-    let renewed = || counter(&server, "renewed") + counter(&server, "not_held");
+    // Not by what came of them: a release that is repeated counts among those who held nothing as well.
+    let renewed = || server.info("commandstats").get("cmdstat_rlock.renew").cloned();
     let before = renewed();
-    // Two renewals of whatever would still be renewed.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    // A renewal of whatever would still be renewed, and a half.
+    tokio::time::sleep(lease / 2).await;
     assert_eq!(renewed(), before, "something is renewed still");
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{connect, connect_with, run, url, within};
+use common::{connect, connect_with, eventually, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, Lost, MultiLock, RedLock};
 use rlock_testkit::TestServer;
 
@@ -149,4 +149,25 @@ async fn each_refusal_of_a_server_has_a_variant() {
     let bare = TestServer::builder().without_module().start();
     let error = Client::connect(&url(&bare)).await.unwrap_err();
     assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+}
+
+/// Whoever waited without a limit heard of nothing, though no wait mends a wrong password.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_is_not_let_in_is_told_and_does_not_wait() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@all");
+    let with = |login: &str| url(&server).replace("://", &format!("://{login}@"));
+    let client = Client::builder().connect_lazy(&with("app:wrong")).unwrap();
+    let error = within("a refusal", client.lock("lock").lock()).await.unwrap_err();
+    assert!(matches!(&error, Error::Permission { message } if message.contains("WRONGPASS")), "{error}");
+    // Also when it was let in before.
+    let client = within("a client", Client::connect(&with("app:secret"))).await.unwrap();
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let waiting = tokio::spawn(client.lock("lock").lock());
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    run::<()>(&mut raw, "ACL SETUSER app resetpass >other");
+    run::<u64>(&mut raw, "CLIENT KILL USER app");
+    let error = within("a refusal", waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
 }

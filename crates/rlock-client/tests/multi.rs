@@ -210,6 +210,15 @@ async fn settings_are_those_of_the_locks() {
     assert_eq!((lost.name(), why), (&b"b"[..], Lost::Expired));
     drop(guard);
     all_free(&server, &["a", "b"]).await;
+    // What `run` returns borrows nothing: it can be spawned.
+    let work = MultiLock::new([client.lock("a")]).unwrap().run(|held| async move { held.check().is_ok() });
+    assert_eq!(within("the work", tokio::spawn(work)).await.unwrap(), Ok(true));
+    // The first was taken of each, and so one that only reads for one that writes.
+    let pages = client.read_write_lock("pages");
+    for two_ways in [[pages.read(), pages.write()], [pages.write(), client.lock("pages")]] {
+        let error = MultiLock::new(two_ways).unwrap_err();
+        assert!(matches!(&error, Error::Invalid { message } if message.contains("pages")), "{error}");
+    }
     // The shortest limit of the locks counts unless there is another.
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE a somebody 60000");
     let limit = Duration::from_millis(50);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::proxy::{Fate, Proxy};
@@ -53,4 +54,33 @@ async fn holds_that_may_have_been_given_back_are_not_counted_on() {
     eventually("one hold", || (holder(&mut raw, "lock").unwrap().1 == 1).then_some(())).await;
     guard.unlock().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
+}
+
+/// The release of a guard that was not the last, given up when the last one was gone too, released whatever the owner
+/// held by then: an owner that the user names may hold the lock again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    let lock = client.lock("lock").owner("me");
+    let mut raw = server.connect();
+    for _ in 0..20 {
+        let one = within("the lock", lock.lock()).await.unwrap();
+        let two = one.reenter().await.unwrap();
+        let mut release = Box::pin(one.unlock());
+        let polled = release.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        within("the last release", two.unlock()).await.unwrap();
+        if polled.is_ready() {
+            // On a busy machine the answer may come while it is asked for.
+            continue;
+        }
+        let later = within("the lock", lock.lock()).await.unwrap();
+        drop(release);
+        // What was sent for it has been answered when this is.
+        for _ in 0..5 {
+            client.lock("other").lock().await.unwrap().unlock().await.unwrap();
+        }
+        assert_eq!(holder(&mut raw, "lock"), Some(("me".to_string(), 1)));
+        later.unlock().await.unwrap();
+    }
 }

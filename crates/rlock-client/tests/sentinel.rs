@@ -11,7 +11,10 @@ use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 use tokio::task::JoinHandle;
 
 /// A lease that outlasts a fail-over on a busy machine.
-const LEASE: Duration = Duration::from_secs(24);
+const LEASE: Duration = Duration::from_secs(30);
+
+/// How long a fail-over may take there: several elections that nobody wins.
+const FAIL_OVER: Duration = Duration::from_secs(60);
 
 /// A sentinel that knows the primary as `main`.
 fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
@@ -80,10 +83,13 @@ fn fact(server: &TestServer, section: &str, name: &str) -> Option<String> {
 }
 
 async fn await_fact(server: &TestServer, section: &str, name: &str, value: &str) {
-    eventually(&format!("{name}:{value}"), || {
-        (fact(server, section, name).as_deref() == Some(value)).then_some(())
-    })
-    .await;
+    let came = async {
+        while fact(server, section, name).as_deref() != Some(value) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(FAIL_OVER, came).await;
+    in_time.unwrap_or_else(|_| panic!("waited {FAIL_OVER:?} in vain for {name}:{value}"));
 }
 
 async fn await_role(server: &TestServer, role: &str) {

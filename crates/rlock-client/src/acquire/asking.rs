@@ -93,7 +93,7 @@ impl Attempt {
         }
     }
 
-    /// Waits until there is a connection.
+    /// Waits until there is a connection, or the user is refused one.
     async fn connected(&self, by: Option<Moment>) -> Result<(), Error> {
         let shared = &self.handle.shared;
         let key = &self.order.party.key;
@@ -101,8 +101,13 @@ impl Attempt {
         if node.main.live().is_some() {
             return Ok(());
         }
-        let up = shared.clock.until(by, shared.router.up(key, Line::Main)).await;
-        up.unwrap_or_else(|| Err(node.main.trouble())).map(|_| ())
+        let up = async {
+            tokio::select! {
+                up = shared.router.up(key, Line::Main) => up.map(|_| ()),
+                denied = node.main.denied() => Err(denied),
+            }
+        };
+        shared.clock.until(by, up).await.unwrap_or_else(|| Err(node.main.trouble()))
     }
 
     fn read(

@@ -185,6 +185,7 @@ impl Drop for Attempt {
         self.handle.send(Job {
             party: self.order.party.clone(),
             hold: None,
+            last: true,
             queued: self.mailbox.is_some(),
             stray: self.stray,
             sent_on: self.sent_on,

@@ -185,9 +185,9 @@ impl Hold {
         })
     }
 
-    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns how many are left, or why
-    /// the lock was lost.
-    pub(crate) fn remove_guard(self: &Arc<Self>) -> Result<u64, Lost> {
+    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns whether it was the last,
+    /// and why the lock was lost, if it was.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> (bool, Option<Lost>) {
         let now = self.shared.clock.now();
         self.with_book(|book| {
             self.judge(book, now);
@@ -197,10 +197,11 @@ impl Hold {
                 self.shared.watchdog.forget(self.id, book.wake_at.take());
                 book.report = Some(Report::Released(now));
             }
-            match book.phase {
-                Phase::Lost(why) => Err(why),
-                Phase::Held | Phase::Released => Ok(book.guards),
-            }
+            let lost = match book.phase {
+                Phase::Lost(why) => Some(why),
+                Phase::Held | Phase::Released => None,
+            };
+            (book.guards == 0, lost)
         })
     }
 

@@ -110,6 +110,16 @@ impl Link {
         }
     }
 
+    /// Waits until an attempt to connect was refused for want of leave, which no further attempt will mend.
+    pub(crate) async fn denied(&self) -> Error {
+        let mut state = self.state.clone();
+        let denied = |state: &State| matches!(state, State::Down(Error::Permission { .. }));
+        match state.wait_for(denied).await.as_deref() {
+            Ok(State::Down(error)) => error.clone(),
+            _ => Error::ShutDown,
+        }
+    }
+
     /// Waits until the connection of this epoch is no longer the one in use.
     pub(crate) async fn left(&self, epoch: u64) {
         let mut state = self.state.clone();

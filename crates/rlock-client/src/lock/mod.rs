@@ -121,6 +121,10 @@ impl Lock {
         &self.key
     }
 
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Acquires the lock if it is free now; `None` where somebody else holds it.
     ///
     /// Dropping the future gives back whatever it may have been granted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 
 use crate::error::{Error, Lost};
-use crate::guard::{Guard, Held};
+use crate::guard::{Guard, Held, judge_work};
 
 /// Several locks that are held until this is dropped or unlocked. Lost as soon as one of them is.
 ///
@@ -80,12 +80,7 @@ impl MultiGuard {
     /// Gives the locks back after work under it; an error says that they were not held to the end of the work.
     pub(crate) async fn end_work(self) -> Result<(), Error> {
         self.check()?;
-        match self.unlock().await {
-            // Our own clock says that they were held to the end of the work: what came of the release is no matter.
-            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            outcome => outcome,
-        }
+        judge_work(self.unlock().await)
     }
 }
 

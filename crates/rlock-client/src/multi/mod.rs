@@ -70,7 +70,7 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is none.
+    /// [`Error::Invalid`] where there is none, or one name is to be held in two ways: to read and to write.
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock, Error> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -79,6 +79,14 @@ impl MultiLock {
         let wait = locks.iter().filter_map(|lock| lock.wait).min();
         // By name first: two programs agree on names even where one has a server by another address.
         locks.sort_by(|one, other| place(one).cmp(&place(other)));
+        // To write under what was taken to read only would be to write without the lock.
+        let two_ways = |pair: &[Lock]| matches!(pair, [one, other] if place(one) == place(other) && one.mode() != other.mode());
+        if let Some([lock, _]) = locks.windows(2).find(|pair| two_ways(pair)) {
+            return Err(Error::invalid(format!(
+                "the lock {} is named twice, to be held in different ways: name the one that is needed, of reading and writing the writer",
+                name(lock.name())
+            )));
+        }
         locks.dedup_by(|one, other| place(one) == place(other));
         Ok(MultiLock { locks, wait })
     }
@@ -142,10 +150,19 @@ impl MultiLock {
     /// # Errors
     ///
     /// As [`MultiLock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
-    pub async fn run<T, F>(&self, work: impl FnOnce(MultiHeld) -> F) -> Result<T, Error>
+    pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,
+        W: FnOnce(MultiHeld) -> F,
     {
+        let multi = self.clone();
+        async move { multi.run_under(work).await }
+    }
+
+    async fn run_under<T, F: Future<Output = T>>(
+        self,
+        work: impl FnOnce(MultiHeld) -> F,
+    ) -> Result<T, Error> {
         let guard = self.lock().await?;
         let value = tokio::select! {
             biased;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::members::Members;
 use crate::error::{Error, Lost, name};
-use crate::guard::Guard;
+use crate::guard::{Guard, judge_work};
 
 /// A red lock that is held until this is dropped or unlocked, or until too few servers have it.
 ///
@@ -55,7 +55,7 @@ impl RedHeld {
     /// A token that is cancelled when the lock is lost.
     ///
     /// It is a child of the guard's own: cancelling it does nothing to the lock.
-    pub fn token(&self) -> CancellationToken {
+    pub fn cancellation_token(&self) -> CancellationToken {
         self.members.lost.child_token()
     }
 
@@ -116,12 +116,7 @@ impl RedGuard {
     /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
     pub(crate) async fn end_work(self) -> Result<(), Error> {
         self.check()?;
-        match self.unlock().await {
-            // Our own clock says that it was held to the end of the work: what came of the release is no matter.
-            Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
-            Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-            outcome => outcome,
-        }
+        judge_work(self.unlock().await)
     }
 }
 

@@ -180,10 +180,16 @@ impl RedLock {
     /// # Errors
     ///
     /// As [`RedLock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
-    pub async fn run<T, F>(&self, work: impl FnOnce(RedHeld) -> F) -> Result<T, Error>
+    pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,
+        W: FnOnce(RedHeld) -> F,
     {
+        let red = self.clone();
+        async move { red.run_under(work).await }
+    }
+
+    async fn run_under<T, F: Future<Output = T>>(self, work: impl FnOnce(RedHeld) -> F) -> Result<T, Error> {
         let guard = self.lock().await?;
         let value = tokio::select! {
             biased;
