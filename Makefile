@@ -51,8 +51,10 @@ fuzz: setup ## Run the fuzz targets, SECONDS=60 each, or one of them: TARGET=arg
 # ONLY='valkey-*' runs fewer of them, EXCEPT=redis-7.0 all but that.
 ONLY ?= *
 EXCEPT ?=
+# On these the tests of the client and the command too.
+CLIENTS ?= valkey-9.1 redis-8.6
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
-	@$(ENV) ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
+	@$(ENV) CLIENTS='$(CLIENTS)' ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
 
 # ONLY='go ioredis' runs fewer of them. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages

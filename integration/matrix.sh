@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs every test of the module on every server that rlock supports, with one build of it, and the refusal
-# to load on one that is too old. Those of the client and the command are run by `make test` alone. A server that cannot be
-# had is a failure, by its name.
+# to load on one that is too old; and on those that CLIENTS names, the tests of the client and the command. A server that
+# cannot be had is a failure, by its name.
 #
 #   integration/matrix.sh                 all of them
 #   integration/matrix.sh 'valkey-*'      only those whose name matches
 #   integration/matrix.sh '*' redis-7.0   all but those
+#   CLIENTS='valkey-9.1' integration/matrix.sh
 #
 # The servers are Debian's packages, unpacked under target/servers; nothing is installed.
 set -euo pipefail
@@ -42,45 +43,59 @@ export RLOCK_SOAK_SECONDS="${RLOCK_SOAK_SECONDS:-5}"
 RLOCK_TEST_OLD_SERVER=$(binary_of "$too_old")
 export RLOCK_TEST_OLD_SERVER
 
-# All of the workspace is selected either way, so that nothing is built twice with other features.
+# All of the workspace is selected either way, so that nothing is built twice with other features. A name that several
+# crates have selects the tests of each.
 module_tests=()
 for file in tests/*.rs integration/*.rs; do
     file=${file##*/}
     module_tests+=(--test "${file%.rs}")
 done
+client_tests=()
+for file in crates/rlock-client/tests/*.rs crates/rlock-cli/tests/*.rs; do
+    file=${file##*/}
+    client_tests+=(--test "${file%.rs}")
+done
+read -ra clients <<<"${CLIENTS:-}"
 
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# Tests of one server, three at a time, and more of each than there are cores: they mostly wait.
+# tests_of LABEL SERVER TEST...
 tests_of() {
-    local began=$SECONDS outcome=passed
-    RLOCK_TEST_SERVER=$(binary_of "$1")
+    local label=$1 began=$SECONDS outcome=passed
+    RLOCK_TEST_SERVER=$(binary_of "$2")
     export RLOCK_TEST_SERVER
-    "${CARGO:-cargo}" test --workspace "${module_tests[@]}" --locked --no-fail-fast --quiet >"$logs/$1" 2>&1 || outcome=failed
-    echo "$outcome" >"$logs/$1.outcome"
-    say "$("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3): $outcome after $((SECONDS - began)) s"
-    if [ "$outcome" = failed ]; then cat "$logs/$1"; else grep '^test result' "$logs/$1" | sort | uniq -c | sort -rn | head -n 3; fi
+    shift 2
+    "${CARGO:-cargo}" test --workspace "$@" --locked --no-fail-fast --quiet >"$logs/$label" 2>&1 || outcome=failed
+    echo "$outcome" >"$logs/$label.outcome"
+    say "$label, $("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3): $outcome after $((SECONDS - began)) s"
+    if [ "$outcome" = failed ]; then cat "$logs/$label"; else grep '^test result' "$logs/$label" | sort | uniq -c | sort -rn | head -n 3; fi
 }
 
 say "building the tests"
-"${CARGO:-cargo}" test --workspace "${module_tests[@]}" --locked --no-run --quiet
+"${CARGO:-cargo}" test --workspace "${module_tests[@]}" ${CLIENTS:+"${client_tests[@]}"} --locked --no-run --quiet
 
 chosen=()
 for name in $wanted; do
     # shellcheck disable=SC2254 # a pattern is wanted
     case $name in $except) continue ;; $only) chosen+=("$name") ;; esac
 done
+labels=("${chosen[@]}" "${clients[@]/#/clients-}")
+# The clients' wait longest: they run beside all others.
+for name in "${clients[@]}"; do
+    tests_of "clients-$name" "$name" "${client_tests[@]}" &
+done
+# Tests of one server, three at a time, and more of each than there are cores: they mostly wait.
 for name in "${chosen[@]}"; do
-    while [ "$(jobs -rp | wc -l)" -ge 3 ]; do wait -n || true; done
-    tests_of "$name" &
+    while [ "$(jobs -rp | wc -l)" -ge $((3 + ${#clients[@]})) ]; do wait -n || true; done
+    tests_of "$name" "$name" "${module_tests[@]}" &
 done
 wait
 
 failed=
-for name in "${chosen[@]}"; do
-    [ "$(cat "$logs/$name.outcome" 2>/dev/null)" = passed ] || failed="$failed $name"
+for label in "${labels[@]}"; do
+    [ "$(cat "$logs/$label.outcome" 2>/dev/null)" = passed ] || failed="$failed $label"
 done
 if [ -n "$failed" ]; then
     echo "matrix: tests failed on$failed" >&2
