@@ -168,3 +168,21 @@ fn who_was_dropped_and_asks_again_keeps_its_place() {
     scene.settle();
     scene.is("h", "a b f1 c");
 }
+
+/// A script had changed the list, and before the timer fired the last native with FAIR went, or went on waiting without
+/// it: a look at the list was due again and again while others waited.
+#[test]
+fn the_timer_rests_when_the_last_with_fair_has_gone() {
+    let ways: [Happens; 3] = [
+        |scene| scene.disconnect(0, "a"),
+        |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled),
+        |scene| assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later)),
+    ];
+    for go in ways {
+        let scene = waiting(&["a"]);
+        assert_eq!(scene.ask(0, "p", PLAIN), Ok(Answer::Later));
+        assert!(!scene.redisson(0, "f1", 0, 100).take());
+        go(&scene);
+        assert!(scene.pass(LEASE.unsigned_abs() - 1, || {}) <= 3);
+    }
+}
