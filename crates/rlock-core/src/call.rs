@@ -47,9 +47,8 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
         Some(wait) if decision.reply == Reply::Denied => call.wait(request, wait),
         _ => {
             let reply = call.perform(&decision)?;
-            if request.fair && reply != Reply::Denied && site.fair_stands(request.owner.bytes()) {
-                // It may have stood at the head of the list from before.
-                site.fair_leave(request.owner.bytes());
+            if request.fair && reply != Reply::Denied {
+                fair::leave_if_it_waits_no_more(site, request.owner.bytes());
             }
             Ok(Answer::Now(reply))
         }

@@ -158,6 +158,15 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     }
 }
 
+/// An owner has the lock, and may have stood at the head of the list from before. If another call of its own waits, it
+/// stands there for that.
+pub(crate) fn leave_if_it_waits_no_more<S: Site>(site: &S, owner: &[u8]) {
+    let waits = site.server().queues(|queues| queues.fair_waiter(site.lock(), owner).is_some());
+    if !waits && site.fair_stands(owner) {
+        site.fair_leave(owner);
+    }
+}
+
 /// Takes those out of the list who wait no more. Writing must be allowed.
 pub(crate) fn clear_gone<S: Site>(site: &S) {
     let lock = site.lock();

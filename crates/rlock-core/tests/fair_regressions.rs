@@ -8,7 +8,7 @@ use fair_scene::{
 use rlock_core::call::Answer;
 use rlock_core::port::Settings;
 use rlock_core::queue::Turns;
-use rlock_core::{LeaseMs, Reply, UnixMs, timer};
+use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, timer};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
 /// one of Redisson's, which had its turn, while the next one waited.
@@ -185,4 +185,35 @@ fn a_head_that_cannot_be_taken_out_is_no_endless_loop() {
     scene.release(0, "h");
     scene.wait(5_000);
     assert_eq!(scene.holder(0), "n1");
+}
+
+/// A script had changed the list, and before the timer fired the last native with FAIR went, or went on waiting without
+/// it: a look at the list was due again and again while others waited.
+#[test]
+fn the_timer_rests_when_the_last_with_fair_has_gone() {
+    let ways: [Happens; 3] = [
+        |scene| scene.disconnect(0, "a"),
+        |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled),
+        |scene| assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later)),
+    ];
+    for go in ways {
+        let scene = waiting(&["a"]);
+        assert_eq!(scene.ask(0, "p", PLAIN), Ok(Answer::Later));
+        assert!(!scene.redisson(0, "f1", 0, 100).take());
+        go(&scene);
+        assert!(scene.pass(LEASE.unsigned_abs() - 1, || {}) <= 3);
+    }
+}
+
+/// One that waited was given the lock by somebody else's hand, and asked again by another call: it left the list, and the
+/// first call waited on outside of it, passed by all who came after it.
+#[test]
+fn who_holds_and_asks_again_stays_in_the_list_while_it_waits() {
+    let scene = waiting(&["a"]);
+    let hold = rlock_sim::Hold { owner: (*b"a").into(), holds: Holds::ONE, expiry: Expiry::Never };
+    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
+    scene.settle();
+    scene.is("a", "a");
+    assert_eq!(scene.queue(0), "a");
 }

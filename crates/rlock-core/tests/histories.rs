@@ -19,6 +19,7 @@ const OPTIONS: Options = Options {
     turn_grants: 2,
     turn_ms: 1_000,
     window: 15,
+    fair_turn: 5_000,
     kinds: Kinds::Plain,
 };
 
@@ -31,6 +32,7 @@ fn acquire(owner: usize, wait: Wait) -> Op {
         holds: Some(Count(1)),
         wait,
         fenced: false,
+        fair: false,
     }
 }
 
@@ -62,7 +64,7 @@ fn a_window_ends_when_somebody_takes_the_lock() {
 /// caught up, or for as much longer as it had been set back; set forward, the foreign waiters had no turn.
 #[test]
 fn a_window_is_as_long_as_it_is_whatever_the_clock_does() {
-    for steps in [&[-100_i8][..], &[-10], &[-5, -5, -5], &[5], &[100], &[-100, 100], &[100, -100]] {
+    for steps in [&[-100_i64][..], &[-10], &[-5, -5, -5], &[5], &[100], &[-100, 100], &[100, -100]] {
         let mut ops = window_is_open();
         for step in steps {
             ops.extend([Op::Pass(Span(2)), Op::Step(*step)]);
@@ -185,6 +187,7 @@ fn fenced(owner: usize, wait: Wait) -> Op {
         holds: Some(Count(1)),
         wait,
         fenced: true,
+        fair: false,
     }
 }
 
@@ -240,6 +243,7 @@ fn take(owner: usize, word: Word, lease: i64, wait: Wait) -> Op {
         holds: Some(Count(1)),
         wait,
         fenced: false,
+        fair: false,
     }
 }
 
@@ -321,6 +325,7 @@ fn a_lease_that_a_release_asks_for_is_that_of_every_hold() {
         holds: None,
         wait: Wait::No,
         fenced: false,
+        fair: false,
     };
     let (word, down_to, lease) = (Word::None, Some(Count(2)), Some(Ms(10)));
     let fewer = Op::Release { lock: LOCK, owner: Owner(0), word, down_to, lease };
@@ -371,6 +376,7 @@ fn a_key_that_is_put_right_keeps_nobody_waiting() {
         holds: None,
         wait: Wait::Block(WaitMs(1)),
         fenced: false,
+        fair: false,
     };
     let mut ops = vec![read(4, 60_000, Wait::No), writer, Op::Stall(Span(1)), read(0, 60_000, BLOCK)];
     ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);

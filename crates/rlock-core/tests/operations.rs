@@ -3,11 +3,13 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
-use rlock_oracle::operations::{self, History, Op, Options};
+use rlock_oracle::operations::{self, FairOp, History, Op};
 
 /// A history from records of bytes, so that shrinking drops operations and makes each one simpler.
 fn history() -> impl Strategy<Value = History> {
-    let options = any::<[u8; 7]>().prop_map(|bytes| read::<Options>(&bytes));
+    // The seventh byte says what the locks are.
+    let kinds = prop_oneof![0..KINDS_WITH_FAIR.start, KINDS_WITH_FAIR.end..=u8::MAX];
+    let options = (any::<[u8; 6]>(), kinds).prop_map(|(bytes, kinds)| read(&[&bytes[..], &[kinds]].concat()));
     // The first four bytes choose among the operations; ACQUIRE, the first of them, comes more often.
     let chosen = prop_oneof![any::<[u8; 4]>(), Just([0; 4])];
     let op =
@@ -16,15 +18,44 @@ fn history() -> impl Strategy<Value = History> {
     (options, ops).prop_map(|(options, ops)| History { options, ops })
 }
 
+/// The same of locks with FAIR.
+fn fair_history() -> impl Strategy<Value = History> {
+    let options = (any::<[u8; 6]>(), any::<u8>())
+        .prop_map(|(bytes, turn)| read(&[&bytes[..], &[KINDS_WITH_FAIR.start, turn]].concat()));
+    // The first byte chooses among what there is with FAIR, the next four among all operations.
+    let op = (any::<u8>(), any::<[u8; 4]>(), any::<[u8; 16]>()).prop_map(|(fair, chosen, rest)| {
+        let FairOp(op) = read(&[&[fair][..], &chosen, &rest].concat());
+        op
+    });
+    let ask = any::<[u8; 16]>().prop_map(|rest| {
+        let FairOp(op) = read(&[&[u8::MAX, 0, 0, 0, 0][..], &rest].concat());
+        op
+    });
+    let ops = prop::collection::vec(prop_oneof![2 => op, 1 => ask], 0..80);
+    (options, ops).prop_map(|(options, ops)| History { options, ops })
+}
+
 fn read<T: for<'a> Arbitrary<'a>>(bytes: &[u8]) -> T {
     T::arbitrary(&mut Unstructured::new(bytes)).expect("enough bytes, or zeroes")
 }
+
+/// The values of that byte with which locks are asked for with FAIR.
+const KINDS_WITH_FAIR: std::ops::Range<u8> = 144..192;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
     fn core_does_what_the_oracle_says(history in history()) {
+        operations::check(&history);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn core_does_with_fair_what_the_oracle_says(history in fair_history()) {
         operations::check(&history);
     }
 }

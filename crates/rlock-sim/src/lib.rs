@@ -174,6 +174,7 @@ impl Sim {
         self.with(|world| {
             world.keys.clear();
             world.tokens.clear();
+            world.fair.clear();
         });
         timer::look_at_all(self, Some(Cause::Flushed));
     }
@@ -191,8 +192,8 @@ impl Sim {
         timer::restart_timer(self);
     }
 
-    /// Deletes a key whose time has passed, as a server does when somebody opens it.
-    fn expire(&self, lock: &LockId) {
+    /// Deletes a key whose time has passed, as a server does when somebody opens it, or when it finds the time.
+    pub fn expire(&self, lock: &LockId) {
         if self.with(|world| world.take_expired(lock)) {
             timer::key_changed(self, lock, Cause::Expired);
         }

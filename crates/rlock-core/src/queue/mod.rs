@@ -342,6 +342,8 @@ impl Queues {
         }
         if waiter.fair {
             queue.fair = queue.fair.saturating_sub(1);
+            // Where nobody is left to be put right in the list, a look at it would be due for ever.
+            queue.fair_changed &= queue.fair > 0;
             self.fair_gone.push_back(((**lock).clone(), waiter.owner.clone()));
         }
         Some(waiter)

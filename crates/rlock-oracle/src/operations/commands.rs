@@ -1,7 +1,8 @@
 //! The commands, from docs/COMMANDS.md.
 
 use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs, Word};
-use super::state::{Answer, Freed, Oracle, Value, Via, Waiter};
+use super::state::Oracle;
+use super::values::{Answer, Freed, Value, Via, Waiter};
 
 const MOST_HOLDS: i64 = 1 << 53;
 
@@ -14,6 +15,7 @@ pub(super) struct Ask {
     pub(super) holds: Option<i64>,
     pub(super) wait: Wait,
     pub(super) fenced: bool,
+    pub(super) fair: bool,
 }
 
 impl Ask {
@@ -26,6 +28,7 @@ impl Ask {
 impl Oracle {
     /// Any command that may write first serves the queue; and its caller is heard of.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {
+        self.clear_gone(lock);
         self.serve_unseen(lock);
         self.open.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.take_backs.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
@@ -49,6 +52,7 @@ impl Oracle {
             let answer = self.acquire_read_write(lock, owner, ask, token);
             return self.answer(lock, answer);
         }
+        let is_next = !(ask.fair && self.others_stand_before(lock, owner)) && self.queue(lock).is_empty();
         let mut answer = match self.value(lock) {
             Value::Other => Answer::Error("WRONGTYPE"),
             Value::ReadWrite(_) => Answer::Error("WRONGLOCK"),
@@ -58,7 +62,7 @@ impl Oracle {
             _ if !self.accept => Answer::Error("ERR"),
             // Who counts on holds of before has lost them.
             _ if ask.holds.is_some_and(|n| n > 1) => Answer::Null,
-            Value::Nothing if self.queue(lock).is_empty() => {
+            Value::Nothing if is_next => {
                 self.set(lock, Value::Held { by: owner, holds: 1, ends: Some(self.now + ask.lease) });
                 Answer::Holds(1, ask.lease, token)
             }
@@ -67,6 +71,9 @@ impl Oracle {
         if let Answer::Holds(_, _, got) = &mut answer {
             *got = token;
             self.use_token(lock, token);
+            if ask.fair {
+                self.got(lock, owner);
+            }
         }
         self.answer(lock, answer);
     }
@@ -102,6 +109,10 @@ impl Oracle {
         if !self.primary {
             return Answer::Null;
         }
+        if ask.fair && self.places[lock.0].list_touched {
+            // Who was dropped from the list keeps its place.
+            self.put_right(lock);
+        }
         let all: usize = self.places.iter().map(|place| place.queue.len()).sum();
         let same = |waiter: &Waiter| (waiter.owner, waiter.word) == (owner, ask.word);
         let known = self.queue(lock).iter().position(same);
@@ -112,8 +123,8 @@ impl Oracle {
         }
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
-        let Ask { word, lease, fenced, .. } = ask;
-        let waiter = Waiter { owner, word, lease, fenced, until, via };
+        let Ask { word, lease, fenced, fair, .. } = ask;
+        let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
         match known {
             None => self.place(lock).queue.push(waiter),
             Some(at) => {
@@ -121,8 +132,15 @@ impl Oracle {
                 if let Via::Call(call) = before.via {
                     self.calls.insert(call, Answer::Error("UNBLOCKED"));
                 }
+                if before.fair && !fair {
+                    self.leave_list(lock, owner);
+                }
             }
         }
+        if fair {
+            self.join_list(lock, owner, wait.0);
+        }
+        self.place(lock).list_touched &= self.has_natives(lock);
         let Via::Call(call) = via else { return Answer::Enqueued };
         self.blocked_so_far += 1;
         self.calls.insert(call, Answer::Blocked);
@@ -188,6 +206,7 @@ impl Oracle {
                 self.calls.insert(call, Answer::Null);
             }
         }
+        self.clear_gone(lock);
         if known {
             // Those behind it may have waited for nobody else.
             self.serve_unseen(lock);

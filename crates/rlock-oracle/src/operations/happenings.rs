@@ -1,19 +1,21 @@
 //! What happens besides commands: time, the timer, clients that go, others who write, the server's role.
 
 use super::commands::Ask;
+use super::fair_op::ByList;
 use super::hash::Hash;
-use super::op::{Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, Op, Word};
-use super::redisson;
-use super::state::{Access, Answer, Freed, LastToken, OpenGrant, Oracle, Value, Via, Waiter, named};
+use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
+use super::state::Oracle;
+use super::values::{Answer, LastToken, Value, Via, named};
+use super::{redisson, redisson_fair};
 
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
         match op {
-            Op::Acquire { lock, owner, word, lease: Ms(lease), holds, wait, fenced } => {
+            Op::Acquire { lock, owner, word, lease: Ms(lease), holds, wait, fenced, fair } => {
                 let holds = holds.map(|Count(n)| n.max(1));
-                self.acquire(lock, owner, Ask { word, lease, holds, wait, fenced });
+                self.acquire(lock, owner, Ask { word, lease, holds, wait, fenced, fair });
             }
             Op::Release { lock, owner, word, down_to, lease } => {
                 self.release(lock, owner, word, down_to, lease);
@@ -27,6 +29,7 @@ impl Oracle {
                     self.set(lock, Value::Nothing);
                     self.place(lock).unconfirmed = None;
                     self.place(lock).token = LastToken::None;
+                    self.place(lock).list.clear();
                     self.has_ended(lock);
                 }
                 self.touch_all();
@@ -35,7 +38,7 @@ impl Oracle {
                 self.all_locks().for_each(|lock| self.clean_up(lock));
                 let now = self.now;
                 self.places.iter_mut().for_each(|place| place.leases.retain(|_, at| *at >= now));
-                self.now += i64::from(ms);
+                self.now += ms;
                 self.touch_all();
             }
             Op::Subscribe(Channel(channel), heard) => self.heard[channel] = heard,
@@ -47,6 +50,8 @@ impl Oracle {
                 self.send_all_away();
             }
             Op::Accept(accept) => self.accept = accept,
+            Op::ByList { lock, what } => self.by_list(lock, what),
+            Op::Sweep => self.all_locks().for_each(|lock| self.touch_list(lock)),
             Op::Pass(_) | Op::Stall(_) | Op::Deliver(_) | Op::Disconnect(_) => {}
         }
     }
@@ -60,22 +65,35 @@ impl Oracle {
         }
     }
 
-    fn all_locks(&self) -> impl Iterator<Item = Lock> + use<> {
+    pub(super) fn all_locks(&self) -> impl Iterator<Item = Lock> + use<> {
         (0..LOCKS.len()).map(Lock)
+    }
+
+    /// Somebody comes by Redisson's list.
+    fn by_list(&mut self, lock: Lock, what: ByList) {
+        let (before, value, now) = (self.list(lock).to_vec(), self.value(lock), self.now);
+        let becomes = redisson_fair::run(what, &mut self.place(lock).list, value, now);
+        if self.list(lock) != before {
+            self.touch_list(lock);
+        }
+        if becomes != value {
+            self.set(lock, becomes);
+            if becomes == Value::Nothing {
+                self.has_ended(lock);
+            }
+            self.written(lock);
+        }
     }
 
     /// Something has happened to every key.
     fn touch_all(&mut self) {
+        self.all_locks().for_each(|lock| self.touch_list(lock));
         self.places.iter_mut().for_each(|place| place.touched = !place.queue.is_empty());
     }
 
     /// What has expired stays so, also when the clock goes back.
     fn clean_up(&mut self, lock: Lock) {
-        let value = self.value(lock);
-        let place = self.place(lock);
-        if std::mem::replace(&mut place.value, value) != value {
-            place.unconfirmed = None;
-        }
+        self.place(lock).value = self.value(lock);
     }
 
     /// A lock that has ended while nobody waits here was free to foreign waiters too.
@@ -138,6 +156,11 @@ impl Oracle {
                 _,
             ) => return,
         }
+        self.written(lock);
+    }
+
+    /// Somebody else has written the key.
+    fn written(&mut self, lock: Lock) {
         let place = self.place(lock);
         place.touched = !place.queue.is_empty();
         place.unconfirmed = None;
@@ -149,121 +172,7 @@ impl Oracle {
         self.now += i64::try_from(ms).expect("a span");
     }
 
-    /// When the timer has to fire at the latest, by the clock that never steps.
-    pub(super) fn due(&self) -> Option<u64> {
-        let from_now = |at: i64| self.clock + at.saturating_sub(self.now).max(0).unsigned_abs();
-        let ends = self.places.iter().flat_map(|place| &place.queue).filter_map(|waiter| waiter.until);
-        let looks = self.all_locks().filter(|lock| !self.queue(*lock).is_empty()).filter_map(|lock| {
-            match self.head_access(lock) {
-                Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
-                Access::Free | Access::Shared => Some(self.clock),
-                // Its key is there still when its time has come, and not after that.
-                Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
-            }
-        });
-        let take_backs = self.take_backs.first().map(|_| self.clock);
-        ends.chain(looks).chain(take_backs).min()
-    }
-
-    /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
-    fn may_be_had(&self, lock: Lock) -> Option<i64> {
-        match self.value(lock) {
-            Value::Held { ends, .. } => ends,
-            Value::ReadWrite(hash) => {
-                let writer = self.queue(lock).first().is_some_and(|head| head.word == Word::Write);
-                let readers = hash.latest(&self.places[lock.0].leases, None, self.now);
-                let readers = readers.filter(|_| writer && !hash.writing);
-                hash.ends.into_iter().chain(readers).min()
-            }
-            Value::Nothing | Value::Other => None,
-        }
-    }
-
-    /// The timer fires.
-    pub(super) fn look(&mut self) {
-        for lock in self.all_locks() {
-            while let Some(at) =
-                self.position(lock, |waiter, clock| waiter.until.is_some_and(|at| at <= clock))
-            {
-                let waiter = self.remove(lock, at);
-                self.tell_waiter(
-                    waiter,
-                    Answer::Null,
-                    format!("timeout {}{}", named(lock, waiter.owner), waiter.in_which_way()),
-                );
-            }
-        }
-        if !self.primary {
-            self.send_all_away();
-            return;
-        }
-        if self.ground != Ground::Paused {
-            self.take_back();
-            self.all_locks().for_each(|lock| self.look_at(lock));
-        }
-    }
-
-    fn position(&self, lock: Lock, wanted: impl Fn(&Waiter, u64) -> bool) -> Option<usize> {
-        self.queue(lock).iter().position(|waiter| wanted(waiter, self.clock))
-    }
-
-    /// Grants that nobody got go back, if nothing has happened to them since.
-    fn take_back(&mut self) {
-        while let Some(grant) = self.take_backs.first().copied() {
-            let stands = self.stands(grant);
-            if stands && self.ground == Ground::Refused {
-                return;
-            }
-            self.take_backs.remove(0);
-            if stands && self.ground == Ground::Firm {
-                match (grant.word, self.value(grant.lock)) {
-                    (Word::Read, Value::ReadWrite(hash)) => self.end_read(grant.lock, grant.owner, hash),
-                    (Word::Write, Value::ReadWrite(hash)) => self.end_write(grant.lock, grant.owner, hash),
-                    _ => self.free(grant.lock, Freed::Entirely),
-                }
-                self.looked(grant.lock);
-            }
-        }
-    }
-
-    /// Whether a grant is still as it was made.
-    fn stands(&self, grant: OpenGrant) -> bool {
-        let OpenGrant { lock, owner, word, ends, .. } = grant;
-        match (word, self.value(lock)) {
-            (Word::None, value) => value == Value::Held { by: owner, holds: 1, ends: Some(ends) },
-            (Word::Read, Value::ReadWrite(hash)) => {
-                hash.reads[owner.0] == 1 && self.reads_until(lock, owner) == Some(ends)
-            }
-            // The hash may be there for longer than the write's lease: for as long as the owner's own read.
-            (Word::Write, Value::ReadWrite(hash)) => {
-                let read = self.reads_until(lock, owner).filter(|_| hash.reads[owner.0] > 0);
-                hash.writes[owner.0] == 1
-                    && (hash.ends == Some(ends) || hash.ends.is_some() && read == hash.ends)
-            }
-            _ => false,
-        }
-    }
-
-    fn look_at(&mut self, lock: Lock) {
-        let access = self.head_access(lock);
-        if access == Access::No {
-            self.looked(lock);
-            return;
-        }
-        if access == Access::Free && self.is_left_to_others(lock) && !self.places[lock.0].touched {
-            return;
-        }
-        match self.ground {
-            Ground::Firm => self.serve_unseen(lock),
-            Ground::Moved => {
-                self.send_away(lock, "moved");
-                self.place(lock).streak = None;
-            }
-            Ground::Refused | Ground::Paused => {}
-        }
-    }
-
-    fn send_away(&mut self, lock: Lock, why: &str) {
+    pub(super) fn send_away(&mut self, lock: Lock, why: &str) {
         while !self.queue(lock).is_empty() {
             let waiter = self.remove(lock, 0);
             let message = format!("dropped {} {why}{}", named(lock, waiter.owner), waiter.in_which_way());
@@ -272,9 +181,11 @@ impl Oracle {
     }
 
     /// The queues are a primary's: a replica forgets everything.
-    fn send_all_away(&mut self) {
+    pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.send_away(lock, "demoted");
+            // A replica writes nothing.
+            self.place(lock).gone.clear();
             self.place(lock).streak = None;
         }
         self.open.clear();
@@ -291,7 +202,7 @@ impl Oracle {
     pub(super) fn disconnect(&mut self, call: usize) {
         self.calls.remove(&call);
         for lock in self.all_locks() {
-            if let Some(at) = self.position(lock, |waiter, _| waiter.via == Via::Call(call)) {
+            if let Some(at) = self.queue(lock).iter().position(|waiter| waiter.via == Via::Call(call)) {
                 self.remove(lock, at);
             }
         }

@@ -1,20 +1,32 @@
 //! Histories of what happens to a server with locks: in `rlock-core`, in a simulated server, and in an
 //! oracle that says what should be seen. After each step everything that shows is compared.
 
+mod bytes;
 mod commands;
+mod fair;
+mod fair_op;
 mod happenings;
 mod hash;
+mod looks;
 mod op;
+mod options;
 mod read_write;
+mod read_write_end;
 mod real;
+mod real_foreign;
+mod real_words;
 mod redisson;
+mod redisson_fair;
 mod run;
 mod serving;
 mod state;
 mod told;
+mod values;
 
+pub use fair_op::{ByList, FairOp, FairScript};
 pub use op::{
-    CHANNELS, Channel, Count, Foreign, Ground, History, Kinds, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner,
-    Script, Span, Wait, WaitMs, Word,
+    CHANNELS, Channel, Count, Foreign, Ground, History, LOCKS, Lock, Ms, OWNERS, Op, Owner, Script, Span,
+    Wait, WaitMs, Word,
 };
+pub use options::{Kinds, Options};
 pub use run::check;

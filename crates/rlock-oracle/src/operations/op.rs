@@ -4,15 +4,19 @@ use std::fmt;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
+pub use super::bytes::{Channel, Count, Lock, Ms, Owner, Span, WaitMs};
+use super::fair_op::{ByList, FairOp};
+use super::options::{Kinds, Options};
+
 /// The locks of a history, by database and key.
 pub const LOCKS: [(i32, &str); 3] = [(0, "a"), (0, "b"), (1, "a")];
-/// The owners.
-pub const OWNERS: [&str; 5] = ["o0", "o1", "o2", "o3", "o4"];
+/// The owners; the last three use Redisson's fair lock.
+pub const OWNERS: [&str; 8] = ["o0", "o1", "o2", "o3", "o4", "f0", "f1", "f2"];
 /// The channels of ENQUEUE.
 pub const CHANNELS: [&str; 3] = ["c0", "c1", "c2"];
 
 /// A history, and the options of the server that it happens to.
-#[derive(Clone, Arbitrary)]
+#[derive(Clone)]
 pub struct History {
     /// The server's options.
     pub options: Options,
@@ -20,63 +24,34 @@ pub struct History {
     pub ops: Vec<Op>,
 }
 
+/// Options, and as many operations as the bytes give, with FAIR where the options say so.
+impl<'a> Arbitrary<'a> for History {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let options = Options::arbitrary(bytes)?;
+        let ops = match options.kinds {
+            Kinds::Fair => bytes.arbitrary_iter()?.map(|op| op.map(FairOp::into)).collect::<Result<_>>()?,
+            _ => Vec::arbitrary(bytes)?,
+        };
+        Ok(Self { options, ops })
+    }
+
+    fn arbitrary_take_rest(mut bytes: Unstructured<'a>) -> Result<Self> {
+        let options = Options::arbitrary(&mut bytes)?;
+        let ops = match options.kinds {
+            Kinds::Fair => {
+                bytes.arbitrary_take_rest_iter()?.map(|op| op.map(FairOp::into)).collect::<Result<_>>()?
+            }
+            _ => Vec::arbitrary_take_rest(bytes)?,
+        };
+        Ok(Self { options, ops })
+    }
+}
+
 /// One line for each step.
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?}", self.options)?;
         self.ops.iter().enumerate().try_for_each(|(number, op)| writeln!(f, "{number:3}: {op:?}"))
-    }
-}
-
-/// The module's options; small, so that each bound is met.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// `rlock.max-waiters`
-    pub max_waiters: usize,
-    /// `rlock.max-waiters-per-key`
-    pub max_waiters_per_key: usize,
-    /// `rlock.grant-confirm-ms`
-    pub grant_confirm: i64,
-    /// `rlock.foreign-turn-grants`
-    pub turn_grants: u32,
-    /// `rlock.foreign-turn-ms`
-    pub turn_ms: u64,
-    /// `rlock.foreign-window-ms`; 0 is never
-    pub window: u64,
-    /// What the locks of the history are.
-    pub kinds: Kinds,
-}
-
-/// Which kinds of locks there are in a history: where all kinds meet on one key, most calls are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kinds {
-    /// Plain locks.
-    Plain,
-    /// Read/write locks.
-    ReadWrite,
-    /// Both, on the same keys.
-    Mixed,
-}
-
-impl Kinds {
-    /// What happens, as it may in such a history.
-    #[must_use]
-    pub fn of(self, mut op: Op) -> Op {
-        let word = match &mut op {
-            Op::Acquire { word, .. } | Op::Release { word, .. } | Op::Renew { word, .. } => Some(word),
-            _ => None,
-        };
-        if let (Self::Plain, Some(word)) = (self, word) {
-            *word = Word::None;
-        }
-        if let Op::Acquire { owner, word, fenced, .. } = &mut op {
-            if (self, *word) == (Self::ReadWrite, Word::None) {
-                *word = if owner.0 % 2 == 0 { Word::Read } else { Word::Write };
-            }
-            // The grammar has no such command.
-            *fenced &= *word != Word::Read;
-        }
-        op
     }
 }
 
@@ -120,6 +95,9 @@ pub enum Op {
         wait: Wait,
         /// FENCED.
         fenced: bool,
+        /// FAIR.
+        #[arbitrary(value = false)]
+        fair: bool,
     },
     /// RLOCK.RELEASE
     Release {
@@ -173,7 +151,7 @@ pub enum Op {
     /// Time passes while the server does something else: the timer does not fire.
     Stall(Span),
     /// The wall clock steps, forward or back.
-    Step(i8),
+    Step(#[arbitrary(with = few_ms)] i64),
     /// The answer of an unblocked client reaches it.
     Deliver(u8),
     /// A client that is blocked, or whose answer is on its way, goes.
@@ -188,6 +166,17 @@ pub enum Op {
     Primary(bool),
     /// `rlock.accept`
     Accept(bool),
+    /// Somebody without the module comes to a lock by Redisson's list of those who wait.
+    #[arbitrary(skip)]
+    ByList {
+        /// The lock.
+        lock: Lock,
+        /// What it does.
+        what: ByList,
+    },
+    /// The server's beat has the lists looked at that natives stand in.
+    #[arbitrary(skip)]
+    Sweep,
 }
 
 /// What somebody without the module does to a lock's key.
@@ -273,89 +262,7 @@ pub enum Wait {
     BlockInMulti(WaitMs),
 }
 
-/// One of a few names, from one byte: mostly the first ones, so that they meet.
-macro_rules! index {
-    ($(#[$doc:meta])* $name:ident, $ends:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub struct $name(pub usize);
-
-        impl<'a> Arbitrary<'a> for $name {
-            fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-                let byte = u8::arbitrary(bytes)?;
-                Ok(Self($ends.iter().filter(|end| byte >= **end).count()))
-            }
-        }
-    };
-}
-
-index!(/** One of [`LOCKS`]. */ Lock, [192, 224]);
-index!(/** One of [`OWNERS`]. */ Owner, [64, 128, 192, 224]);
-index!(/** One of [`CHANNELS`]. */ Channel, [128, 192]);
-
-/// A count of holds: small, or at the end of the range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count(pub i64);
-
-/// Milliseconds of a lease: mostly few, so that much falls together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ms(pub i64);
-
-/// Milliseconds that pass: as [`Ms`], 0 too, but two minutes at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub u64);
-
-/// Milliseconds of a wait: as [`Ms`], or 0 for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitMs(pub i64);
-
-impl<'a> Arbitrary<'a> for Count {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let byte = u8::arbitrary(bytes)?;
-        Ok(Self(if byte < 250 { i64::from(byte % 5) } else { (1 << 53) - i64::from(255 - byte) }))
-    }
-}
-
-impl<'a> Arbitrary<'a> for Ms {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let byte = i64::from(u8::arbitrary(bytes)?);
-        Ok(Self(match byte {
-            0..=199 => byte / 4 + 1,
-            200..=249 => (byte - 199) * 20,
-            _ => 1 << 43,
-        }))
-    }
-}
-
-impl<'a> Arbitrary<'a> for Span {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let Ms(ms) = Ms::arbitrary(bytes)?;
-        Ok(Self((ms - 1).unsigned_abs().min(120_000)))
-    }
-}
-
-impl<'a> Arbitrary<'a> for WaitMs {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let Ms(ms) = Ms::arbitrary(bytes)?;
-        Ok(Self(if ms == 1 { 0 } else { ms - 1 }))
-    }
-}
-
-impl<'a> Arbitrary<'a> for Options {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let mut below = |bound: u8| u8::arbitrary(bytes).map(|byte| byte % bound);
-        Ok(Self {
-            max_waiters: usize::from(8 - below(8)?),
-            max_waiters_per_key: usize::from(5 - below(5)?),
-            grant_confirm: i64::from(below(60)?) + 1,
-            turn_grants: u32::from(below(6)?) + 1,
-            turn_ms: u64::from(below(250)?) + 1,
-            window: u64::from(below(30)?),
-            kinds: match below(8)? {
-                0..=2 => Kinds::Plain,
-                3..=6 => Kinds::ReadWrite,
-                _ => Kinds::Mixed,
-            },
-        })
-    }
+/// By how much the wall clock steps.
+fn few_ms(bytes: &mut Unstructured<'_>) -> Result<i64> {
+    i8::arbitrary(bytes).map(i64::from)
 }

@@ -6,20 +6,20 @@ use rlock_core::call;
 use rlock_core::port::{self, Settings};
 use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
-use rlock_sim::{Hold, ReadWrite, Sim, World};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
+use rlock_sim::{Sim, World};
 
-use super::hash::{Hash, Leases, owners};
-use super::op::{
-    CHANNELS, Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, OWNERS, Op, Options, Owner, Script, Wait,
-    Word,
+use super::hash::Leases;
+use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
+use super::options::Options;
+use super::real_words::{
+    answer, channel_of, entry, error, hash_of, holds_other, id, lease, name, owner_of, said,
 };
-use super::redisson;
-use super::state::{Answer, Value, Via, Waiter};
+use super::values::{Answer, Entry, Value, Via, Waiter};
 
 /// `rlock-core` in a simulated server.
 pub(super) struct Real {
-    sim: Sim,
+    pub(super) sim: Sim,
     /// The tickets of the calls that have blocked, in order.
     tickets: Vec<Ticket>,
 }
@@ -32,7 +32,7 @@ impl Real {
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
-            fair_turn: LeaseMs::new(5_000).expect("a time"),
+            fair_turn: lease(Ms(options.fair_turn)),
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
@@ -42,14 +42,16 @@ impl Real {
     /// Lets it happen, all but time; says what the caller is told, if there is one.
     pub(super) fn step(&mut self, op: Op) -> Option<Answer> {
         match op {
-            Op::Acquire { lock, owner, word, lease, holds, wait, fenced } => {
-                return Some(self.acquire(lock, owner, (word, lease, fenced), holds, wait));
+            Op::Acquire { lock, owner, word, lease, holds, wait, fenced, fair } => {
+                return Some(self.acquire(lock, owner, (word, lease, fenced, fair), holds, wait));
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
+            Op::ByList { lock, what } => self.by_list(lock, what),
+            Op::Sweep => timer::look_at_fair_queues(&self.sim),
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
-                self.sim.step_clock(i64::from(ms));
+                self.sim.step_clock(ms);
             }
             Op::Subscribe(Channel(channel), heard) => {
                 let name = CHANNELS[channel].as_bytes();
@@ -101,7 +103,7 @@ impl Real {
         &mut self,
         lock: Lock,
         owner: Owner,
-        (word, new, fenced): (Word, Ms, bool),
+        (word, new, fenced, fair): (Word, Ms, bool, bool),
         holds: Option<Count>,
         wait: Wait,
     ) -> Answer {
@@ -118,7 +120,7 @@ impl Real {
             owner: name(owner),
             lease: lease(new),
             mode: said(word).unwrap_or_default(),
-            fair: false,
+            fair,
             arrive_at,
             fenced,
             wait: wait_asked,
@@ -136,95 +138,11 @@ impl Real {
         }
     }
 
-    fn foreign(&self, lock: Lock, what: Foreign) {
-        let lock = &id(lock);
-        let ends = |new: Option<Ms>| {
-            new.map_or(Expiry::Never, |new| Expiry::At(self.sim.with(|world| world.now).after(lease(new))))
-        };
-        let write = |hold: Hold| self.sim.foreign_write(lock, Some(rlock_sim::Value::Lock(hold)));
-        let held = || self.sim.with(|world| world.hold(lock).cloned());
-        let shared = || self.sim.with(|world| world.read_write(lock).cloned());
-        let with_ends = |ends: Expiry| {
-            held().into_iter().for_each(|hold| write(Hold { expiry: ends, ..hold }));
-            shared().into_iter().for_each(|value| {
-                let value = rlock_sim::Value::ReadWrite(ReadWrite { expiry: ends, ..value });
-                self.sim.foreign_write(lock, Some(value));
-            });
-        };
-        match what {
-            Foreign::Delete => self.sim.foreign_write(lock, None),
-            Foreign::Take { owner, lease } => {
-                self.sim.foreign_acquire(lock, name(owner).bytes(), ends(lease));
-            }
-            Foreign::Put { owner, holds: Count(holds), lease } => {
-                let holds = Holds::new(holds.max(1)).expect("holds");
-                write(Hold { owner: name(owner).bytes().into(), holds, expiry: ends(lease) });
-            }
-            Foreign::Spoil => self.sim.foreign_write(lock, Some(rlock_sim::Value::Other)),
-            Foreign::Expire(new) => with_ends(ends(Some(new))),
-            Foreign::Token(token) => self.sim.with(|world| {
-                world.tokens.insert(lock.clone(), token.map(|Count(n)| n));
-            }),
-            Foreign::Persist => with_ends(Expiry::Never),
-            Foreign::Redisson { script, owner, lease: Ms(lease) } => {
-                self.redisson(lock, script, owner, lease)
-            }
-        }
-    }
-
-    /// A script of Redisson's changes a read/write lock, or takes one.
-    fn redisson(&self, lock: &LockId, script: Script, owner: Owner, lease: i64) {
-        let before = self.sim.with(|world| world.read_write(lock).map(hash_of));
-        let is_free = self.sim.with(|world| world.hold(lock).is_none() && !holds_other(world, lock));
-        if before.is_none() && !is_free {
-            return;
-        }
-        let (mut leases, now) = (self.leases_of(lock), self.sim.with(|world| world.now.0));
-        let hash = redisson::run(script, owner, lease, before, &mut leases, now);
-        if hash != before {
-            self.sim.foreign_write(lock, hash.map(|hash| rlock_sim::Value::ReadWrite(value_of(&hash))));
-        }
-        self.sim.with(|world| {
-            world.read_leases.retain(|(of, ..), _| of != lock);
-            for ((owner, hold), at) in leases {
-                let key = (lock.clone(), name(owner).bytes().into(), hold);
-                world.read_leases.insert(key, Expiry::At(UnixMs(at)));
-            }
-        });
-    }
-
-    /// The lease keys of a lock's readers, those that have ended too.
-    fn leases_of(&self, lock: &LockId) -> Leases {
-        self.sim.with(|world| {
-            let of_lock = world.read_leases.iter().filter(|((of, ..), _)| of == lock);
-            let ends = |expiry: &Expiry| match expiry {
-                Expiry::At(UnixMs(at)) => *at,
-                Expiry::Never => i64::MAX,
-            };
-            of_lock.map(|((_, owner, hold), expiry)| ((owner_of(owner), *hold), ends(expiry))).collect()
-        })
-    }
-
     /// The lease keys of a lock's readers.
     pub(super) fn leases(&self, lock: Lock) -> Leases {
         let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
         leases.retain(|_, at| *at >= now);
         leases
-    }
-
-    /// The server finds time to delete what has expired.
-    fn expire_all(&self) {
-        let over = |world: &mut World| {
-            let now = world.now;
-            world.read_leases.retain(|_, expiry| !matches!(expiry, Expiry::At(at) if *at < now));
-            let gone = |lock: &&LockId| {
-                world.hold(lock).is_none() && world.read_write(lock).is_none() && !holds_other(world, lock)
-            };
-            world.keys.keys().filter(gone).cloned().collect::<Vec<_>>()
-        };
-        for lock in self.sim.with(over) {
-            self.sim.foreign_write(&lock, None);
-        }
     }
 
     pub(super) fn pass(&self, ms: u64) {
@@ -271,6 +189,17 @@ impl Real {
         })
     }
 
+    /// Redisson's list of those who wait.
+    pub(super) fn list(&self, lock: Lock) -> Vec<Entry> {
+        self.sim.with(|world| world.fair.get(&id(lock)).into_iter().flatten().map(entry).collect())
+    }
+
+    /// Who of Redisson's was called on its own channel since the last time of asking.
+    pub(super) fn take_called(&self) -> Vec<(LockId, Owner)> {
+        let called = self.sim.with(|world| std::mem::take(&mut world.called));
+        called.into_iter().map(|(lock, owner)| (lock, owner_of(&owner))).collect()
+    }
+
     fn waiter(&self, waiter: &queue::Waiter) -> Waiter {
         let via = match &waiter.via {
             queue::Via::Block => Via::Call(self.call(waiter.ticket)),
@@ -283,7 +212,7 @@ impl Real {
             Mode::Read => Word::Read,
             Mode::Write => Word::Write,
         };
-        Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via }
+        Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
 
     fn call(&self, ticket: Ticket) -> usize {
@@ -320,77 +249,4 @@ impl Real {
     pub(super) fn is_blank(&self) -> bool {
         self.sim.with(|world| world.queues.is_blank())
     }
-}
-
-fn holds_other(world: &World, lock: &LockId) -> bool {
-    world.keys.get(lock) == Some(&rlock_sim::Value::Other)
-}
-
-/// The mode that a word asks for.
-fn said(word: Word) -> Option<Mode> {
-    match word {
-        Word::None => None,
-        Word::Read => Some(Mode::Read),
-        Word::Write => Some(Mode::Write),
-    }
-}
-
-fn hash_of(value: &ReadWrite) -> Hash {
-    let counts = |fields: &BTreeMap<Box<[u8]>, Holds>| {
-        OWNERS.map(|name| fields.get(name.as_bytes()).map_or(0, |holds| holds.get()))
-    };
-    let (reads, writes) = (counts(&value.reads), counts(&value.writes));
-    let ends = match value.expiry {
-        Expiry::Never => None,
-        Expiry::At(UnixMs(at)) => Some(at),
-    };
-    Hash { writing: value.writing, reads, writes, ends }
-}
-
-fn value_of(hash: &Hash) -> ReadWrite {
-    let fields = |counts: [i64; OWNERS.len()]| {
-        let all =
-            owners().filter_map(|owner| Some((name(owner).bytes().into(), Holds::new(counts[owner.0])?)));
-        all.collect()
-    };
-    let expiry = hash.ends.map_or(Expiry::Never, |at| Expiry::At(UnixMs(at)));
-    ReadWrite { writing: hash.writing, reads: fields(hash.reads), writes: fields(hash.writes), expiry }
-}
-
-fn id(lock: Lock) -> LockId {
-    let (db, key) = LOCKS[lock.0];
-    LockId { db, key: key.as_bytes().into() }
-}
-
-fn name(owner: Owner) -> rlock_core::Owner<'static> {
-    rlock_core::Owner::new(OWNERS[owner.0].as_bytes()).expect("an owner")
-}
-
-fn owner_of(bytes: &[u8]) -> Owner {
-    Owner(OWNERS.iter().position(|name| name.as_bytes() == bytes).expect("one of the owners"))
-}
-
-fn channel_of(bytes: &[u8]) -> Channel {
-    Channel(CHANNELS.iter().position(|name| name.as_bytes() == bytes).expect("one of the channels"))
-}
-
-fn lease(ms: Ms) -> LeaseMs {
-    LeaseMs::new(ms.0).expect("a lease")
-}
-
-fn answer(reply: Reply) -> Answer {
-    match reply {
-        Reply::Acquired { holds, lease_ms, token } => Answer::Holds(holds.get(), lease_ms, token),
-        Reply::Enqueued => Answer::Enqueued,
-        Reply::Denied | Reply::NotHeld => Answer::Null,
-        Reply::Released | Reply::Renewed | Reply::Cancelled | Reply::Forced => Answer::One,
-        Reply::StillHeld | Reply::NotRenewed | Reply::NotQueued | Reply::NothingToForce => Answer::Zero,
-    }
-}
-
-fn error(error: &Error) -> Answer {
-    let line = error.to_string();
-    let prefixes = ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED"];
-    let prefix = prefixes.into_iter().find(|prefix| line.split(' ').next() == Some(prefix));
-    Answer::Error(prefix.expect("a known prefix"))
 }

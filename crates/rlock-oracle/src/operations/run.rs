@@ -1,8 +1,14 @@
 //! The two side by side.
 
-use super::op::{CHANNELS, Channel, Foreign, Ground, History, Kinds, LOCKS, Lock, Op};
+use std::collections::BTreeMap;
+
+use super::hash::owners;
+use super::op::{CHANNELS, Channel, Foreign, Ground, History, LOCKS, Lock, OWNERS, Op, Owner};
+use super::options::Kinds;
 use super::real::Real;
-use super::state::{Answer, Oracle};
+use super::real_words;
+use super::state::{Oracle, Published};
+use super::values::Answer;
 
 /// How late the timer may be while the server refuses writes, in ms.
 const RETRY: u64 = 20;
@@ -155,7 +161,11 @@ impl Run {
             let leases = self.oracle.leases(lock);
             assert_eq!(self.real.leases(lock), leases, "{told}: read leases of {name:?}");
             assert_eq!(self.real.queue(lock), self.oracle.queue(lock), "{told}: queue of {name:?}");
+            let list = self.real.list(lock);
+            self.oracle.may_have_raised(lock, &list);
+            assert_eq!(list, self.oracle.list(lock), "{told}: Redisson's list of {name:?}");
         }
+        self.compare_calls(&seen.called, told);
         assert_eq!(self.real.calls(), *self.oracle.calls(), "{told}: what blocked clients are told");
         let (mut messages, published) = self.real.take_messages();
         let mut expected = seen.messages;
@@ -175,6 +185,22 @@ impl Run {
         }
     }
 
+    /// Of Redisson's those are called on their own channels whose turn it is.
+    fn compare_calls(&self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
+        let called = self.real.take_called();
+        for lock in (0..LOCKS.len()).map(Lock) {
+            for owner in owners() {
+                let of = called.iter().filter(|(id, of)| (id, *of) == (&real_words::id(lock), owner)).count();
+                let Published { least, most } = expected.get(&(lock, owner)).copied().unwrap_or_default();
+                assert!(
+                    (least as usize..=most as usize).contains(&of),
+                    "{told}: {} was called {of} times instead of {least} to {most}",
+                    OWNERS[owner.0]
+                );
+            }
+        }
+    }
+
     /// Nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
     /// loses it: everybody who waits has a turn, and then there is nothing to remember.
     fn end(&mut self) {
@@ -184,7 +210,7 @@ impl Run {
             for lock in (0..LOCKS.len()).map(Lock) {
                 self.step(Op::Foreign { lock, what: Foreign::Delete }, "at the end");
             }
-            self.pass(2 * RETRY, "at the end");
+            self.pass(2 * RETRY + self.oracle.options.fair_turn.unsigned_abs(), "at the end");
             while self.oracle.calls().values().any(|answer| *answer != Answer::Blocked) {
                 self.deliver(0, "at the end");
             }

@@ -1,9 +1,11 @@
 //! Giving a lock that is free to the one who waited first.
 
+use super::fair::Next;
 use super::hash::Hash;
 use super::op::{Channel, Lock, Owner, Word};
-use super::state::{Access, Answer, Freed, OpenGrant, Oracle, Value, Via, Waiter, named};
+use super::state::Oracle;
 use super::told::Told;
+use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
 
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
@@ -47,7 +49,7 @@ impl Oracle {
     }
 
     /// Whether this owner could have the lock in this way, if it were its turn.
-    fn access(&self, lock: Lock, owner: Owner, word: Word) -> Access {
+    pub(super) fn access(&self, lock: Lock, owner: Owner, word: Word) -> Access {
         match (self.value(lock), word) {
             (Value::Nothing, _) => Access::Free,
             (Value::ReadWrite(hash), Word::Read) if !hash.writing || hash.writes[owner.0] > 0 => {
@@ -74,6 +76,7 @@ impl Oracle {
             return;
         }
         place.window = None;
+        place.called = None;
         place.seen_end = match value {
             Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
             // Not a lease: nobody need be told when it goes.
@@ -92,13 +95,20 @@ impl Oracle {
             return true;
         }
         let (mut given, mut opened) = (false, false);
-        while let Some(head) = self.queue(lock).first().copied() {
-            let access = self.access(lock, head.owner, head.word);
+        loop {
+            self.clear_gone(lock);
+            let access = self.head_access(lock);
             if access == Access::No {
                 break;
             }
+            let at = match self.next(lock) {
+                Next::Native(at) => at,
+                Next::Foreign if !given => return true,
+                Next::Foreign | Next::Nobody => break,
+            };
+            let head = self.queue(lock)[at];
             let Some(token) = self.token(lock, head.fenced) else {
-                self.remove(lock, 0);
+                self.remove(lock, at);
                 let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
                 self.tell_waiter(head, Answer::Error("ERR"), message);
                 continue;
@@ -106,7 +116,7 @@ impl Oracle {
             match head.via {
                 Via::Call(call) => {
                     let before = self.reads_until(lock, head.owner).filter(|_| head.word == Word::Read);
-                    let ends = self.give(lock, head, head.lease);
+                    let ends = self.give(lock, at, head.lease);
                     self.use_token(lock, token);
                     given = true;
                     if before.is_some() {
@@ -131,7 +141,7 @@ impl Oracle {
                         self.drop_channel(lock, channel);
                         continue;
                     }
-                    self.give(lock, head, lease);
+                    self.give(lock, at, lease);
                     self.use_token(lock, token);
                     let others_wait = !self.queue(lock).is_empty();
                     self.place(lock).unconfirmed = others_wait.then_some(head.owner);
@@ -154,8 +164,9 @@ impl Oracle {
         }
     }
 
-    /// The first in the queue has the lock; says when its lease ends.
-    fn give(&mut self, lock: Lock, head: Waiter, lease: i64) -> i64 {
+    /// One in the queue has the lock; says when its lease ends.
+    fn give(&mut self, lock: Lock, at: usize, lease: i64) -> i64 {
+        let head = self.queue(lock)[at];
         let ends = self.now.saturating_add(lease);
         let clock = self.clock;
         let place = self.place(lock);
@@ -165,7 +176,8 @@ impl Oracle {
         // Whoever may have heard of an even later end, or of one that was not seen, may be.
         let must = place.seen_end.is_after(ends);
         let may = place.seen_end == Told::Nothing || place.latest_end.is_after(ends);
-        self.remove(lock, 0);
+        self.remove(lock, at);
+        self.clear_gone(lock);
         if head.word == Word::Read {
             match self.value(lock) {
                 Value::ReadWrite(hash) if self.reads_until(lock, head.owner).is_some() => {

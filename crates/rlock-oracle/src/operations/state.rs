@@ -3,126 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::hash::{Hash, Leases};
-use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Options, Owner, Word};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner};
+use super::options::Options;
 use super::told::Told;
-
-/// What a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    /// Nothing.
-    Nothing,
-    /// A mutex.
-    Held {
-        /// By whom.
-        by: Owner,
-        /// How many times.
-        holds: i64,
-        /// When it expires by the wall clock, if ever: gone once this has passed.
-        ends: Option<i64>,
-    },
-    /// A read/write lock.
-    ReadWrite(Hash),
-    /// Something that is no lock.
-    Other,
-}
-
-/// What a command has made of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Freed {
-    /// Nobody holds it.
-    Entirely,
-    /// The writer reads still, and others may join it.
-    ToReaders,
-}
-
-/// Whether who waits for a lock can have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// It is free.
-    Free,
-    /// Who waits can join those who hold it.
-    Shared,
-    /// It cannot.
-    No,
-}
-
-/// What the key of the last fencing token holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LastToken {
-    /// Nothing.
-    None,
-    /// This.
-    Is(i64),
-    /// No integer.
-    Spoiled,
-}
-
-/// Somebody in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiter {
-    /// Who.
-    pub(super) owner: Owner,
-    /// In which way it wants the lock.
-    pub(super) word: Word,
-    /// The lease that a grant gets.
-    pub(super) lease: i64,
-    /// Whether the grant gets a fencing token.
-    pub(super) fenced: bool,
-    /// When the wait ends, by the clock that never steps.
-    pub(super) until: Option<u64>,
-    /// How it is told.
-    pub(super) via: Via,
-}
-
-impl Waiter {
-    /// What messages say of it at the end.
-    pub(super) fn in_which_way(self) -> &'static str {
-        match self.word {
-            Word::None => "",
-            Word::Read => " read",
-            Word::Write => " write",
-        }
-    }
-}
-
-/// How a waiter is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Via {
-    /// By the answer of this blocked call.
-    Call(usize),
-    /// By a message.
-    Channel(Channel),
-}
-
-/// What a caller is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// ACQUIRE: `[holds, lease-ms, token]`.
-    Holds(i64, i64, i64),
-    /// ACQUIRE with ENQUEUE: `[0, 0, 0]`.
-    Enqueued,
-    /// Null.
-    Null,
-    /// 1
-    One,
-    /// 0
-    Zero,
-    /// An error with this prefix.
-    Error(&'static str),
-    /// Nothing yet: the client is blocked.
-    Blocked,
-}
-
-/// A grant whose answer is on its way: until it arrives, or its owner is heard of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OpenGrant {
-    pub(super) call: usize,
-    pub(super) lock: Lock,
-    pub(super) owner: Owner,
-    pub(super) word: Word,
-    /// When the lease of the grant ends.
-    pub(super) ends: i64,
-}
+use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
 
 /// A lock's key and queue.
 #[derive(Clone, Debug)]
@@ -134,6 +18,14 @@ pub(super) struct Place {
     pub(super) token: LastToken,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
+    /// Redisson's list of those who wait for the fair lock of this name.
+    pub(super) list: Vec<Entry>,
+    /// Whether somebody else has changed it since natives were put right in it.
+    pub(super) list_touched: bool,
+    /// Natives who wait no more, and stand in the list until it may be written.
+    pub(super) gone: Vec<Owner>,
+    /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
+    pub(super) called: Option<(Owner, bool)>,
     /// Hand-offs in a row, and since when.
     pub(super) streak: Option<(u32, u64)>,
     /// Until when the lock is left to foreign waiters, by the clock that never steps.
@@ -166,6 +58,8 @@ pub(super) struct Seen {
     pub(super) messages: Vec<(Channel, String)>,
     /// The unlock messages of each lock.
     pub(super) published: [Published; LOCKS.len()],
+    /// How often those of Redisson's at the head of a list were called on their own channels.
+    pub(super) called: BTreeMap<(Lock, Owner), Published>,
     /// How many grants by message were found to have ended without a sign of their owners.
     pub(super) unconfirmed: u32,
 }
@@ -210,6 +104,10 @@ impl Oracle {
             leases: Leases::new(),
             token: LastToken::None,
             queue: Vec::new(),
+            list: Vec::new(),
+            list_touched: false,
+            gone: Vec::new(),
+            called: None,
             streak: None,
             window: None,
             unconfirmed: None,
@@ -301,6 +199,9 @@ impl Oracle {
             Value::Other => Told::Never,
         };
         let place = self.place(lock);
+        if value != Value::Nothing && place.queue.is_empty() {
+            place.called = None;
+        }
         place.value = value;
         place.latest_end = place.latest_end.or_later(told);
     }
@@ -309,7 +210,12 @@ impl Oracle {
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
         let place = self.place(lock);
         let waiter = place.queue.remove(at);
+        if waiter.fair {
+            place.gone.push(waiter.owner);
+        }
+        place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
+            place.called = None;
             place.window = None;
             place.unconfirmed = None;
             place.touched = false;
@@ -355,10 +261,4 @@ impl Oracle {
         place.latest_end = Told::Nothing;
         self.set(lock, value);
     }
-}
-
-/// `<db> <owner> <key>`, as it stands in messages.
-pub(super) fn named(lock: Lock, owner: Owner) -> String {
-    let (db, key) = LOCKS[lock.0];
-    format!("{db} {} {key}", OWNERS[owner.0])
 }

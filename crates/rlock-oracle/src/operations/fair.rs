@@ -1,0 +1,185 @@
+//! FAIR, from docs/COMMANDS.md: who waits here stands in Redisson's list as well, and the lock goes to its head.
+
+use super::op::{Lock, Owner, Word};
+use super::state::Oracle;
+use super::values::{Access, Entry, Value};
+
+/// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
+const AHEAD: i64 = 5 * 60_000;
+/// How far it is set then. The contract says no more than [`AHEAD`].
+const SET_AHEAD: i64 = 6 * 60_000;
+/// A wait counts for so long at most in a deadline.
+const LONGEST_WAIT: i64 = 5 * 60_000;
+
+/// Who has a free lock next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The native at this place of the queue.
+    Native(usize),
+    /// One of Redisson's, which has its turn.
+    Foreign,
+    /// Nobody waits here.
+    Nobody,
+}
+
+impl Oracle {
+    /// Redisson's list of those who wait.
+    pub(super) fn list(&self, lock: Lock) -> &[Entry] {
+        &self.places[lock.0].list
+    }
+
+    /// The place in the queue of a native that stands in the list.
+    fn native(&self, lock: Lock, owner: Owner) -> Option<usize> {
+        self.queue(lock).iter().position(|waiter| waiter.fair && waiter.owner == owner)
+    }
+
+    /// Whether a native stands in the list, or should.
+    pub(super) fn has_natives(&self, lock: Lock) -> bool {
+        self.queue(lock).iter().any(|waiter| waiter.fair)
+    }
+
+    /// Somebody else has changed the list, or may have.
+    pub(super) fn touch_list(&mut self, lock: Lock) {
+        self.place(lock).list_touched = self.has_natives(lock);
+    }
+
+    pub(super) fn leave_list(&mut self, lock: Lock, owner: Owner) {
+        self.place(lock).list.retain(|entry| entry.owner != owner);
+    }
+
+    /// Natives who wait no more leave the list.
+    pub(super) fn clear_gone(&mut self, lock: Lock) {
+        for owner in std::mem::take(&mut self.place(lock).gone) {
+            self.leave_list(lock, owner);
+        }
+    }
+
+    /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.
+    pub(super) fn join_list(&mut self, lock: Lock, owner: Owner, wait: i64) {
+        if self.list(lock).iter().any(|entry| entry.owner == owner) {
+            return;
+        }
+        let ends = match self.value(lock) {
+            Value::Held { ends, .. } => ends,
+            Value::ReadWrite(hash) => hash.ends,
+            Value::Nothing | Value::Other => None,
+        };
+        let last = self.list(lock).last().and_then(|entry| entry.deadline);
+        let before = last.unwrap_or(ends.unwrap_or(self.now).max(self.now));
+        let wait = if wait == 0 { LONGEST_WAIT } else { wait.min(LONGEST_WAIT) };
+        self.place(lock).list.push(Entry { owner, deadline: Some(before + wait) });
+    }
+
+    /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
+    pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
+        if self.native(lock, owner).is_none() {
+            self.leave_list(lock, owner);
+        }
+    }
+
+    /// Natives that were dropped from the list are put back before all who are left, and one at the head has time.
+    pub(super) fn put_right(&mut self, lock: Lock) {
+        let far = Some(self.now + SET_AHEAD);
+        if std::mem::take(&mut self.place(lock).list_touched) {
+            let natives = self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner);
+            let stands = |owner: &Owner| self.list(lock).iter().any(|entry| entry.owner == *owner);
+            let dropped: Vec<_> = natives.filter(|owner| !stands(owner)).collect();
+            let back = dropped.into_iter().map(|owner| Entry { owner, deadline: far });
+            self.place(lock).list.splice(0..0, back);
+        }
+        let near = Some(self.now + AHEAD);
+        if let Some(head) = self.list(lock).first().copied()
+            && self.native(lock, head.owner).is_some()
+            && head.deadline < near
+        {
+            self.place(lock).list[0].deadline = far;
+        }
+    }
+
+    /// The deadline of a native at the head may be set anew at any look at it.
+    pub(super) fn may_have_raised(&mut self, lock: Lock, seen: &[Entry]) {
+        let (far, near) = (Some(self.now + SET_AHEAD), Some(self.now + AHEAD));
+        if let (Some(head), Some(seen)) = (self.list(lock).first().copied(), seen.first())
+            && self.native(lock, head.owner).is_some()
+            && head.deadline < near
+            && seen.deadline == far
+        {
+            self.place(lock).list[0].deadline = far;
+        }
+    }
+
+    /// Who is next where the lock is free: in the order of the list where FAIR is asked for by who waits first.
+    pub(super) fn next(&mut self, lock: Lock) -> Next {
+        match self.queue(lock).first() {
+            None => return Next::Nobody,
+            Some(head) if !head.fair => return Next::Native(0),
+            Some(_) => {}
+        }
+        self.put_right(lock);
+        while let Some(head) = self.list(lock).first().copied() {
+            if let Some(at) = self.native(lock, head.owner) {
+                return Next::Native(at);
+            }
+            if self.has_turn(lock, head) {
+                return Next::Foreign;
+            }
+        }
+        Next::Native(0)
+    }
+
+    /// Whether one of Redisson's at the head of a free lock has its turn, which is short. Else it is passed.
+    fn has_turn(&mut self, lock: Lock, head: Entry) -> bool {
+        let (now, turn) = (self.now, self.options.fair_turn);
+        let Some(deadline) = head.deadline.filter(|deadline| *deadline > now) else {
+            self.leave_list(lock, head.owner);
+            return false;
+        };
+        let latest = now + turn;
+        let (far, awaited) = (deadline > latest, !self.queue(lock).is_empty());
+        let place = self.place(lock);
+        place.list[0].deadline = Some(deadline.min(latest));
+        let told = place.called.filter(|(owner, _)| *owner == head.owner);
+        let told_by_who_waits = told.is_some_and(|(_, awaited)| awaited);
+        if awaited || far {
+            place.called = Some((head.owner, awaited || told_by_who_waits));
+        }
+        let calls = self.seen.called.entry((lock, head.owner)).or_default();
+        // It is told of a turn that anybody waits for, and may be told again when somebody begins to wait, or when the
+        // turn becomes shorter.
+        calls.least += u32::from(awaited && told.is_none());
+        calls.most += u32::from(far || awaited && !told_by_who_waits);
+        true
+    }
+
+    /// Until when one of Redisson's has its turn, which it was told of, by the wall clock.
+    pub(super) fn turn(&self, lock: Lock) -> Option<i64> {
+        let head = self.list(lock).first()?;
+        let place = &self.places[lock.0];
+        let waited_for = self.queue(lock).first().is_some_and(|waiter| waiter.fair);
+        let told = place.called.is_some_and(|(owner, _)| owner == head.owner);
+        let is_foreign = self.native(lock, head.owner).is_none() && told;
+        head.deadline.filter(|deadline| {
+            waited_for
+                && is_foreign
+                && !place.list_touched
+                && (self.now..=self.now + self.options.fair_turn).contains(deadline)
+        })
+    }
+
+    /// Whether somebody stands in the list before one who asks with FAIR for a lock that is free.
+    pub(super) fn others_stand_before(&mut self, lock: Lock, owner: Owner) -> bool {
+        if !self.is_free(lock) {
+            return false;
+        }
+        while let Some(head) = self.list(lock).first().copied().filter(|head| head.owner != owner) {
+            if self.native(lock, head.owner).is_some() || self.has_turn(lock, head) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn is_free(&self, lock: Lock) -> bool {
+        self.access(lock, Owner(0), Word::None) == Access::Free
+    }
+}

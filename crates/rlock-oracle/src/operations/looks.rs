@@ -1,0 +1,136 @@
+//! The timer: when it has to fire, and what is done then.
+
+use super::op::{Ground, Lock, Word};
+use super::state::Oracle;
+use super::values::{Access, Answer, Freed, OpenGrant, Value, Waiter, named};
+
+impl Oracle {
+    /// When the timer has to fire at the latest, by the clock that never steps.
+    pub(super) fn due(&self) -> Option<u64> {
+        let from_now = |at: i64| self.clock + at.saturating_sub(self.now).max(0).unsigned_abs();
+        let ends = self.places.iter().flat_map(|place| &place.queue).filter_map(|waiter| waiter.until);
+        let looks = self.all_locks().filter(|lock| !self.queue(*lock).is_empty()).filter_map(|lock| {
+            match self.head_access(lock) {
+                _ if self.places[lock.0].list_touched => Some(self.clock),
+                Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
+                Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
+                Access::Free | Access::Shared => Some(self.clock),
+                // Its key is there still when its time has come, and not after that.
+                Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
+            }
+        });
+        let take_backs = self.take_backs.first().map(|_| self.clock);
+        let gone = self.places.iter().any(|place| !place.gone.is_empty()).then_some(self.clock);
+        ends.chain(looks).chain(take_backs).chain(gone).min()
+    }
+
+    /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
+    fn may_be_had(&self, lock: Lock) -> Option<i64> {
+        match self.value(lock) {
+            Value::Held { ends, .. } => ends,
+            Value::ReadWrite(hash) => {
+                let writer = self.queue(lock).first().is_some_and(|head| head.word == Word::Write);
+                let readers = hash.latest(&self.places[lock.0].leases, None, self.now);
+                let readers = readers.filter(|_| writer && !hash.writing);
+                hash.ends.into_iter().chain(readers).min()
+            }
+            Value::Nothing | Value::Other => None,
+        }
+    }
+
+    /// The timer fires.
+    pub(super) fn look(&mut self) {
+        for lock in self.all_locks() {
+            while let Some(at) =
+                self.position(lock, |waiter, clock| waiter.until.is_some_and(|at| at <= clock))
+            {
+                let waiter = self.remove(lock, at);
+                self.tell_waiter(
+                    waiter,
+                    Answer::Null,
+                    format!("timeout {}{}", named(lock, waiter.owner), waiter.in_which_way()),
+                );
+            }
+        }
+        if !self.primary {
+            self.send_all_away();
+            return;
+        }
+        if self.ground != Ground::Paused {
+            self.take_back();
+            if self.ground != Ground::Refused {
+                self.all_locks().for_each(|lock| self.clear_gone(lock));
+            }
+            self.all_locks().for_each(|lock| self.look_at(lock));
+        }
+    }
+
+    fn position(&self, lock: Lock, wanted: impl Fn(&Waiter, u64) -> bool) -> Option<usize> {
+        self.queue(lock).iter().position(|waiter| wanted(waiter, self.clock))
+    }
+
+    /// Grants that nobody got go back, if nothing has happened to them since.
+    fn take_back(&mut self) {
+        while let Some(grant) = self.take_backs.first().copied() {
+            let stands = self.stands(grant);
+            if stands && self.ground == Ground::Refused {
+                return;
+            }
+            self.take_backs.remove(0);
+            if stands && self.ground == Ground::Firm {
+                match (grant.word, self.value(grant.lock)) {
+                    (Word::Read, Value::ReadWrite(hash)) => self.end_read(grant.lock, grant.owner, hash),
+                    (Word::Write, Value::ReadWrite(hash)) => self.end_write(grant.lock, grant.owner, hash),
+                    _ => self.free(grant.lock, Freed::Entirely),
+                }
+                self.looked(grant.lock);
+            }
+        }
+    }
+
+    /// Whether a grant is still as it was made.
+    fn stands(&self, grant: OpenGrant) -> bool {
+        let OpenGrant { lock, owner, word, ends, .. } = grant;
+        match (word, self.value(lock)) {
+            (Word::None, value) => value == Value::Held { by: owner, holds: 1, ends: Some(ends) },
+            (Word::Read, Value::ReadWrite(hash)) => {
+                hash.reads[owner.0] == 1 && self.reads_until(lock, owner) == Some(ends)
+            }
+            // The hash may be there for longer than the write's lease: for as long as the owner's own read.
+            (Word::Write, Value::ReadWrite(hash)) => {
+                let read = self.reads_until(lock, owner).filter(|_| hash.reads[owner.0] > 0);
+                hash.writes[owner.0] == 1
+                    && (hash.ends == Some(ends) || hash.ends.is_some() && read == hash.ends)
+            }
+            _ => false,
+        }
+    }
+
+    fn look_at(&mut self, lock: Lock) {
+        if self.places[lock.0].list_touched {
+            match self.ground {
+                Ground::Firm => self.put_right(lock),
+                Ground::Moved => self.place(lock).list_touched = false,
+                Ground::Refused | Ground::Paused => return,
+            }
+        } else if self.turn(lock).is_some_and(|until| until >= self.now) && !self.places[lock.0].touched {
+            return;
+        }
+        let access = self.head_access(lock);
+        if access == Access::No {
+            self.looked(lock);
+            return;
+        }
+        if access == Access::Free && self.is_left_to_others(lock) && !self.places[lock.0].touched {
+            return;
+        }
+        match self.ground {
+            Ground::Firm => self.serve_unseen(lock),
+            Ground::Moved => {
+                self.send_away(lock, "moved");
+                self.place(lock).streak = None;
+            }
+            Ground::Refused | Ground::Paused => {}
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The options of a server, and what its locks are.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::op::{Op, Word};
+
+/// The module's options; small, so that each bound is met.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// `rlock.max-waiters`
+    pub max_waiters: usize,
+    /// `rlock.max-waiters-per-key`
+    pub max_waiters_per_key: usize,
+    /// `rlock.grant-confirm-ms`
+    pub grant_confirm: i64,
+    /// `rlock.foreign-turn-grants`
+    pub turn_grants: u32,
+    /// `rlock.foreign-turn-ms`
+    pub turn_ms: u64,
+    /// `rlock.foreign-window-ms`; 0 is never
+    pub window: u64,
+    /// `rlock.fair-turn-ms`
+    pub fair_turn: i64,
+    /// What the locks of the history are.
+    pub kinds: Kinds,
+}
+
+/// Which kinds of locks there are in a history: where all kinds meet on one key, most calls are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// Plain locks.
+    Plain,
+    /// Read/write locks.
+    ReadWrite,
+    /// Both, on the same keys.
+    Mixed,
+    /// Plain locks with FAIR, beside Redisson's fair lock.
+    Fair,
+}
+
+impl Kinds {
+    /// What happens, as it may in such a history.
+    #[must_use]
+    pub fn of(self, mut op: Op) -> Op {
+        let word = match &mut op {
+            Op::Acquire { word, .. } | Op::Release { word, .. } | Op::Renew { word, .. } => Some(word),
+            _ => None,
+        };
+        if let (Self::Plain | Self::Fair, Some(word)) = (self, word) {
+            *word = Word::None;
+        }
+        if let Op::Acquire { owner, word, fenced, .. } = &mut op {
+            if (self, *word) == (Self::ReadWrite, Word::None) {
+                *word = if owner.0 % 2 == 0 { Word::Read } else { Word::Write };
+            }
+            // The grammar has no such command.
+            *fenced &= *word != Word::Read;
+        }
+        op
+    }
+}
+
+impl<'a> Arbitrary<'a> for Options {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let mut below = |bound: u8| u8::arbitrary(bytes).map(|byte| byte % bound);
+        let mut options = Self {
+            max_waiters: usize::from(8 - below(8)?),
+            max_waiters_per_key: usize::from(5 - below(5)?),
+            grant_confirm: i64::from(below(60)?) + 1,
+            turn_grants: u32::from(below(6)?) + 1,
+            turn_ms: u64::from(below(250)?) + 1,
+            window: u64::from(below(30)?),
+            fair_turn: 1,
+            kinds: Kinds::Plain,
+        };
+        options.kinds = match u8::arbitrary(bytes)? {
+            // The rest as it is in the stored corpus, which is older than FAIR.
+            144..=191 => Kinds::Fair,
+            byte => match byte % 8 {
+                0..=2 => Kinds::Plain,
+                3..=6 => Kinds::ReadWrite,
+                _ => Kinds::Mixed,
+            },
+        };
+        if options.kinds == Kinds::Fair {
+            options.fair_turn = i64::from(u8::arbitrary(bytes)? % 40) + 1;
+        }
+        Ok(options)
+    }
+}

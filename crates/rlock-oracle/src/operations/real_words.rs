@@ -1,0 +1,92 @@
+//! What the real thing says, in the oracle's words, and the other way round.
+
+use std::collections::BTreeMap;
+
+use rlock_core::queue::LockId;
+use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, fair};
+use rlock_sim::{ReadWrite, World};
+
+use super::hash::{Hash, owners};
+use super::op::{CHANNELS, Channel, LOCKS, Lock, Ms, OWNERS, Owner, Word};
+use super::values::{Answer, Entry};
+
+pub(super) fn holds_other(world: &World, lock: &LockId) -> bool {
+    world.keys.get(lock) == Some(&rlock_sim::Value::Other)
+}
+
+/// The mode that a word asks for.
+pub(super) fn said(word: Word) -> Option<Mode> {
+    match word {
+        Word::None => None,
+        Word::Read => Some(Mode::Read),
+        Word::Write => Some(Mode::Write),
+    }
+}
+
+pub(super) fn hash_of(value: &ReadWrite) -> Hash {
+    let counts = |fields: &BTreeMap<Box<[u8]>, Holds>| {
+        OWNERS.map(|name| fields.get(name.as_bytes()).map_or(0, |holds| holds.get()))
+    };
+    let (reads, writes) = (counts(&value.reads), counts(&value.writes));
+    let ends = match value.expiry {
+        Expiry::Never => None,
+        Expiry::At(UnixMs(at)) => Some(at),
+    };
+    Hash { writing: value.writing, reads, writes, ends }
+}
+
+pub(super) fn value_of(hash: &Hash) -> ReadWrite {
+    let fields = |counts: [i64; OWNERS.len()]| {
+        let all =
+            owners().filter_map(|owner| Some((name(owner).bytes().into(), Holds::new(counts[owner.0])?)));
+        all.collect()
+    };
+    let expiry = hash.ends.map_or(Expiry::Never, |at| Expiry::At(UnixMs(at)));
+    ReadWrite { writing: hash.writing, reads: fields(hash.reads), writes: fields(hash.writes), expiry }
+}
+
+pub(super) fn id(lock: Lock) -> LockId {
+    let (db, key) = LOCKS[lock.0];
+    LockId { db, key: key.as_bytes().into() }
+}
+
+pub(super) fn name(owner: Owner) -> rlock_core::Owner<'static> {
+    rlock_core::Owner::new(OWNERS[owner.0].as_bytes()).expect("an owner")
+}
+
+pub(super) fn owner_of(bytes: &[u8]) -> Owner {
+    Owner(OWNERS.iter().position(|name| name.as_bytes() == bytes).expect("one of the owners"))
+}
+
+pub(super) fn channel_of(bytes: &[u8]) -> Channel {
+    Channel(CHANNELS.iter().position(|name| name.as_bytes() == bytes).expect("one of the channels"))
+}
+
+pub(super) fn lease(ms: Ms) -> LeaseMs {
+    LeaseMs::new(ms.0).expect("a lease")
+}
+
+pub(super) fn answer(reply: Reply) -> Answer {
+    match reply {
+        Reply::Acquired { holds, lease_ms, token } => Answer::Holds(holds.get(), lease_ms, token),
+        Reply::Enqueued => Answer::Enqueued,
+        Reply::Denied | Reply::NotHeld => Answer::Null,
+        Reply::Released | Reply::Renewed | Reply::Cancelled | Reply::Forced => Answer::One,
+        Reply::StillHeld | Reply::NotRenewed | Reply::NotQueued | Reply::NothingToForce => Answer::Zero,
+    }
+}
+
+pub(super) fn error(error: &Error) -> Answer {
+    let line = error.to_string();
+    let prefixes = ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED"];
+    let prefix = prefixes.into_iter().find(|prefix| line.split(' ').next() == Some(prefix));
+    Answer::Error(prefix.expect("a known prefix"))
+}
+
+pub(super) fn entry(entry: &fair::Entry) -> Entry {
+    Entry { owner: owner_of(&entry.owner), deadline: entry.deadline.map(|UnixMs(at)| at) }
+}
+
+pub(super) fn real_entry(entry: &Entry) -> fair::Entry {
+    fair::Entry { owner: name(entry.owner).bytes().into(), deadline: entry.deadline.map(UnixMs) }
+}
