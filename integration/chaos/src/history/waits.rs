@@ -1,0 +1,130 @@
+//! Nobody sleeps while the lock is free, nor for longer than it asked to wait.
+
+use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
+
+/// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
+/// take, apart from what was seen to stall.
+const FREE: Us = ms(700);
+
+/// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
+const ANSWER: Us = ms(150);
+
+/// How much longer than asked for a wait may last.
+const LATE: Us = ms(1_500);
+
+/// Stretches of time, sorted and apart.
+struct Stretches(Vec<(Us, Us)>);
+
+impl Stretches {
+    fn of(mut parts: Vec<(Us, Us)>) -> Stretches {
+        parts.sort_unstable();
+        let mut joined: Vec<(Us, Us)> = Vec::new();
+        for (begin, end) in parts {
+            match joined.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((begin, end)),
+            }
+        }
+        Stretches(joined)
+    }
+
+    /// The longest time within `from` and `to` that none of them covers: when it began, and how long it was.
+    fn longest_gap(&self, from: Us, to: Us) -> (Us, Us) {
+        let first = self.0.partition_point(|(_, end)| *end <= from);
+        let (mut at, mut longest) = (from, (from, 0));
+        for (begin, end) in &self.0[first..] {
+            if *begin >= to {
+                break;
+            }
+            if begin.saturating_sub(at) > longest.1 {
+                longest = (at, begin - at);
+            }
+            at = at.max(*end);
+        }
+        if to.saturating_sub(at) > longest.1 { (at, to - at) } else { longest }
+    }
+}
+
+/// What keeps others from having the lock.
+struct Taken {
+    /// Somebody may hold it, or the server stalls.
+    held: Stretches,
+    /// Somebody may write, or waits to, or the server stalls.
+    written: Stretches,
+    stalled: Stretches,
+}
+
+impl Taken {
+    fn of(history: &History, key: usize, attempts: &[&Attempt]) -> Taken {
+        let stalls = history.events_of(key).filter(|event| event.harm.stalls);
+        let stalls: Vec<(Us, Us)> = stalls.map(|event| (event.begin, event.end)).collect();
+        let (mut held, mut written) = (stalls.clone(), stalls.clone());
+        for attempt in attempts {
+            let hold = history.possible_hold(attempt);
+            held.extend(hold);
+            if attempt.mode == Mode::Alone {
+                written.extend(hold);
+                written.extend(attempt.limit.map(|_| (attempt.requested, attempt.answered)));
+            }
+        }
+        Taken { held: Stretches::of(held), written: Stretches::of(written), stalled: Stretches::of(stalls) }
+    }
+}
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let taken = Taken::of(history, key, attempts);
+    // Those who died in Redisson's list are passed one after the other.
+    let dead: Vec<Us> = attempts
+        .iter()
+        .filter(|attempt| attempt.line == Line::ForeignFair && attempt.dead)
+        .map(|attempt| attempt.answered)
+        .collect();
+    for attempt in attempts {
+        let Some(limit) = attempt.limit else { continue };
+        verdict.compared += 1;
+        let passed = dead.iter().filter(|died| **died < attempt.answered).count() as Us;
+        let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair);
+        let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
+        asleep(key, attempt, &taken, allowed, verdict);
+        overdue(key, attempt, limit, &taken.stalled, verdict);
+    }
+}
+
+impl History {
+    /// From when to when the server may have had the lock held by this owner, whatever clocks did.
+    fn possible_hold(&self, attempt: &Attempt) -> Option<(Us, Us)> {
+        if matches!(attempt.outcome, Outcome::Denied | Outcome::TimedOut) {
+            return None;
+        }
+        let since = attempt.confirms.last().map_or(attempt.requested, |confirm| confirm.sent);
+        let steps = self.events_of(attempt.key).filter(|event| event.end > since && event.begin < attempt.gone);
+        let gone = attempt.gone.saturating_add(steps.map(|event| event.harm.prolongs).sum::<Us>());
+        Some((attempt.requested.max(attempt.answered.saturating_sub(ANSWER)), gone))
+    }
+}
+
+/// While somebody waits the lock is never free for long.
+fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &mut Verdict) {
+    let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
+    let (since, free) = by.longest_gap(attempt.requested, attempt.answered);
+    if free <= allowed {
+        return;
+    }
+    let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
+    verdict.violation("wake-up", key, since, format!("{owner} ({kind}) waited while the lock was free for {free} ms"));
+}
+
+/// A wait ends when it was to end.
+fn overdue(key: usize, attempt: &Attempt, limit: Us, stalled: &Stretches, verdict: &mut Verdict) {
+    if limit == Us::MAX || attempt.outcome == Outcome::Held {
+        return;
+    }
+    let due = attempt.requested + limit;
+    let (_, late) = stalled.longest_gap(due, attempt.answered.max(due));
+    if late <= LATE {
+        return;
+    }
+    let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
+    let text = format!("{owner} ({kind}) waited {late} ms longer than it asked for");
+    verdict.violation("wait", key, attempt.answered, text);
+}

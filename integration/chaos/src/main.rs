@@ -1,0 +1,3 @@
+mod dice;
+mod history;
+fn main() {}
