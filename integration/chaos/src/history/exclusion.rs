@@ -1,10 +1,14 @@
 //! Who believes to hold a lock excludes the others, and does not lose it before its lease ends.
 
-use super::{Attempt, History, Us, Verdict};
+use super::{Attempt, History, Line, Us, Verdict, ms};
+
+/// How long an answer may be on its way when writes are paused.
+const ANSWER: Us = ms(150);
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     overlaps(history, key, attempts, verdict);
     losses(history, key, attempts, verdict);
+    pauses(history, key, attempts, verdict);
 }
 
 /// Two that exclude each other never believe at the same time that they hold the lock.
@@ -68,5 +72,20 @@ fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
             at,
             format!("{owner} held nothing {since} ms after it was given a lease of {lease} ms"),
         );
+    }
+}
+
+/// Nobody is granted the lock while writes are paused: a fail-over under way would lose it.
+fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    for pause in history.events_of(key).filter(|event| event.harm.pauses) {
+        let inside = |at: Us| at > pause.begin + ANSWER && at < pause.end;
+        for attempt in attempts {
+            let native = matches!(attempt.line, Line::Native | Line::NativeFair);
+            let granted = attempt.begin().is_some() && inside(attempt.answered);
+            if native && granted {
+                let text = format!("{} was granted the lock while writes were paused", attempt.owner);
+                verdict.violation("pause", key, attempt.answered, text);
+            }
+        }
     }
 }

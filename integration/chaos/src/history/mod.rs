@@ -37,16 +37,12 @@ pub(crate) enum Line {
     Native,
     /// In the server's queue and in Redisson's list.
     NativeFair,
+    /// As the Rust client waits, which connects again and asks anew by itself.
+    Client,
     /// By Redisson's protocol, in no order.
     Foreign,
     /// By Redisson's protocol, in its list.
     ForeignFair,
-}
-
-impl Line {
-    fn is_native(self) -> bool {
-        matches!(self, Line::Native | Line::NativeFair)
-    }
 }
 
 /// A call after which the server said that the owner holds the lock.
@@ -152,8 +148,12 @@ pub(crate) struct Harm {
     pub(crate) places: bool,
     /// Nothing may be answered or granted.
     pub(crate) stalls: bool,
+    /// Nothing may be granted, and is not: writes are paused.
+    pub(crate) pauses: bool,
     /// Leases that are under way last so much longer.
     pub(crate) prolongs: Us,
+    /// What was written this much before, a release for instance, may be forgotten.
+    pub(crate) forgets: Us,
 }
 
 /// Something that happened to the servers.
@@ -198,7 +198,7 @@ impl History {
     }
 
     /// Whether something that does such harm happened to the lock in between.
-    fn harmed(&self, key: usize, from: Us, to: Us, harm: impl Fn(&Harm) -> bool) -> bool {
+    pub(crate) fn harmed(&self, key: usize, from: Us, to: Us, harm: impl Fn(&Harm) -> bool) -> bool {
         self.events_of(key).any(|event| event.end > from && event.begin < to && harm(&event.harm))
     }
 }

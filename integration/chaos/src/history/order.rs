@@ -33,7 +33,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
 /// Whether those of the one line keep their place behind those of the other.
 fn stands_behind(second: Line, first: Line) -> bool {
     match (second, first) {
-        (Line::Native, Line::Native) | (Line::NativeFair, Line::NativeFair | Line::ForeignFair) => true,
+        (Line::Native | Line::Client, Line::Native) | (Line::NativeFair, Line::NativeFair | Line::ForeignFair) => true,
         // Redisson's scripts may drop one of ours for a moment; its other clients know no queue.
         _ => false,
     }

@@ -40,7 +40,8 @@ fn event(begin: u64, end: u64, harm: Harm) -> Event {
     Event { what: "a fault".into(), begin: ms(begin), end: ms(end), key: None, harm }
 }
 
-const LOSS: Harm = Harm { holds: true, tokens: true, places: true, stalls: true, prolongs: 0 };
+const LOSS: Harm =
+    Harm { holds: true, tokens: true, places: true, stalls: true, pauses: false, prolongs: 0, forgets: 0 };
 
 fn judged(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
     let keys = vec!["lock".into()];
@@ -231,4 +232,20 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
     // Readers go together, but not past a writer.
     is_in_order(vec![read(first()), read(second(10))], vec![]);
     violates("order", vec![first(), read(second(10))], vec![]);
+}
+
+/// A fail-over may forget a release: the lock is free at the end of its lease.
+#[test]
+fn a_release_that_was_forgotten_leaves_the_lock_to_its_lease() {
+    let slept = || vec![holder("a", 0, 1, 1_000), waiter("b", 10, 2_000, 2_010)];
+    violates("wake-up", slept(), vec![event(1_050, 1_060, Harm { holds: true, ..Harm::default() })]);
+    is_in_order(slept(), vec![event(1_050, 1_060, Harm { holds: true, forgets: ms(100), ..Harm::default() })]);
+}
+
+#[test]
+fn nothing_is_granted_while_writes_are_paused() {
+    let pause = || vec![event(100, 600, Harm { pauses: true, stalls: true, ..Harm::default() })];
+    violates("pause", vec![holder("a", 50, 400, 700)], pause());
+    is_in_order(vec![holder("a", 50, 110, 700)], pause());
+    is_in_order(vec![holder("a", 50, 601, 700)], pause());
 }

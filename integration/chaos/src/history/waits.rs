@@ -85,20 +85,45 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         let passed = dead.iter().filter(|died| **died < attempt.answered).count() as Us;
         let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair);
         let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
-        asleep(key, attempt, &taken, allowed, verdict);
+        if !history.finds_out_late(attempt) {
+            asleep(key, attempt, &taken, allowed, verdict);
+        }
         overdue(key, attempt, limit, &taken.stalled, verdict);
     }
 }
 
 impl History {
+    /// Whether it may sleep for a while after a fault, since nobody can tell it.
+    fn finds_out_late(&self, attempt: &Attempt) -> bool {
+        let before = attempt.requested.saturating_sub(ms(2_000));
+        match attempt.line {
+            // It notices that a connection broke, and tries again after pauses that grow.
+            Line::Client => self.harmed(attempt.key, before, attempt.answered, |harm| harm.places || harm.stalls),
+            // What deletes a lock calls nobody of Redisson's, unless natives wait too.
+            Line::Foreign | Line::ForeignFair => {
+                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| harm.holds || harm.prolongs > 0)
+            }
+            Line::Native | Line::NativeFair => false,
+        }
+    }
+
     /// From when to when the server may have had the lock held by this owner, whatever clocks did.
     fn possible_hold(&self, attempt: &Attempt) -> Option<(Us, Us)> {
         if matches!(attempt.outcome, Outcome::Denied | Outcome::TimedOut) {
             return None;
         }
         let since = attempt.confirms.last().map_or(attempt.requested, |confirm| confirm.sent);
-        let steps = self.events_of(attempt.key).filter(|event| event.end > since && event.begin < attempt.gone);
-        let gone = attempt.gone.saturating_add(steps.map(|event| event.harm.prolongs).sum::<Us>());
+        let mut gone = attempt.gone;
+        for event in self.events_of(attempt.key).filter(|event| event.end > since) {
+            // Its release may be forgotten, so that its lease has to end.
+            if event.harm.forgets > 0 && event.begin < attempt.gone + event.harm.forgets {
+                let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
+                gone = gone.max(ends.unwrap_or(0));
+            }
+            if event.begin < gone {
+                gone = gone.saturating_add(event.harm.prolongs);
+            }
+        }
         Some((attempt.requested.max(attempt.answered.saturating_sub(ANSWER)), gone))
     }
 }

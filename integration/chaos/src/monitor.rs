@@ -1,0 +1,99 @@
+//! Watches for what stalls: the servers, and this process itself.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use crate::clients::desk::Shared;
+use crate::history::{Harm, Us, ms};
+
+/// A round trip, or a pause, that takes this much longer is a stall.
+const STALL: Us = ms(60);
+
+/// How often servers are asked.
+const BEAT: Duration = Duration::from_millis(15);
+
+/// Threads that watch until they are told to stop.
+pub(crate) struct Monitor {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Monitor {
+    /// One thread for each server of the place, and one for the machine.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Monitor {
+        let stop = Arc::new(AtomicBool::new(false));
+        let servers = shared.place.primaries().len();
+        let mut threads: Vec<_> = (0..servers)
+            .map(|server| {
+                let (shared, stop) = (Arc::clone(shared), Arc::clone(&stop));
+                spawn(move || watch_server(&shared, server, &stop))
+            })
+            .collect();
+        let (shared, stopped) = (Arc::clone(shared), Arc::clone(&stop));
+        threads.push(spawn(move || watch_machine(&shared, &stopped)));
+        Monitor { stop, threads }
+    }
+
+    pub(crate) fn stop(self) {
+        self.stop.store(true, SeqCst);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn stalled(shared: &Shared, what: &str, since: Us) {
+    shared.recorder.event(what, since, None, Harm { stalls: true, ..Harm::default() });
+}
+
+fn watch_server(shared: &Shared, server: usize, stop: &AtomicBool) {
+    let mut connection: Option<(u16, TcpStream)> = None;
+    let mut last = shared.recorder.now();
+    while !stop.load(SeqCst) {
+        let port = shared.place.primaries()[server];
+        if connection.as_ref().is_none_or(|(known, _)| *known != port) {
+            connection = connect(port).map(|stream| (port, stream));
+        }
+        let answered = connection.as_mut().is_some_and(|(_, stream)| ping(stream).is_some());
+        if answered {
+            let now = shared.recorder.now();
+            if now - last > STALL {
+                stalled(shared, "the server stalls", last);
+            }
+            last = now;
+        } else {
+            connection = None;
+        }
+        sleep(BEAT);
+    }
+}
+
+fn connect(port: u16) -> Option<TcpStream> {
+    let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), Duration::from_secs(1)).ok()?;
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    Some(stream)
+}
+
+fn ping(stream: &mut TcpStream) -> Option<()> {
+    stream.write_all(b"PING\r\n").ok()?;
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).ok()?;
+    (&answer == b"+PONG\r\n").then_some(())
+}
+
+fn watch_machine(shared: &Shared, stop: &AtomicBool) {
+    let mut last = shared.recorder.now();
+    while !stop.load(SeqCst) {
+        sleep(BEAT);
+        let now = shared.recorder.now();
+        if now - last > STALL {
+            stalled(shared, "this machine stalls", last);
+        }
+        last = now;
+    }
+}
