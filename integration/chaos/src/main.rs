@@ -28,12 +28,18 @@ struct Args {
     /// Only this round, as in a run that is to be repeated.
     round: Option<u64>,
     json: Option<String>,
+    /// Looks all the time who holds each lock, for what is printed of a violation.
+    peek: bool,
 }
 
 fn args() -> Result<Args, String> {
-    let mut args = Args { seconds: 60, seed: None, round: None, json: None };
+    let mut args = Args { seconds: 60, seed: None, round: None, json: None, peek: false };
     let mut words = std::env::args().skip(1);
     while let Some(name) = words.next() {
+        if name == "--peek" {
+            args.peek = true;
+            continue;
+        }
         let value = words.next().unwrap_or_default();
         let number = || value.parse::<u64>().map_err(|_| format!("{name} takes a number, not {value:?}"));
         match name.as_str() {
@@ -44,7 +50,7 @@ fn args() -> Result<Args, String> {
             "--round" if value.is_empty() => {}
             "--round" => args.round = Some(number()?),
             "--json" => args.json = Some(value),
-            _ => return Err(format!("{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE]")),
+            _ => return Err(format!("{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--peek]")),
         }
     }
     Ok(args)
@@ -69,7 +75,7 @@ fn main() -> ExitCode {
         let left = lasts.saturating_sub(began.elapsed());
         let round = if args.round.is_some() { lasts.min(ROUND) } else { ROUND.min(left.max(Duration::from_secs(3))) };
         let mut say = |line: &str| println!("  round {number}, {line}");
-        let outcome = round::run(seed, number, round, &mut say);
+        let outcome = round::run(seed, number, round, args.peek, &mut say);
         report.add(number, &outcome);
         number += 1;
         if args.round.is_some() || began.elapsed() + Duration::from_secs(4) >= lasts {

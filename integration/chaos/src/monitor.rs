@@ -1,5 +1,6 @@
 //! Watches for what stalls: the servers, and this process itself.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use crate::clients::desk::Shared;
+use crate::clients::look::{self, entries, word};
+use crate::wire::Wires;
 use crate::history::{Harm, Us, ms};
 
 /// A round trip, or a pause, that takes this much longer is a stall.
@@ -24,7 +27,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// One thread for each server of the place, and one for the machine.
-    pub(crate) fn start(shared: &Arc<Shared>) -> Monitor {
+    pub(crate) fn start(whole: &Arc<Shared>) -> Monitor {
+        let shared = whole;
         let stop = Arc::new(AtomicBool::new(false));
         let servers = shared.place.primaries().len();
         let mut threads: Vec<_> = (0..servers)
@@ -33,8 +37,12 @@ impl Monitor {
                 spawn(move || watch_server(&shared, server, &stop))
             })
             .collect();
-        let (shared, stopped) = (Arc::clone(shared), Arc::clone(&stop));
-        threads.push(spawn(move || watch_machine(&shared, &stopped)));
+        let (machine, stopped) = (Arc::clone(shared), Arc::clone(&stop));
+        threads.push(spawn(move || watch_machine(&machine, &stopped)));
+        if shared.peeks {
+            let (shared, stop) = (Arc::clone(whole), Arc::clone(&stop));
+            threads.push(spawn(move || peek(&shared, &stop)));
+        }
         Monitor { stop, threads }
     }
 
@@ -69,6 +77,28 @@ fn watch_server(shared: &Shared, server: usize, stop: &AtomicBool) {
             connection = None;
         }
         sleep(BEAT);
+    }
+}
+
+/// Looks who holds each lock, as the server has it. That may itself end a lease that nobody has noticed, so it is only
+/// for finding out what a violation was.
+fn peek(shared: &Shared, stop: &AtomicBool) {
+    let mut wires = Wires::default();
+    let mut before: HashMap<(u16, usize), String> = HashMap::new();
+    while !stop.load(SeqCst) {
+        for port in shared.place.primaries() {
+            for (number, key) in shared.scene.keys.iter().enumerate() {
+                let Ok(info) = wires.ask(port, &[&["RLOCK.INFO", &key.name]], Duration::from_secs(1)) else { continue };
+                let names = |list| entries(&info, list).iter().map(|entry| word(entry, "owner")).collect::<Vec<_>>().join(" ");
+                let (holders, queue) = (names("holders"), names("queue"));
+                let seen = format!("port {port}: held by [{holders}] for {} ms, awaited by [{queue}]", look::number(&info, "lease-ms") / 1_000 * 1_000);
+                if before.get(&(port, number)) != Some(&seen) {
+                    shared.recorder.event(&seen, shared.recorder.now(), Some(number), Harm::default());
+                    before.insert((port, number), seen);
+                }
+            }
+        }
+        sleep(Duration::from_millis(20));
     }
 }
 

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::history::{Attempt, History, Outcome as Came, Violation, ms};
+use crate::history::{Attempt, Confirm, Event, History, Outcome as Came, Us, Violation, ms};
 use crate::round::Outcome;
 
 /// How many violations of a round are printed with what happened around them.
-const SHOWN: usize = 8;
+const SHOWN: usize = 4;
+
+/// How many lines each.
+const SHOWN_AROUND: usize = 12;
 
 /// The figures of a whole run.
 #[derive(Debug, Default, Serialize)]
@@ -90,6 +93,10 @@ impl Report {
             println!("  VIOLATION of {} at {} ms, {lock}: {}", violation.rule, violation.at / 1_000, violation.text);
             around(&outcome.history, violation);
         }
+        match trace(&outcome.history, &outcome.verdict.violations) {
+            Ok(file) => println!("  all that happened to these locks: {file}"),
+            Err(error) => eprintln!("  {error}"),
+        }
         println!("  again: make chaos SEED={} ROUND={number}", self.seed);
     }
 
@@ -113,33 +120,59 @@ impl Report {
 /// What others did with the lock at that time, and what went wrong.
 fn around(history: &History, violation: &Violation) {
     let (from, to) = (violation.at.saturating_sub(ms(400)), violation.at + ms(100));
-    let close = |begin: u64, end: u64| begin < to && end > from;
-    let events = history.events.iter().filter(|event| {
-        event.key.is_none_or(|key| key == violation.key) && close(event.begin.saturating_sub(ms(1_000)), event.end)
-    });
-    for event in events.take(12) {
-        println!("      fault  {:>8} to {:>8} ms  {}", event.begin / 1_000, event.end / 1_000, event.what);
+    for line in lines(history, violation.key, from, to, SHOWN_AROUND) {
+        println!("      {line}");
     }
-    let mut attempts: Vec<&Attempt> = history.attempts.iter().filter(|one| one.key == violation.key).collect();
-    attempts.retain(|attempt| {
-        violation.text.contains(attempt.owner.as_str()) || close(attempt.requested, attempt.answered.max(attempt.gone))
-    });
+}
+
+/// The faults and the attempts that were under way between two times, the last so many of each.
+fn lines(history: &History, key: usize, from: Us, to: Us, most: usize) -> Vec<String> {
+    let close = |begin: Us, end: Us| begin < to && end > from;
+    let mut events: Vec<&Event> = history.events_of(key).filter(|event| close(event.begin, event.end + 1)).collect();
+    events.sort_by_key(|event| event.begin);
+    let mut attempts: Vec<&Attempt> = history.attempts.iter().filter(|one| one.key == key).collect();
+    attempts.retain(|attempt| close(attempt.requested, attempt.answered.max(attempt.gone)));
     attempts.sort_by_key(|attempt| attempt.answered);
-    let skipped = attempts.len().saturating_sub(16);
-    for attempt in attempts.iter().skip(skipped) {
-        let confirms: Vec<_> =
-            attempt.confirms.iter().map(|one| (one.sent / 1_000, one.replied / 1_000, one.lease / 1_000)).collect();
-        println!(
-            "      {:<34} {:?} asked {}, answered {} {:?}; (sent, held, lease) {confirms:?}; released {:?}, refuted {:?}, gone {}{}",
-            attempt.owner,
-            attempt.mode,
-            attempt.requested / 1_000,
-            attempt.answered / 1_000,
-            attempt.outcome,
-            attempt.released.map(|at| at / 1_000),
-            attempt.refuted.map(|at| at / 1_000),
-            attempt.gone / 1_000,
-            if attempt.dead { ", dead" } else { "" },
-        );
+    let events = events.iter().rev().take(most).rev().map(|event| {
+        format!("fault  {:>8} to {:>8} ms  {}", event.begin / 1_000, event.end / 1_000, event.what)
+    });
+    events.chain(attempts.iter().rev().take(most).rev().map(|attempt| line(attempt))).collect()
+}
+
+fn line(attempt: &Attempt) -> String {
+    let in_ms = |at: Option<Us>| at.map_or("-".to_owned(), |at| (at / 1_000).to_string());
+    let confirms = attempt.confirms.iter().map(|one| {
+        let Confirm { sent, replied, lease } = one;
+        format!("{}-{} for {}", sent / 1_000, replied / 1_000, lease / 1_000)
+    });
+    format!(
+        "{:<34} {:?} asked {}, answered {} {:?}; held [{}]; released {}, refuted {}, gone {}{}",
+        attempt.owner,
+        attempt.mode,
+        attempt.requested / 1_000,
+        attempt.answered / 1_000,
+        attempt.outcome,
+        confirms.collect::<Vec<_>>().join(", "),
+        in_ms(attempt.released),
+        in_ms(attempt.refuted),
+        attempt.gone / 1_000,
+        if attempt.dead { ", dead" } else { "" },
+    )
+}
+
+/// Writes down all that happened to the locks of these violations; the file's name.
+fn trace(history: &History, violations: &[Violation]) -> std::io::Result<String> {
+    let mut keys: Vec<usize> = violations.iter().map(|violation| violation.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let file = std::env::temp_dir().join(format!("rlock-chaos-{}.txt", std::process::id()));
+    let mut text = String::new();
+    for key in keys {
+        text += &format!("{}\n", history.keys[key]);
+        for line in lines(history, key, 0, Us::MAX, usize::MAX) {
+            text += &format!("  {line}\n");
+        }
     }
+    std::fs::write(&file, text)?;
+    Ok(file.display().to_string())
 }

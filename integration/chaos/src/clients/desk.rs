@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) stop: AtomicBool,
     pub(crate) scene: crate::scene::Scene,
+    /// Whether somebody looks all the time who holds each lock.
+    pub(crate) peeks: bool,
 }
 
 /// One client's own.
@@ -40,12 +42,14 @@ pub(crate) struct Desk {
     routes: HashMap<usize, u16>,
     ear: Option<Ear>,
     attempts: u64,
+    /// How often it left a channel for good.
+    pub(crate) deaf: u64,
 }
 
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
         let (wires, routes) = (Wires::default(), HashMap::new());
-        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0 }
+        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0 }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {

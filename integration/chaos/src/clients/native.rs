@@ -167,7 +167,7 @@ impl Desk {
 
     /// Waits for a message.
     pub(crate) fn enqueue(&mut self, want: &Want) {
-        let channel = format!("chaos:{}:{{{}}}", self.number, self.name(want.key));
+        let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
         // Nobody answers the first time to ask where the lock is.
         if self.shared.place.sharded() {
             let _ = self.ask(want.key, &["RLOCK.INFO", &self.name(want.key)], SOON);
@@ -214,6 +214,7 @@ impl Desk {
             4 => {
                 // Nobody hears its grant, so that it is none.
                 self.stop_listening();
+                self.deaf += 1;
                 attempt.dead = true;
                 attempt.answered = self.now();
                 attempt.gone = self.now();

@@ -193,7 +193,7 @@ impl History {
     }
 
     /// Events that could happen to this lock.
-    fn events_of(&self, key: usize) -> impl Iterator<Item = &Event> {
+    pub(crate) fn events_of(&self, key: usize) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.key.is_none_or(|only| only == key))
     }
 
