@@ -19,15 +19,8 @@ const NOTICES_A_STEP: Duration = Duration::from_millis(1_300);
 /// For how long replicas may lag.
 const LAG: Us = ms(2_000);
 
-const STALLS: Harm = Harm {
-    holds: false,
-    tokens: false,
-    places: false,
-    stalls: true,
-    pauses: false,
-    prolongs: 0,
-    forgets: 0,
-};
+const STALLS: Harm =
+    Harm { holds: false, tokens: false, places: false, stalls: true, pauses: false, prolongs: 0, forgets: 0 };
 
 /// Carries out a plan.
 pub(crate) struct Faults {

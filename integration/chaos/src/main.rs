@@ -50,7 +50,11 @@ fn args() -> Result<Args, String> {
             "--round" if value.is_empty() => {}
             "--round" => args.round = Some(number()?),
             "--json" => args.json = Some(value),
-            _ => return Err(format!("{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--peek]")),
+            _ => {
+                return Err(format!(
+                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--peek]"
+                ));
+            }
         }
     }
     Ok(args)
@@ -64,7 +68,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let by_clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_micros() as u64);
+    let by_clock =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_micros() as u64);
     let seed = args.seed.unwrap_or_else(by_clock);
     println!("chaos for {} s, SEED={seed}", args.seconds);
     let (began, lasts) = (Instant::now(), Duration::from_secs(args.seconds));
@@ -73,7 +78,8 @@ fn main() -> ExitCode {
     loop {
         // Rounds take longer than they last: servers start, waits end, and all is checked.
         let left = lasts.saturating_sub(began.elapsed());
-        let round = if args.round.is_some() { lasts.min(ROUND) } else { ROUND.min(left.max(Duration::from_secs(3))) };
+        let round =
+            if args.round.is_some() { lasts.min(ROUND) } else { ROUND.min(left.max(Duration::from_secs(3))) };
         let mut say = |line: &str| println!("  round {number}, {line}");
         let outcome = round::run(seed, number, round, args.peek, &mut say);
         report.add(number, &outcome);

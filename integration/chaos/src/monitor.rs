@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::clients::desk::Shared;
 use crate::clients::look::{self, entries, word};
-use crate::wire::Wires;
 use crate::history::{Harm, Us, ms};
+use crate::wire::Wires;
 
 /// A round trip, or a pause, that takes this much longer is a stall.
 const STALL: Us = ms(60);
@@ -88,10 +88,21 @@ fn peek(shared: &Shared, stop: &AtomicBool) {
     while !stop.load(SeqCst) {
         for port in shared.place.primaries() {
             for (number, key) in shared.scene.keys.iter().enumerate() {
-                let Ok(info) = wires.ask(port, &[&["RLOCK.INFO", &key.name]], Duration::from_secs(1)) else { continue };
-                let names = |list| entries(&info, list).iter().map(|entry| word(entry, "owner")).collect::<Vec<_>>().join(" ");
+                let Ok(info) = wires.ask(port, &[&["RLOCK.INFO", &key.name]], Duration::from_secs(1)) else {
+                    continue;
+                };
+                let names = |list| {
+                    entries(&info, list)
+                        .iter()
+                        .map(|entry| word(entry, "owner"))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                };
                 let (holders, queue) = (names("holders"), names("queue"));
-                let seen = format!("port {port}: held by [{holders}] for {} ms, awaited by [{queue}]", look::number(&info, "lease-ms") / 1_000 * 1_000);
+                let seen = format!(
+                    "port {port}: held by [{holders}] for {} ms, awaited by [{queue}]",
+                    look::number(&info, "lease-ms") / 1_000 * 1_000
+                );
                 if before.get(&(port, number)) != Some(&seen) {
                     shared.recorder.event(&seen, shared.recorder.now(), Some(number), Harm::default());
                     before.insert((port, number), seen);
@@ -103,7 +114,8 @@ fn peek(shared: &Shared, stop: &AtomicBool) {
 }
 
 fn connect(port: u16) -> Option<TcpStream> {
-    let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), Duration::from_secs(1)).ok()?;
+    let stream =
+        TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), Duration::from_secs(1)).ok()?;
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     Some(stream)

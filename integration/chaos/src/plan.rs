@@ -63,7 +63,9 @@ impl fmt::Display for Fault {
             Fault::Cut { all } => write!(f, "{name} {}", if *all { "all" } else { "some" }),
             Fault::Stop { ms } | Fault::Memory { ms } | Fault::Pause { ms } => write!(f, "{name} {ms} ms"),
             Fault::Clock { ahead } => write!(f, "{name} {ahead:+} s"),
-            Fault::Move { together } => write!(f, "{name} {}", if *together { "together" } else { "one by one" }),
+            Fault::Move { together } => {
+                write!(f, "{name} {}", if *together { "together" } else { "one by one" })
+            }
             _ => f.write_str(name),
         }
     }

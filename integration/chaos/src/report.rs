@@ -46,7 +46,8 @@ impl Report {
         let (history, verdict) = (&outcome.history, &outcome.verdict);
         let held = |attempt: &&Attempt| attempt.outcome == Came::Held;
         let acquisitions = history.attempts.iter().filter(held).count() as u64;
-        let waited = |attempt: &&Attempt| attempt.limit.is_some() && attempt.answered > attempt.requested + ms(1);
+        let waited =
+            |attempt: &&Attempt| attempt.limit.is_some() && attempt.answered > attempt.requested + ms(1);
         let hand_offs = history.attempts.iter().filter(held).filter(waited).count() as u64;
         self.server.clone_from(&outcome.server);
         self.rounds += 1;
@@ -90,7 +91,12 @@ impl Report {
         }
         for violation in outcome.verdict.violations.iter().take(SHOWN) {
             let lock = &outcome.history.keys[violation.key];
-            println!("  VIOLATION of {} at {} ms, {lock}: {}", violation.rule, violation.at / 1_000, violation.text);
+            println!(
+                "  VIOLATION of {} at {} ms, {lock}: {}",
+                violation.rule,
+                violation.at / 1_000,
+                violation.text
+            );
             around(&outcome.history, violation);
         }
         match trace(&outcome.history, &outcome.verdict.violations) {
@@ -128,7 +134,8 @@ fn around(history: &History, violation: &Violation) {
 /// The faults and the attempts that were under way between two times, the last so many of each.
 fn lines(history: &History, key: usize, from: Us, to: Us, most: usize) -> Vec<String> {
     let close = |begin: Us, end: Us| begin < to && end > from;
-    let mut events: Vec<&Event> = history.events_of(key).filter(|event| close(event.begin, event.end + 1)).collect();
+    let mut events: Vec<&Event> =
+        history.events_of(key).filter(|event| close(event.begin, event.end + 1)).collect();
     events.sort_by_key(|event| event.begin);
     let mut attempts: Vec<&Attempt> = history.attempts.iter().filter(|one| one.key == key).collect();
     attempts.retain(|attempt| close(attempt.requested, attempt.answered.max(attempt.gone)));

@@ -41,7 +41,13 @@ fn place(setting: Setting) -> Place {
 }
 
 /// Runs a round, whose plan and choices follow from the seed.
-pub(crate) fn run(seed: u64, number: u64, lasts: Duration, peeks: bool, say: &mut dyn FnMut(&str)) -> Outcome {
+pub(crate) fn run(
+    seed: u64,
+    number: u64,
+    lasts: Duration,
+    peeks: bool,
+    say: &mut dyn FnMut(&str),
+) -> Outcome {
     let seed = Dice::new(seed, 77 + number).next();
     let setting = Setting::of(number);
     let lasts_ms = lasts.as_millis() as u64;
@@ -83,7 +89,8 @@ fn progress(shared: &Shared, until: Us, say: &mut dyn FnMut(&str)) {
         if begin.elapsed() >= next {
             next += Duration::from_secs(5);
             let counts = shared.recorder.counts();
-            let faults: u64 = counts.iter().filter(|(name, _)| name.starts_with("fault")).map(|(_, n)| n).sum();
+            let faults: u64 =
+                counts.iter().filter(|(name, _)| name.starts_with("fault")).map(|(_, n)| n).sum();
             let all: u64 = counts.iter().filter(|(name, _)| !name.starts_with("fault")).map(|(_, n)| n).sum();
             say(&format!("{} s: {all} attempts, {faults} faults", begin.elapsed().as_secs()));
         }

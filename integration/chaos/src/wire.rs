@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redis::{Client, Cmd, Connection, ConnectionAddr, ConnectionLike, IntoConnectionInfo, RedisConnectionInfo, Value};
+use redis::{
+    Client, Cmd, Connection, ConnectionAddr, ConnectionLike, IntoConnectionInfo, RedisConnectionInfo, Value,
+};
 
 /// How long it may take to connect.
 const CONNECTING: Duration = Duration::from_secs(2);
@@ -117,6 +119,10 @@ impl Ear {
     /// Whether it listens there to that.
     pub(crate) fn hears(&self, port: u16, channel: &str) -> bool {
         self.port == port && self.channel == channel
+    }
+
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
     }
 
     /// The next message, or how it ends.

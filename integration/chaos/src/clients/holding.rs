@@ -110,8 +110,14 @@ impl Desk {
         };
         let spent = answered - sent;
         let floor = (left.saturating_sub(spent) / 1_000) as i64;
-        if told.holds != 2 || told.lease < floor.min(lease as i64) || (want.mode() == Mode::Alone && told.lease < floor) {
-            let text = format!("{} was answered {told:?} to HOLDS 2, {floor} ms of its lease being left", attempt.owner);
+        if told.holds != 2
+            || told.lease < floor.min(lease as i64)
+            || (want.mode() == Mode::Alone && told.lease < floor)
+        {
+            let text = format!(
+                "{} was answered {told:?} to HOLDS 2, {floor} ms of its lease being left",
+                attempt.owner
+            );
             let since = attempt.requested;
             self.recorder().violation_unless("reply", want.key, text, since, |harm| harm.holds);
         }
@@ -142,7 +148,8 @@ impl Desk {
         match self.ask(want.key, &refs(&words), SOON).as_ref().map(told) {
             Ok(Some(again)) => {
                 if again.holds != 1 {
-                    let text = format!("{} holds {} times, having said HOLDS 1 twice", attempt.owner, again.holds);
+                    let text =
+                        format!("{} holds {} times, having said HOLDS 1 twice", attempt.owner, again.holds);
                     self.recorder().violation("reply", want.key, text);
                 }
                 let (requested, before) = (attempt.requested, attempt.answered);

@@ -59,7 +59,8 @@ impl Desk {
         let key = self.dice.one_of(&role.keys);
         let quiet = self.shared.scene.keys[key].class == Class::Quiet;
         // Short leases are left to their end by some.
-        let lease = self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
+        let lease =
+            self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
         let wait = self.dice.one_of(if quiet { &[0, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
         let (side, fair) = (side(role.kind), role.kind.contains("fair"));
         let want = Want { key, side, fair, fenced: role.kind.contains("fenced"), lease, wait };

@@ -53,8 +53,16 @@ impl Want {
     }
 
     /// The words of an acquisition by this owner that arrives at so many holds.
-    pub(crate) fn acquire(&self, desk: &Desk, owner: &str, lease: u64, holds: u64, wait: &[&str]) -> Vec<String> {
-        let mut words = vec!["RLOCK.ACQUIRE".to_owned(), desk.name(self.key), owner.to_owned(), lease.to_string()];
+    pub(crate) fn acquire(
+        &self,
+        desk: &Desk,
+        owner: &str,
+        lease: u64,
+        holds: u64,
+        wait: &[&str],
+    ) -> Vec<String> {
+        let mut words =
+            vec!["RLOCK.ACQUIRE".to_owned(), desk.name(self.key), owner.to_owned(), lease.to_string()];
         words.extend([self.side].iter().filter(|side| !side.is_empty()).map(ToString::to_string));
         words.extend(self.fair.then(|| "FAIR".to_owned()));
         words.extend(self.fenced.then(|| "FENCED".to_owned()));
@@ -108,7 +116,7 @@ impl Desk {
                 Some(told) => self.got(want, attempt, told),
                 None => self.without(attempt, Outcome::Denied),
             },
-            Err(Trouble::Refused(..)) => self.without(attempt, Outcome::Denied),
+            Err(Trouble::Refused(code, text)) => self.refused(attempt, &code, &text),
             Err(Trouble::Lost) => self.withdraw(want, attempt),
         }
     }
@@ -138,12 +146,15 @@ impl Desk {
 
     /// A waiter that was told that it waits no more.
     fn refused(&mut self, attempt: Attempt, code: &str, text: &str) {
-        let expected = ["UNBLOCKED", "READONLY", "LOADING", "OOM", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF"];
+        let expected =
+            ["UNBLOCKED", "READONLY", "LOADING", "OOM", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF"];
         if !expected.contains(&code) {
             let said = format!("{} was answered {code} {text}", attempt.owner);
             self.recorder().violation("answer", attempt.key, said);
         }
         self.without(attempt, Outcome::Denied);
+        // It will be refused for a while.
+        self.sleep_us(10_000, 50_000);
     }
 
     /// A client that hung up leaves the queue at once, and holds nothing.
@@ -212,17 +223,35 @@ impl Desk {
                 }
             }
             4 => {
-                // Nobody hears its grant, so that it is none.
-                self.stop_listening();
-                self.deaf += 1;
-                attempt.dead = true;
-                attempt.answered = self.now();
-                attempt.gone = self.now();
-                return self.without(attempt, Outcome::Unknown);
+                return self.go_deaf(want, attempt);
             }
             _ => {}
         }
         self.await_message(want, attempt);
+    }
+
+    /// Nobody hears its grant, so that it is none.
+    fn go_deaf(&mut self, want: &Want, mut attempt: Attempt) {
+        let (name, channel) = (self.name(want.key), self.ear().map(|ear| ear.channel().to_owned()));
+        self.stop_listening();
+        self.deaf += 1;
+        attempt.dead = true;
+        attempt.answered = self.now();
+        // It may have been granted the lock before the server noticed that.
+        let count = if self.shared.place.sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
+        let mut waits = false;
+        for _ in 0..50 {
+            let asked = ["PUBSUB", count, channel.as_deref().unwrap_or_default()];
+            let listeners = self.ask(want.key, &asked, SOON);
+            if matches!(&listeners, Ok(Value::Array(parts)) if parts.last() == Some(&Value::Int(0))) {
+                let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
+                waits = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        attempt.gone = self.now() + if waits { 0 } else { ms(CONFIRM_MS) };
+        self.without(attempt, Outcome::Unknown);
     }
 
     /// The grant's message may have come, and is of no use any more.
@@ -253,7 +282,11 @@ impl Desk {
         match fields.next() {
             Some("granted") => {
                 let number = |field: Option<&str>| field.and_then(|field| field.parse().ok()).unwrap_or(-1);
-                let told = Told { holds: number(fields.nth(3)), lease: number(fields.next()), token: number(fields.next()) };
+                let told = Told {
+                    holds: number(fields.nth(3)),
+                    lease: number(fields.next()),
+                    token: number(fields.next()),
+                };
                 self.granted(want, attempt, told);
             }
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
@@ -304,7 +337,8 @@ impl Desk {
         let waited = attempt.answered - sent;
         self.note_token(want, &mut attempt, told, lease);
         if told.holds != 1 || told.lease > lease as i64 {
-            let text = format!("{} was answered {told:?} to HOLDS 1 and a lease of {lease} ms", attempt.owner);
+            let text =
+                format!("{} was answered {told:?} to HOLDS 1 and a lease of {lease} ms", attempt.owner);
             self.recorder().violation("reply", want.key, text);
         }
         self.confirmed(&mut attempt, sent, lease);

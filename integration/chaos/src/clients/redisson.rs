@@ -124,7 +124,10 @@ impl Desk {
                     return self.hold_redissons(ask, attempt);
                 }
                 Ok(Value::Int(left)) => left,
-                Ok(_) | Err(Trouble::Refused(..)) => return self.leave(ask, attempt, Outcome::Denied),
+                Ok(_) | Err(Trouble::Refused(..)) => {
+                    self.sleep_us(10_000, 50_000);
+                    return self.leave(ask, attempt, Outcome::Denied);
+                }
                 Err(Trouble::Lost) => return self.leave(ask, attempt, Outcome::Unknown),
             };
             if ask.lock == Lock::Fair && attempt.queued.is_none() {
@@ -162,7 +165,8 @@ impl Desk {
             return self.without(attempt, outcome);
         }
         attempt.outcome = outcome;
-        let acts: &[Act] = if ask.lock == Lock::Fair { &[Act::Leave, Act::GiveBack] } else { &[Act::GiveBack] };
+        let acts: &[Act] =
+            if ask.lock == Lock::Fair { &[Act::Leave, Act::GiveBack] } else { &[Act::GiveBack] };
         for act in acts {
             self.run_surely(ask, *act, &attempt.owner);
         }

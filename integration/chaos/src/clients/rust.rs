@@ -203,5 +203,8 @@ impl User {
 
 /// What servers that fail, are full or change may make of a request.
 fn expected(error: &Error) -> bool {
-    matches!(error, Error::Transport { .. } | Error::Refused { .. } | Error::OutcomeUnknown { .. } | Error::Lost { .. })
+    matches!(
+        error,
+        Error::Transport { .. } | Error::Refused { .. } | Error::OutcomeUnknown { .. } | Error::Lost { .. }
+    )
 }

@@ -121,8 +121,7 @@ fn no_hold_is_lost_before_its_lease_ends() {
 }
 
 fn given(owner: &str, requested: u64, known: u64, released: u64, number: i64) -> Attempt {
-    let token =
-        Token { number, requested: ms(requested), known: ms(known), lease: ms(10_000) };
+    let token = Token { number, requested: ms(requested), known: ms(known), lease: ms(10_000) };
     Attempt { tokens: vec![token], ..holder(owner, requested, known, released) }
 }
 
@@ -201,7 +200,8 @@ fn those_who_died_in_redissons_list_have_their_turn() {
         attempt.line = line;
         attempt
     };
-    let dead = Attempt { dead: true, outcome: Outcome::Denied, ..fair(Line::ForeignFair, waiter("d", 0, 50, 60)) };
+    let dead =
+        Attempt { dead: true, outcome: Outcome::Denied, ..fair(Line::ForeignFair, waiter("d", 0, 50, 60)) };
     let slept = fair(Line::NativeFair, waiter("b", 10, 1_000, 1_010));
     is_in_order(vec![dead, slept.clone()], vec![]);
     violates("wake-up", vec![slept], vec![]);
@@ -239,7 +239,10 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
 fn a_release_that_was_forgotten_leaves_the_lock_to_its_lease() {
     let slept = || vec![holder("a", 0, 1, 1_000), waiter("b", 10, 2_000, 2_010)];
     violates("wake-up", slept(), vec![event(1_050, 1_060, Harm { holds: true, ..Harm::default() })]);
-    is_in_order(slept(), vec![event(1_050, 1_060, Harm { holds: true, forgets: ms(100), ..Harm::default() })]);
+    is_in_order(
+        slept(),
+        vec![event(1_050, 1_060, Harm { holds: true, forgets: ms(100), ..Harm::default() })],
+    );
 }
 
 #[test]

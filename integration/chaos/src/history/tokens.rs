@@ -52,9 +52,8 @@ fn first_after(largest: &[(Us, Token)], later: &Given<'_>) -> usize {
 fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verdict: &mut Verdict) {
     // Where only exclusion tells which came first, it must not have been lost.
     let certain = earlier.known < later.token.requested;
-    let lost = history.harmed(key, earlier.requested, later.token.known, |harm| {
-        harm.tokens || (harm.holds && !certain)
-    });
+    let lost = history
+        .harmed(key, earlier.requested, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
     if lost {
         verdict.excused_tokens += 1;
         return;
@@ -77,7 +76,12 @@ fn behind_the_clock(history: &History, key: usize, given: &[Given<'_>], verdict:
         let clock = history.epoch_ms + (token.requested / 1_000) as i64 + ahead - CLOCK_SLACK_MS;
         if token.number < clock {
             let (owner, number) = (&attempt.owner, token.number);
-            verdict.violation("token", key, token.known, format!("{owner} has {number}, less than the clock, {clock}"));
+            verdict.violation(
+                "token",
+                key,
+                token.known,
+                format!("{owner} has {number}, less than the clock, {clock}"),
+            );
         }
     }
 }
@@ -90,7 +94,8 @@ fn twice(history: &History, key: usize, given: &mut [Given<'_>], verdict: &mut V
         if one.token.number != other.token.number {
             continue;
         }
-        let (from, to) = (one.token.requested.min(other.token.requested), one.token.known.max(other.token.known));
+        let (from, to) =
+            (one.token.requested.min(other.token.requested), one.token.known.max(other.token.known));
         if history.harmed(key, from, to, |harm| harm.tokens) {
             verdict.excused_tokens += 1;
             continue;
@@ -101,12 +106,20 @@ fn twice(history: &History, key: usize, given: &mut [Given<'_>], verdict: &mut V
 }
 
 impl History {
+    /// Whether a server's clock was another than the machine's.
+    pub(super) fn clock_is_off(&self, from: Us, to: Us) -> bool {
+        let before =
+            self.steps.iter().rev().find(|step| step.at <= from).is_some_and(|step| step.ahead_ms != 0);
+        before || self.steps.iter().any(|step| step.at > from.saturating_sub(ms(1_000)) && step.at < to)
+    }
+
     /// How far the server's clock was ahead at least, in ms.
     fn least_ahead(&self, from: Us, to: Us) -> i64 {
         // The step may show a little before or after it was recorded.
         let (from, to) = (from.saturating_sub(ms(2_000)), to + ms(2_000));
         let before = self.steps.iter().rev().find(|step| step.at <= from).map_or(0, |step| step.ahead_ms);
-        let during = self.steps.iter().filter(|step| step.at > from && step.at < to).map(|step| step.ahead_ms);
+        let during =
+            self.steps.iter().filter(|step| step.at > from && step.at < to).map(|step| step.ahead_ms);
         during.fold(before, i64::min)
     }
 }

@@ -9,6 +9,9 @@ const FREE: Us = ms(700);
 /// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
 const ANSWER: Us = ms(150);
 
+/// Those who died so long before a wait have been passed.
+const LONG_AGO: Us = ms(5_000);
+
 /// How much longer than asked for a wait may last.
 const LATE: Us = ms(1_500);
 
@@ -73,17 +76,25 @@ impl Taken {
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     let taken = Taken::of(history, key, attempts);
-    // Those who died in Redisson's list are passed one after the other.
+    // Those who died in Redisson's list are passed one after the other, and so are those of ours whose place is there
+    // still after a restart.
     let dead: Vec<Us> = attempts
         .iter()
-        .filter(|attempt| attempt.line == Line::ForeignFair && attempt.dead)
+        .filter(|attempt| match attempt.line {
+            Line::ForeignFair => attempt.dead,
+            Line::NativeFair | Line::Client => attempt.outcome == Outcome::Unknown,
+            Line::Native | Line::Foreign => false,
+        })
         .map(|attempt| attempt.answered)
         .collect();
     for attempt in attempts {
         let Some(limit) = attempt.limit else { continue };
         verdict.compared += 1;
-        let passed = dead.iter().filter(|died| **died < attempt.answered).count() as Us;
-        let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair);
+        let passed = dead
+            .iter()
+            .filter(|died| **died < attempt.answered && **died + LONG_AGO > attempt.requested)
+            .count() as Us;
+        let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair | Line::Client);
         let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
         if !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
@@ -98,10 +109,14 @@ impl History {
         let before = attempt.requested.saturating_sub(ms(2_000));
         match attempt.line {
             // It notices that a connection broke, and tries again after pauses that grow.
-            Line::Client => self.harmed(attempt.key, before, attempt.answered, |harm| harm.places || harm.stalls),
+            Line::Client => {
+                self.harmed(attempt.key, before, attempt.answered, |harm| harm.places || harm.stalls)
+            }
             // What deletes a lock calls nobody of Redisson's, unless natives wait too.
             Line::Foreign | Line::ForeignFair => {
-                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| harm.holds || harm.prolongs > 0)
+                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| {
+                    harm.holds || harm.prolongs > 0
+                })
             }
             Line::Native | Line::NativeFair => false,
         }
@@ -136,7 +151,12 @@ fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &m
         return;
     }
     let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
-    verdict.violation("wake-up", key, since, format!("{owner} ({kind}) waited while the lock was free for {free} ms"));
+    verdict.violation(
+        "wake-up",
+        key,
+        since,
+        format!("{owner} ({kind}) waited while the lock was free for {free} ms"),
+    );
 }
 
 /// A wait ends when it was to end.

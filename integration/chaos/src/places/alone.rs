@@ -109,7 +109,9 @@ impl Alone {
         let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
         let linked = eventually_linked(replica);
         let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", replica.port());
-        if !linked || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err() {
+        if !linked
+            || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err()
+        {
             return false;
         }
         let deadline = std::time::Instant::now() + Duration::from_secs(8);

@@ -98,7 +98,8 @@ impl Cluster {
         run::<()>(&mut clients[from], &format!("CLUSTER SETSLOT {slot} MIGRATING {target}"))?;
         loop {
             let count = if at_once { 1_000 } else { 1 };
-            let keys: Vec<String> = run(&mut clients[from], &format!("CLUSTER GETKEYSINSLOT {slot} {count}"))?;
+            let keys: Vec<String> =
+                run(&mut clients[from], &format!("CLUSTER GETKEYSINSLOT {slot} {count}"))?;
             if keys.is_empty() {
                 break;
             }

@@ -64,7 +64,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let target = shared.target.load(SeqCst);
         let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else { continue };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        let (Ok(there), Ok(here), Ok(known)) = (server.try_clone(), client.try_clone(), client.try_clone()) else {
+        let (Ok(there), Ok(here), Ok(known)) = (server.try_clone(), client.try_clone(), client.try_clone())
+        else {
             continue;
         };
         shared.with_open(|open| {
