@@ -11,7 +11,7 @@ use crate::dice::Dice;
 use crate::history::{Harm, Us, ms};
 use crate::places::Place;
 use crate::plan::{Fault, Planned};
-use crate::wire::{Answer, Wires};
+use crate::wire::{Answer, Trouble, Wires};
 
 /// How long the module may take to notice that its wall clock has stepped.
 const NOTICES_A_STEP: Duration = Duration::from_millis(1_300);
@@ -55,7 +55,13 @@ impl Faults {
     }
 
     fn tell(&mut self, port: u16, words: &[&str]) -> Answer {
-        self.wires.ask(port, &[words], Duration::from_secs(5))
+        let answer = self.wires.ask(port, &[words], Duration::from_secs(5));
+        // The connection may have been to a server that was killed.
+        if answer == Err(Trouble::Lost) {
+            self.wires.ask(port, &[words], Duration::from_secs(5))
+        } else {
+            answer
+        }
     }
 
     fn everywhere(&mut self, words: &[&str]) {

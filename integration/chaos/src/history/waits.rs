@@ -96,11 +96,20 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             .count() as Us;
         let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair | Line::Client);
         let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
-        if !history.finds_out_late(attempt) {
+        let lapsed = attempt.line == Line::ForeignFair && lapses(attempts, attempt);
+        if !lapsed && !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
         }
         overdue(key, attempt, limit, &taken.stalled, verdict);
     }
+}
+
+/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those who are there
+/// when a lease ends, nor passes the dead, unless natives wait too.
+fn lapses(attempts: &[&Attempt], waiter: &Attempt) -> bool {
+    let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
+    let died = |other: &Attempt| other.dead && other.answered < waiter.answered;
+    attempts.iter().any(|other| died(other) && (in_list(other) || other.gone > waiter.requested))
 }
 
 impl History {
