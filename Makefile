@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted matrix interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -77,6 +77,12 @@ model: setup ## Explore every interleaving of rlock-core to a bounded depth
 planted: setup ## Plant bugs, and show which proof finds which
 	@$(ENV) ./scripts/planted.sh
 
+# SEED and ROUND repeat what a run has printed.
+SEED ?=
+ROUND ?=
+chaos: build ## Check a history of many clients and faults: SECONDS=60, SEED=
+	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' $(if $(JSON),--json '$(JSON)')
+
 # What takes longer than a change should wait for.
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	./.ci/run
@@ -85,6 +91,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
 	@$(ENV) RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 RLOCK_SOAK_SECONDS=60 $(CARGO) test --workspace --locked \
 		--test lock --test faults --test cluster_faults --test red_history
+	$(MAKE) chaos SECONDS=600
 	$(MAKE) planted
 	$(MAKE) leaks
 

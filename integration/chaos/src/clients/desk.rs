@@ -1,0 +1,216 @@
+//! What every client has: connections, dice, and a way to write down what it saw.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::dice::Dice;
+use crate::history::{Attempt, Confirm, Line, Mode, Outcome, Us, ms};
+use crate::places::Place;
+use crate::recorder::Recorder;
+use crate::wire::{Answer, Ear, Trouble, Wires};
+
+/// How long an answer that nobody waits for may take.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+/// How long a client tries to clean up behind itself.
+const CLEANING: Us = ms(20_000);
+
+/// How often a command follows redirections.
+const REDIRECTIONS: usize = 16;
+
+/// What all clients share.
+pub(crate) struct Shared {
+    pub(crate) place: Place,
+    pub(crate) recorder: Recorder,
+    pub(crate) stop: AtomicBool,
+    pub(crate) scene: crate::scene::Scene,
+    /// Whether somebody looks all the time who holds each lock.
+    pub(crate) peeks: bool,
+}
+
+/// One client's own.
+pub(crate) struct Desk {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) kind: &'static str,
+    pub(crate) number: usize,
+    pub(crate) dice: Dice,
+    wires: Wires,
+    routes: HashMap<usize, u16>,
+    ear: Option<Ear>,
+    attempts: u64,
+    /// How often it left a channel for good.
+    pub(crate) deaf: u64,
+}
+
+impl Desk {
+    pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
+        let (wires, routes) = (Wires::default(), HashMap::new());
+        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0 }
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    pub(crate) fn now(&self) -> Us {
+        self.shared.recorder.now()
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.shared.stop.load(SeqCst)
+    }
+
+    /// Sleeps between two times in microseconds, as the dice say.
+    pub(crate) fn sleep_us(&mut self, from: u64, to: u64) {
+        let pause = self.dice.within(from, to);
+        std::thread::sleep(Duration::from_micros(pause));
+    }
+
+    pub(crate) fn name(&self, key: usize) -> String {
+        self.shared.scene.keys[key].name.clone()
+    }
+
+    /// An attempt that begins now, by an owner that never was.
+    pub(crate) fn begin(&mut self, key: usize, mode: Mode, line: Line, limit: Option<u64>) -> Attempt {
+        self.attempts += 1;
+        Attempt {
+            kind: self.kind,
+            key,
+            owner: format!("{}-{}:{}", self.kind.replace(' ', "-"), self.number, self.attempts),
+            mode,
+            line,
+            requested: self.now(),
+            queued: None,
+            limit: limit.map(|limit| if limit == 0 { Us::MAX } else { ms(limit) }),
+            answered: 0,
+            outcome: Outcome::Unknown,
+            confirms: Vec::new(),
+            tokens: Vec::new(),
+            released: None,
+            refuted: None,
+            dead: false,
+            gone: 0,
+        }
+    }
+
+    fn port(&self, key: usize) -> u16 {
+        self.routes.get(&key).copied().unwrap_or_else(|| self.shared.place.entry())
+    }
+
+    /// What is answered to a command about a lock, wherever that is.
+    pub(crate) fn ask(&mut self, key: usize, words: &[&str], within: Duration) -> Answer {
+        self.ask_all(key, &[words], within)
+    }
+
+    /// What is answered to the last of several commands that are sent together.
+    pub(crate) fn ask_all(&mut self, key: usize, commands: &[&[&str]], within: Duration) -> Answer {
+        let mut asking = None;
+        for _ in 0..REDIRECTIONS {
+            let answer = match asking.take() {
+                None => self.wires.ask(self.port(key), commands, within),
+                Some(port) => {
+                    let with = [&[&["ASKING"][..]], commands].concat();
+                    self.wires.ask(port, &with, within)
+                }
+            };
+            let (code, rest) = match &answer {
+                Err(Trouble::Refused(code, rest)) => (code.as_str(), rest.as_str()),
+                _ => return answer,
+            };
+            let target = rest.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+            match (code, target) {
+                ("MOVED", Some(port)) => drop(self.routes.insert(key, port)),
+                ("ASK", Some(port)) => asking = Some(port),
+                ("TRYAGAIN", _) => std::thread::sleep(Duration::from_millis(5)),
+                ("READONLY" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN", _) => {
+                    // It is not the one to ask, or not yet.
+                    self.routes.remove(&key);
+                    self.wires.hang_up();
+                    return answer;
+                }
+                _ => return answer,
+            }
+        }
+        Err(Trouble::Lost)
+    }
+
+    /// What is answered to something that may be said twice; nothing where nobody answers.
+    pub(crate) fn surely(&mut self, key: usize, words: &[&str]) -> Option<Value> {
+        let deadline = self.now() + CLEANING;
+        let mut trouble = String::new();
+        while self.now() < deadline {
+            match self.ask(key, words, SOON) {
+                Ok(value) => return Some(value),
+                Err(error) => trouble = format!("{error:?}"),
+            }
+            self.routes.remove(&key);
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        let text = format!("{} was not answered in 20 s: {trouble}", words.join(" "));
+        self.recorder().violation("answer", key, text);
+        None
+    }
+
+    /// Closes its connections without a word.
+    pub(crate) fn hang_up(&mut self) {
+        self.wires.hang_up();
+    }
+
+    /// Listens to a channel where the lock is; nothing where that cannot be done now.
+    pub(crate) fn listen(&mut self, key: usize, channel: &str) -> Option<&mut Ear> {
+        let port = self.port(key);
+        let sharded = self.shared.place.sharded();
+        if !self.ear.as_ref().is_some_and(|ear| ear.hears(port, channel)) {
+            self.ear = Ear::open(port, channel, sharded);
+            if self.ear.is_none() {
+                self.routes.remove(&key);
+            }
+        }
+        self.ear.as_mut()
+    }
+
+    pub(crate) fn ear(&mut self) -> Option<&mut Ear> {
+        self.ear.as_mut()
+    }
+
+    pub(crate) fn stop_listening(&mut self) {
+        self.ear = None;
+    }
+
+    /// Writes down that it has the lock now, by a call sent at this time.
+    pub(crate) fn confirmed(&self, attempt: &mut Attempt, sent: Us, lease_ms: u64) {
+        let replied = self.now();
+        attempt.confirms.push(Confirm { sent, replied, lease: ms(lease_ms) });
+        attempt.gone = replied + ms(lease_ms);
+    }
+
+    /// Ends an attempt that came to nothing.
+    pub(crate) fn without(&self, mut attempt: Attempt, outcome: Outcome) {
+        attempt.outcome = outcome;
+        if attempt.answered == 0 {
+            attempt.answered = self.now();
+        }
+        self.recorder().attempt(attempt);
+    }
+
+    /// After a call whose answer was lost: takes back whatever came of it.
+    pub(crate) fn give_up(&mut self, mut attempt: Attempt, clean: &[&[&str]]) {
+        attempt.outcome = Outcome::Unknown;
+        if attempt.answered == 0 {
+            attempt.answered = self.now();
+        }
+        // So that whoever looks can see what the server did by itself.
+        std::thread::sleep(Duration::from_millis(150));
+        for words in clean {
+            if self.surely(attempt.key, words).is_none() {
+                attempt.gone = Us::MAX;
+            }
+        }
+        attempt.gone = attempt.gone.max(self.now());
+        self.recorder().attempt(attempt);
+    }
+}

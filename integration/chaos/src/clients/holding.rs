@@ -1,0 +1,270 @@
+//! What native holders do with a lock: work, renew, enter again, die, oversleep, and give it back.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::desk::{Desk, SOON};
+use super::native::{Want, refs, told};
+use crate::history::{Attempt, Line, Mode, Outcome, ms};
+use crate::wire::Trouble;
+
+/// Leases that somebody may leave to their end.
+pub(crate) const SHORT: u64 = 900;
+
+impl Desk {
+    /// Holds a lock and gives it back, in one of many ways.
+    pub(crate) fn hold(&mut self, want: &Want, mut attempt: Attempt) {
+        attempt.outcome = Outcome::Held;
+        if attempt.refuted.is_some() {
+            return self.recorder().attempt(attempt);
+        }
+        let going_on = match self.dice.below(20) {
+            0..3 => self.renew(want, &mut attempt),
+            3..5 => self.enter_again(want, &mut attempt),
+            5 => self.repeat(want, &mut attempt),
+            6..8 if want.lease <= SHORT => return self.die(attempt),
+            8 if want.lease <= SHORT => self.oversleep(want, &mut attempt),
+            9 if want.side == "WRITE" => self.downgrade(want, &mut attempt),
+            10 => {
+                self.sleep_us(10_000, 40_000);
+                true
+            }
+            _ => {
+                self.sleep_us(0, 3_000);
+                true
+            }
+        };
+        if going_on {
+            self.give_back(want, attempt);
+        } else {
+            self.withdraw_hold(want, attempt);
+        }
+    }
+
+    /// After an answer that was lost, or said that it holds nothing.
+    fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
+        let now = self.now();
+        attempt.released = Some(attempt.released.unwrap_or(now));
+        let releases = self.releases(want, &attempt.owner);
+        for words in releases.iter().chain(&releases) {
+            self.surely(want.key, &refs(words));
+        }
+        attempt.gone = self.now();
+        self.recorder().attempt(attempt);
+    }
+
+    /// Renews for a lease; `false` when it is to end.
+    fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
+        let (name, sent) = (self.name(want.key), self.now());
+        if sent > attempt.end() {
+            return false;
+        }
+        let mut words = vec!["RLOCK.RENEW".to_owned(), name, attempt.owner.clone(), lease.to_string()];
+        words.extend(side(want, attempt));
+        match self.ask(want.key, &refs(&words), SOON) {
+            Ok(Value::Int(1)) => {
+                self.confirmed(attempt, sent, lease);
+                true
+            }
+            Ok(_) => {
+                attempt.refuted = Some(self.now());
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn renew(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        for _ in 0..3 {
+            self.sleep_us(0, 15_000);
+            // Also for a shorter lease, which counts from now.
+            let lease = if self.dice.one_in(4) { want.lease / 2 + 100 } else { want.lease };
+            if !self.renew_once(want, attempt, lease) {
+                return false;
+            }
+        }
+        // A shorter lease than the last one counts: the earlier ones are no promise any more.
+        let last = attempt.confirms.last().map_or(0, |confirm| confirm.sent);
+        self.sleep_us(0, 2_000);
+        last > 0
+    }
+
+    /// A second hold, with a shorter lease: this shortens nothing.
+    fn enter_again(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        let left = self.left_of(attempt);
+        let sent = self.now();
+        let lease = (want.lease / 4).max(50);
+        let words = want.acquire(self, &attempt.owner, lease, 2, &[]);
+        let (before, answer) = (attempt.answered, self.ask(want.key, &refs(&words), SOON));
+        let answered = self.now();
+        let value = match answer {
+            Ok(value) => value,
+            // Memory is full, or the server drains.
+            Err(Trouble::Refused(..)) => return true,
+            Err(Trouble::Lost) => return false,
+        };
+        let Some(told) = told(&value) else {
+            attempt.refuted = Some(answered);
+            return false;
+        };
+        let spent = answered - sent;
+        let floor = (left.saturating_sub(spent) / 1_000) as i64;
+        if told.holds != 2
+            || told.lease < floor.min(lease as i64)
+            || (want.mode() == Mode::Alone && told.lease < floor)
+        {
+            let text = format!(
+                "{} was answered {told:?} to HOLDS 2, {floor} ms of its lease being left",
+                attempt.owner
+            );
+            let since = attempt.requested;
+            self.recorder().violation_unless("reply", want.key, text, since, |harm| harm.holds);
+        }
+        let requested = std::mem::replace(&mut attempt.requested, sent);
+        attempt.answered = answered;
+        self.note_token(want, attempt, told, lease);
+        (attempt.requested, attempt.answered) = (requested, before);
+        self.sleep_us(0, 2_000);
+        let (name, owner) = (self.name(want.key), attempt.owner.clone());
+        let mut words = vec!["RLOCK.RELEASE".to_owned(), name, owner, "HOLDS".into(), "1".into()];
+        words.extend(side(want, attempt));
+        match self.ask(want.key, &refs(&words), SOON) {
+            Ok(Value::Int(0)) => {}
+            Ok(_) => attempt.refuted = Some(self.now()),
+            Err(_) => return false,
+        }
+        self.sleep_us(0, 2_000);
+        attempt.refuted.is_none()
+    }
+
+    /// Says the same again, as after a lost answer: it holds once all the same.
+    fn repeat(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        let sent = self.now();
+        if self.left_of(attempt) < ms(20) {
+            return true;
+        }
+        let words = want.acquire(self, &attempt.owner, want.lease, 1, &[]);
+        match self.ask(want.key, &refs(&words), SOON).as_ref().map(told) {
+            Ok(Some(again)) => {
+                if again.holds != 1 {
+                    let text =
+                        format!("{} holds {} times, having said HOLDS 1 twice", attempt.owner, again.holds);
+                    self.recorder().violation("reply", want.key, text);
+                }
+                let (requested, before) = (attempt.requested, attempt.answered);
+                (attempt.requested, attempt.answered) = (sent, self.now());
+                self.note_token(want, attempt, again, want.lease);
+                (attempt.requested, attempt.answered) = (requested, before);
+                self.confirmed(attempt, sent, want.lease);
+                true
+            }
+            Ok(None) => false,
+            Err(Trouble::Refused(..)) => true,
+            Err(Trouble::Lost) => false,
+        }
+    }
+
+    /// Goes without a word.
+    fn die(&mut self, mut attempt: Attempt) {
+        attempt.dead = true;
+        self.hang_up();
+        self.recorder().attempt(attempt);
+    }
+
+    /// Works beyond its lease, as a paused process does, and looks at no clock.
+    fn oversleep(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        attempt.dead = true;
+        std::thread::sleep(Duration::from_millis(want.lease + 100));
+        self.recorder().count("overslept");
+        true
+    }
+
+    /// A writer that reads on: others may read from then on.
+    fn downgrade(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        let (name, owner, lease) = (self.name(want.key), attempt.owner.clone(), want.lease.to_string());
+        let sent = self.now();
+        let read = ["RLOCK.ACQUIRE", &name, &owner, &lease, "READ", "HOLDS", "1"];
+        match self.ask(want.key, &read, SOON).as_ref().map(told) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                attempt.refuted = Some(self.now());
+                return false;
+            }
+            Err(Trouble::Refused(..)) => return true,
+            Err(Trouble::Lost) => return false,
+        }
+        let reading = Attempt { mode: Mode::Shared, tokens: Vec::new(), ..attempt.clone() };
+        attempt.released = Some(self.now());
+        let given = self.ask(want.key, &["RLOCK.RELEASE", &name, &owner, "WRITE", "HOLDS", "0"], SOON);
+        let replied = self.now();
+        if given != Ok(Value::Int(1)) {
+            return false;
+        }
+        // From here on it is a reader, which is another attempt by the same owner.
+        let mut written = attempt.clone();
+        written.gone = replied;
+        self.recorder().attempt(written);
+        // It was there already, and so overtakes nobody.
+        *attempt = Attempt { limit: None, kind: "downgraded", line: Line::Foreign, ..reading };
+        (attempt.requested, attempt.answered) = (sent, replied);
+        attempt.confirms.clear();
+        self.confirmed(attempt, sent, want.lease);
+        self.sleep_us(1_000, 20_000);
+        true
+    }
+
+    fn give_back(&mut self, want: &Want, mut attempt: Attempt) {
+        let (name, owner) = (self.name(want.key), attempt.owner.clone());
+        let late = self.now() >= attempt.end();
+        let mut words = vec!["RLOCK.RELEASE".to_owned(), name, owner];
+        words.extend(side(want, &attempt));
+        words.extend(["HOLDS".to_owned(), "0".to_owned()]);
+        attempt.released = Some(self.now());
+        let answer = match self.dice.below(12) {
+            0 => self.in_transaction(want, &words),
+            1 => self.in_script(want, &words),
+            _ => self.ask(want.key, &refs(&words), SOON),
+        };
+        match answer {
+            Ok(Value::Int(1)) => attempt.gone = self.now(),
+            Ok(Value::Int(_)) => {
+                let text = format!("{} gave back all and was told that holds remain", attempt.owner);
+                self.recorder().violation("reply", want.key, text);
+            }
+            Ok(_) => {
+                attempt.gone = self.now();
+                attempt.refuted = Some(self.now()).filter(|_| !late);
+            }
+            Err(_) => return self.withdraw_hold(want, attempt),
+        }
+        self.recorder().attempt(attempt);
+    }
+
+    fn in_transaction(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
+        match self.ask_all(want.key, &[&["MULTI"], &refs(words), &["EXEC"]], SOON)? {
+            Value::Array(mut answers) if answers.len() == 1 => Ok(answers.remove(0)),
+            _ => Err(Trouble::Lost),
+        }
+    }
+
+    fn in_script(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
+        const SCRIPT: &str = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+        let mut all = vec!["EVAL", SCRIPT, "1", &words[1], &words[0]];
+        all.extend(words[2..].iter().map(String::as_str));
+        match self.ask(want.key, &all, SOON)? {
+            // Lua has no null: redis.call answers false, and that is null again.
+            Value::Boolean(false) => Ok(Value::Nil),
+            value => Ok(value),
+        }
+    }
+}
+
+/// READ or WRITE, where a call has to say it.
+fn side(want: &Want, attempt: &Attempt) -> Option<String> {
+    match (want.side, attempt.mode) {
+        ("", _) => None,
+        (_, Mode::Shared) => Some("READ".to_owned()),
+        (_, Mode::Alone) => Some("WRITE".to_owned()),
+    }
+}

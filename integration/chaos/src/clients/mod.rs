@@ -1,0 +1,93 @@
+//! The clients: what each kind does again and again, as its dice say.
+
+pub(crate) mod desk;
+mod holding;
+pub(crate) mod look;
+mod native;
+mod redisson;
+mod rust;
+mod scripts;
+mod snatch;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use desk::{Desk, Shared};
+use native::Want;
+use redisson::{Ask, Lock};
+
+use crate::dice::Dice;
+use crate::scene::{Class, Role};
+
+pub(crate) use rust::Fleet;
+
+/// A thread that has ended: its number, and whether it failed.
+pub(crate) type Ending = (usize, bool);
+
+/// Starts a thread for each client that is one.
+pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
+    let (sender, endings) = channel();
+    let mut started = Vec::new();
+    for (number, role) in roles.iter().enumerate().filter(|(_, role)| !role.kind.starts_with("rust")) {
+        let dice = Dice::new(seed, 1_000 + number as u64);
+        let mut desk = Desk::new(Arc::clone(shared), role.kind, number, dice);
+        let (role, sender) = (role.clone(), sender.clone());
+        let work = move || {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                while !desk.stopped() {
+                    desk.once(&role);
+                }
+            }));
+            drop(desk);
+            let _ = sender.send((number, outcome.is_err()));
+        };
+        let name = format!("{} {number}", role_name(&roles[number]));
+        thread::Builder::new().name(name).spawn(work).expect("a thread for a client");
+        started.push(number);
+    }
+    (started, endings)
+}
+
+fn role_name(role: &Role) -> &str {
+    role.kind
+}
+
+impl Desk {
+    /// One attempt, and a pause.
+    fn once(&mut self, role: &Role) {
+        let key = self.dice.one_of(&role.keys);
+        let quiet = self.shared.scene.keys[key].class == Class::Quiet;
+        // Short leases are left to their end by some.
+        let lease =
+            self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
+        let wait = self.dice.one_of(if quiet { &[0, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
+        let (side, fair) = (side(role.kind), role.kind.contains("fair"));
+        let want = Want { key, side, fair, fenced: role.kind.contains("fenced"), lease, wait };
+        match role.kind {
+            "try" | "fenced try" => self.try_once(&want),
+            "snatch" => self.snatch(&Want { lease: 4_000, ..want }),
+            "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
+            "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
+            "redisson rw" => {
+                let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
+                self.redisson(Ask { key, lock, lease, wait: 4_000 });
+            }
+            kind if kind.ends_with("enqueue") => self.enqueue(&want),
+            _ => self.block(&want),
+        }
+        match (quiet, self.dice.below(3)) {
+            (true, 0) => self.sleep_us(600_000, 1_500_000),
+            (true, _) => self.sleep_us(0, 150_000),
+            (false, _) => self.sleep_us(0, 12_000),
+        }
+    }
+}
+
+fn side(kind: &str) -> &'static str {
+    match kind.split(' ').next() {
+        Some("read") => "READ",
+        Some("write") => "WRITE",
+        _ => "",
+    }
+}

@@ -1,0 +1,154 @@
+//! What must be so when everybody has stopped: nobody waits, every lock is free, and copies are the same.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use redis::{Connection, Value};
+use rlock_testkit::TestServer;
+
+use crate::clients::desk::Shared;
+use crate::clients::look::{entries, number, word};
+use crate::places::Place;
+use crate::wire::{Answer, Wires};
+
+/// Until when all leases have ended, also those of locks whose release a fail-over forgot, with a clock set back.
+const FREE: Duration = Duration::from_secs(15);
+
+/// How long an answer may take.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Looks at the servers until all is as it must be; what is not is written down.
+pub(crate) fn check(shared: &Shared) {
+    let deadline = Instant::now() + FREE;
+    let mut wires = Wires::default();
+    loop {
+        let left = leftovers(shared, &mut wires);
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > deadline {
+            for (key, text) in left {
+                shared.recorder.violation("end", key, text);
+            }
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if let Place::Alone(alone) = &shared.place {
+        copies(shared, alone);
+    }
+}
+
+/// What is not as it must be, with the lock that it is about.
+fn leftovers(shared: &Shared, wires: &mut Wires) -> Vec<(usize, String)> {
+    let mut left = Vec::new();
+    for port in shared.place.primaries() {
+        for section in ["rlock", "clients"] {
+            let info = info(wires, port, section);
+            for name in ["rlock_waiters", "rlock_panics", "rlock_replication_failures", "blocked_clients"] {
+                if info.get(name).is_some_and(|value| value != "0") {
+                    left.push((0, format!("{name} is {} at the end", info[name])));
+                }
+            }
+        }
+        for (number, key) in shared.scene.keys.iter().enumerate() {
+            // Of a cluster one server has it.
+            if let Ok(info) = wires.ask(port, &[&["RLOCK.INFO", &key.name]], SOON) {
+                left.extend(left_of(&info).map(|text| (number, format!("{}: {text} at the end", key.name))));
+            }
+        }
+    }
+    left
+}
+
+/// Who still holds a lock, or waits for it; those of Redisson's who died in its list are passed by the next who asks.
+fn left_of(lock: &Value) -> Option<String> {
+    let waiters = entries(lock, "queue").iter().filter(|waiter| word(waiter, "via") != "redisson");
+    let waiters: Vec<String> = waiters.map(|waiter| word(waiter, "owner")).collect();
+    if !waiters.is_empty() {
+        return Some(format!("{} wait", waiters.join(", ")));
+    }
+    let holders: Vec<String> = entries(lock, "holders").iter().map(|holder| word(holder, "owner")).collect();
+    let left = number(lock, "lease-ms");
+    (word(lock, "kind") != "none").then(|| format!("held by {}, for another {left} ms", holders.join(", ")))
+}
+
+fn info(wires: &mut Wires, port: u16, section: &str) -> BTreeMap<String, String> {
+    let answer: Answer = wires.ask(port, &[&["INFO", section]], SOON);
+    let Ok(Value::BulkString(bytes)) = answer else { return BTreeMap::new() };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
+}
+
+/// Every key with its bytes and the end of its lease.
+fn contents(server: &TestServer) -> BTreeMap<String, (Vec<u8>, i64)> {
+    let client: &mut Connection = &mut server.connect();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap_or_default();
+    let mut found = BTreeMap::new();
+    for key in keys {
+        let bytes: Option<Vec<u8>> = redis::cmd("DUMP").arg(&key).query(client).unwrap_or_default();
+        let ends: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(client).unwrap_or_default();
+        found.extend(bytes.map(|bytes| (key, (bytes, ends))));
+    }
+    found
+}
+
+/// What is left where some locks are held on purpose, one of them handed over, is on the replica and in the file.
+fn copies(shared: &Shared, alone: &crate::places::Alone) {
+    alone.attach();
+    let here = alone.with_both(|primary, replica| {
+        let client = &mut primary.connect();
+        // No subscriber is needed for a waiter that is blocked, but it needs a client of its own.
+        let mut waiter = primary.connect();
+        for line in [
+            "RLOCK.ACQUIRE last:plain alice 100000",
+            "RLOCK.ACQUIRE last:fenced alice 100000 FENCED",
+            "RLOCK.ACQUIRE last:read alice 100000 READ",
+            "RLOCK.ACQUIRE last:read alice 200000 READ",
+            "RLOCK.ACQUIRE last:write alice 100000 WRITE FENCED",
+        ] {
+            say(client, line);
+        }
+        let waiting = "RLOCK.ACQUIRE last:plain bob 100000 FENCED BLOCK 5000";
+        let _ = waiter.send_packed_command(&command(waiting).get_packed_command());
+        std::thread::sleep(Duration::from_millis(100));
+        say(client, "RLOCK.RELEASE last:plain alice");
+        let _ = waiter.recv_response();
+        rlock_testkit::wait_for_replicas_in_sync(primary, replica);
+        let here = contents(primary);
+        let there = contents(replica);
+        compare(shared, "on the replica", &here, &there);
+        here
+    });
+    if alone.aof {
+        alone.kill_and_restart();
+        alone.with_primary(|restarted| compare(shared, "after a restart", &here, &contents(restarted)));
+    }
+}
+
+fn command(line: &str) -> redis::Cmd {
+    let mut command = redis::Cmd::new();
+    for word in line.split(' ') {
+        command.arg(word);
+    }
+    command
+}
+
+fn say(client: &mut Connection, line: &str) {
+    let _ = command(line).query::<Value>(client);
+}
+
+fn compare(
+    shared: &Shared,
+    place: &str,
+    here: &BTreeMap<String, (Vec<u8>, i64)>,
+    there: &BTreeMap<String, (Vec<u8>, i64)>,
+) {
+    let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
+    for name in names.filter(|name| here.get(*name) != there.get(*name)) {
+        let end = |of: &BTreeMap<String, (Vec<u8>, i64)>| of.get(name).map_or(-2, |(_, end)| *end);
+        let text = format!("{name} differs {place}: it ends at {}, and there at {}", end(here), end(there));
+        shared.recorder.violation("copy", 0, text);
+    }
+}

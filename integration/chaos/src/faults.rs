@@ -1,0 +1,246 @@
+//! Makes happen what was planned, and writes down what it may have done.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::clients::desk::Shared;
+use crate::dice::Dice;
+use crate::history::{Harm, Us, ms};
+use crate::places::Place;
+use crate::plan::{Fault, Planned};
+use crate::wire::{Answer, Trouble, Wires};
+
+/// How long the module may take to notice that its wall clock has stepped.
+const NOTICES_A_STEP: Duration = Duration::from_millis(1_300);
+
+/// For how long replicas may lag.
+const LAG: Us = ms(2_000);
+
+const STALLS: Harm =
+    Harm { holds: false, tokens: false, places: false, stalls: true, pauses: false, prolongs: 0, forgets: 0 };
+
+/// Carries out a plan.
+pub(crate) struct Faults {
+    shared: Arc<Shared>,
+    wires: Wires,
+    ahead: i64,
+}
+
+impl Faults {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Faults {
+        Faults { shared: Arc::clone(shared), wires: Wires::default(), ahead: 0 }
+    }
+
+    /// One fault after the other, each at its time or as soon as the one before has ended.
+    pub(crate) fn run(mut self, plan: &[Planned], began: Us) {
+        for planned in plan {
+            let wait = self.shared.recorder.until(began + ms(planned.at_ms));
+            sleep(wait);
+            self.happen(planned.fault, &mut Dice::new(planned.dice, 0));
+        }
+        if self.ahead != 0 {
+            self.step(0);
+        }
+    }
+
+    fn now(&self) -> Us {
+        self.shared.recorder.now()
+    }
+
+    fn event(&self, fault: Fault, begin: Us, key: Option<usize>, harm: Harm) {
+        self.shared.recorder.event(&fault.to_string(), begin, key, harm);
+    }
+
+    fn tell(&mut self, port: u16, words: &[&str]) -> Answer {
+        let answer = self.wires.ask(port, &[words], Duration::from_secs(5));
+        // The connection may have been to a server that was killed.
+        if answer == Err(Trouble::Lost) {
+            self.wires.ask(port, &[words], Duration::from_secs(5))
+        } else {
+            answer
+        }
+    }
+
+    fn everywhere(&mut self, words: &[&str]) {
+        for port in self.shared.place.primaries() {
+            let _ = self.tell(port, words);
+        }
+    }
+
+    fn happen(&mut self, fault: Fault, dice: &mut Dice) {
+        let shared = Arc::clone(&self.shared);
+        let replaces = matches!(fault, Fault::Kill | Fault::Switch | Fault::Promote);
+        if replaces && self.ahead != 0 {
+            // A process that starts has the machine's clock.
+            self.step(0);
+        }
+        shared.recorder.count(&format!("fault: {}", fault.name()));
+        let begin = self.now();
+        let places = Harm { places: true, ..STALLS };
+        match fault {
+            Fault::Cut { all } => {
+                if let Place::Alone(alone) = &shared.place {
+                    alone.proxy.cut(|| all || dice.one_in(4));
+                }
+                self.event(fault, begin, None, Harm { stalls: false, ..places });
+            }
+            Fault::KillClients => {
+                self.kill_clients(dice);
+                self.event(fault, begin, None, Harm { stalls: false, ..places });
+            }
+            Fault::Stop { ms } => self.stop(fault, begin, dice, ms),
+            Fault::Kill => {
+                match &shared.place {
+                    Place::Alone(alone) if alone.aof => alone.kill_and_restart(),
+                    Place::Alone(_) => return,
+                    Place::Cluster(cluster) => cluster.kill_and_restart(dice.below(100) as usize),
+                }
+                self.event(fault, begin, None, places);
+            }
+            Fault::Switch => {
+                if let Place::Alone(alone) = &shared.place {
+                    if alone.switch() {
+                        shared.recorder.count("nothing lost in a fail-over");
+                    }
+                    self.event(fault, begin, None, places);
+                }
+            }
+            Fault::Promote => self.promote(fault, begin),
+            Fault::Clock { ahead } => self.step(ahead),
+            Fault::Memory { ms } => {
+                self.everywhere(&["CONFIG", "SET", "maxmemory", "1"]);
+                sleep(Duration::from_millis(ms));
+                self.everywhere(&["CONFIG", "SET", "maxmemory", "0"]);
+                self.event(fault, begin, None, STALLS);
+            }
+            Fault::Pause { ms } => self.pause(fault, ms),
+            Fault::Flush => {
+                self.everywhere(&["FLUSHALL"]);
+                let harm = Harm { holds: true, tokens: true, places: true, ..Harm::default() };
+                self.event(fault, begin, None, harm);
+            }
+            Fault::Delete => self.to_a_lock(fault, dice, &["DEL"]),
+            Fault::Take => self.to_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
+            Fault::Move { together } => self.move_slot(fault, dice, together),
+        }
+    }
+
+    fn stop(&mut self, fault: Fault, begin: Us, dice: &mut Dice, ms: u64) {
+        let halt = |server: &rlock_testkit::TestServer| {
+            server.signal(libc::SIGSTOP);
+            sleep(Duration::from_millis(ms));
+            server.signal(libc::SIGCONT);
+        };
+        match &self.shared.place {
+            Place::Alone(alone) => alone.with_primary(halt),
+            Place::Cluster(cluster) => cluster.with_node(dice.below(100) as usize, halt),
+        }
+        // Until what has piled up is done.
+        sleep(Duration::from_millis(50));
+        self.event(fault, begin, None, STALLS);
+    }
+
+    fn promote(&mut self, fault: Fault, begin: Us) {
+        let Place::Alone(alone) = &self.shared.place else { return };
+        alone.attach();
+        let begin = if alone.aof { begin } else { self.now() };
+        alone.promote();
+        let harm = Harm { holds: true, tokens: true, places: true, forgets: LAG, ..STALLS };
+        self.event(fault, begin, None, harm);
+        if alone.aof {
+            alone.attach();
+        }
+    }
+
+    /// Steps the clocks of all servers. Forward, leases end early; back, they last longer.
+    fn step(&mut self, ahead: i64) {
+        let begin = self.now();
+        let by = ahead - self.ahead;
+        match &self.shared.place {
+            Place::Alone(alone) => alone.set_clock_ahead(ahead),
+            Place::Cluster(cluster) => cluster.set_clock_ahead(ahead),
+        }
+        self.ahead = ahead;
+        self.shared.recorder.step(begin, ahead * 1_000);
+        // Servers look at their clocks every now and then.
+        sleep(Duration::from_millis(20));
+        let prolongs = ms(by.min(0).unsigned_abs() * 1_000);
+        let fault = Fault::Clock { ahead };
+        self.event(fault, begin, None, Harm { holds: by > 0, prolongs, ..Harm::default() });
+        sleep(NOTICES_A_STEP);
+        self.event(fault, begin, None, STALLS);
+    }
+
+    fn pause(&mut self, fault: Fault, ms: u64) {
+        let time = ms.to_string();
+        let before = self.now();
+        self.everywhere(&["CLIENT", "PAUSE", &time, "WRITE"]);
+        let begin = self.now();
+        // The servers count from when they were told.
+        let wait = self.shared.recorder.until(before + crate::history::ms(ms));
+        sleep(wait.saturating_sub(Duration::from_millis(20)));
+        self.event(fault, begin, None, Harm { pauses: true, ..Harm::default() });
+        sleep(Duration::from_millis(100));
+        self.event(fault, before, None, STALLS);
+    }
+
+    fn to_a_lock(&mut self, fault: Fault, dice: &mut Dice, words: &[&str]) {
+        let key = dice.below(self.shared.scene.keys.len() as u64) as usize;
+        let name = self.shared.scene.keys[key].name.clone();
+        let begin = self.now();
+        // Of several servers one has it; the others say so.
+        self.everywhere(&[words, &[name.as_str()]].concat());
+        self.event(fault, begin, Some(key), Harm { holds: true, ..Harm::default() });
+    }
+
+    fn move_slot(&mut self, fault: Fault, dice: &mut Dice, together: bool) {
+        let shared = Arc::clone(&self.shared);
+        let Place::Cluster(cluster) = &shared.place else { return };
+        let key = dice.below(shared.scene.keys.len() as u64) as usize;
+        let (name, begin) = (&shared.scene.keys[key].name, self.now());
+        let mut trouble = None;
+        for _ in 0..50 {
+            trouble = cluster.move_slot_of(name, together).err();
+            if trouble.is_none() {
+                break;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        if let Some(error) = trouble {
+            shared.recorder.violation("move", key, format!("the slot of {name} does not move: {error}"));
+        }
+        // Whoever waits there may learn of it only by the next beat.
+        sleep(Duration::from_millis(300));
+        self.event(fault, begin, Some(key), Harm { places: true, ..STALLS });
+    }
+
+    /// Kills some of the clients that there are, those who listen as well.
+    fn kill_clients(&mut self, dice: &mut Dice) {
+        for port in self.shared.place.primaries() {
+            let Ok(list) = self.tell(port, &["CLIENT", "LIST"]) else { continue };
+            let text = match list {
+                Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Value::VerbatimString { text, .. } => text,
+                _ => continue,
+            };
+            let field = |line: &str, name: &str| {
+                line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+            };
+            let others = text.lines().filter(|line| {
+                let flags = field(line, "flags").unwrap_or_default();
+                !flags.contains(['S', 'M']) && !line.contains("cmd=client") && !line.contains("cmd=ping")
+            });
+            let ids: Vec<String> = others.filter_map(|line| field(line, "id")).collect();
+            for _ in 0..dice.within(1, 4) {
+                if ids.is_empty() {
+                    break;
+                }
+                let id = &ids[dice.below(ids.len() as u64) as usize];
+                let _ = self.tell(port, &["CLIENT", "KILL", "ID", id]);
+            }
+        }
+    }
+}

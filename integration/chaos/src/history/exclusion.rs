@@ -1,0 +1,91 @@
+//! Who believes to hold a lock excludes the others, and does not lose it before its lease ends.
+
+use super::{Attempt, History, Line, Us, Verdict, ms};
+
+/// How long an answer may be on its way when writes are paused.
+const ANSWER: Us = ms(150);
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    overlaps(history, key, attempts, verdict);
+    losses(history, key, attempts, verdict);
+    pauses(history, key, attempts, verdict);
+}
+
+/// Two that exclude each other never believe at the same time that they hold the lock.
+fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let mut beliefs: Vec<(Us, Us, &Attempt)> = attempts
+        .iter()
+        .filter_map(|attempt| Some((attempt.begin()?, attempt.end(), *attempt)))
+        .filter(|(begin, end, _)| begin < end)
+        .collect();
+    beliefs.sort_by_key(|(begin, ..)| *begin);
+    let mut current: Vec<(Us, Us, &Attempt)> = Vec::new();
+    for belief in beliefs {
+        let (begin, _, later) = belief;
+        current.retain(|(_, end, _)| *end > begin);
+        for (_, until, earlier) in &current {
+            verdict.compared += 1;
+            if !earlier.mode.excludes(later.mode) || earlier.owner == later.owner {
+                continue;
+            }
+            if lost_before(history, key, earlier, begin) {
+                verdict.excused_overlaps += 1;
+                continue;
+            }
+            let (one, other) = (&earlier.owner, &later.owner);
+            let overlap = until - begin;
+            verdict.violation(
+                "exclusion",
+                key,
+                begin,
+                format!("{other} got the lock while {one} had it, for {overlap} µs at least"),
+            );
+        }
+        current.push(belief);
+    }
+}
+
+/// Whether its hold may have been lost between the last answer that confirmed it and `at`.
+fn lost_before(history: &History, key: usize, holder: &Attempt, at: Us) -> bool {
+    let since = holder.confirmed_before(at).map_or(holder.requested, |confirm| confirm.sent);
+    history.harmed(key, since, at, |harm| harm.holds)
+}
+
+/// Nobody is told to hold nothing while its lease lasts.
+fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    for attempt in attempts {
+        let Some(at) = attempt.refuted else { continue };
+        let Some(last) = attempt.confirmed_before(at) else { continue };
+        verdict.compared += 1;
+        if at >= last.sent + last.lease.saturating_sub(super::margin(last.lease)) {
+            continue;
+        }
+        if lost_before(history, key, attempt, at) {
+            verdict.excused_losses += 1;
+            continue;
+        }
+        let (owner, since) = (&attempt.owner, (at - last.sent) / 1_000);
+        let lease = last.lease / 1_000;
+        verdict.violation(
+            "loss",
+            key,
+            at,
+            format!("{owner} held nothing {since} ms after it was given a lease of {lease} ms"),
+        );
+    }
+}
+
+/// Nobody is granted the lock while writes are paused: a fail-over under way would lose it.
+fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    for pause in history.events_of(key).filter(|event| event.harm.pauses) {
+        let inside = |at: Us| at > pause.begin + ANSWER && at < pause.end;
+        for attempt in attempts {
+            let native = matches!(attempt.line, Line::Native | Line::NativeFair);
+            let granted = attempt.begin().is_some() && inside(attempt.answered);
+            if native && granted {
+                let text = format!("{} was granted the lock while writes were paused", attempt.owner);
+                verdict.violation("pause", key, attempt.answered, text);
+            }
+        }
+    }
+}

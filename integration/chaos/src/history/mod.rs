@@ -1,0 +1,247 @@
+//! What happened, as the clients and the faults saw it, and what it must be like: no clock and no server in it.
+
+mod exclusion;
+mod order;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod waits;
+
+/// Microseconds since the run began, by a clock that does not step.
+pub(crate) type Us = u64;
+
+/// So many milliseconds.
+pub(crate) const fn ms(milliseconds: u64) -> Us {
+    milliseconds * 1_000
+}
+
+/// Who excludes whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A plain lock, or a writer.
+    Alone,
+    /// A reader.
+    Shared,
+}
+
+impl Mode {
+    fn excludes(self, other: Mode) -> bool {
+        self == Mode::Alone || other == Mode::Alone
+    }
+}
+
+/// How somebody waits; what holds for the order in which they are served depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// In the server's queue.
+    Native,
+    /// In the server's queue and in Redisson's list.
+    NativeFair,
+    /// As the Rust client waits, which connects again and asks anew by itself.
+    Client,
+    /// By Redisson's protocol, in no order.
+    Foreign,
+    /// By Redisson's protocol, in its list.
+    ForeignFair,
+}
+
+/// A call after which the server said that the owner holds the lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Confirm {
+    pub(crate) sent: Us,
+    pub(crate) replied: Us,
+    pub(crate) lease: Us,
+}
+
+/// How long an owner waited, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It had the lock.
+    Held,
+    /// It did not, and was told so; also those who gave up.
+    Denied,
+    /// Its wait had lasted as long as it may.
+    TimedOut,
+    /// It was sent away, or the answer was lost.
+    Unknown,
+}
+
+/// One owner and one lock, from the first request to the last answer. An owner is never used again.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) kind: &'static str,
+    pub(crate) key: usize,
+    pub(crate) owner: String,
+    pub(crate) mode: Mode,
+    pub(crate) line: Line,
+    /// When the first request was sent.
+    pub(crate) requested: Us,
+    /// Since when the server is known to have it in its queue.
+    pub(crate) queued: Option<Us>,
+    /// How long it was to wait; nothing for those who only try, [`Us::MAX`] for ever.
+    pub(crate) limit: Option<Us>,
+    /// When the wait ended, or the attempt to have it at once.
+    pub(crate) answered: Us,
+    pub(crate) outcome: Outcome,
+    /// Calls after which it held the lock, the acquisition first.
+    pub(crate) confirms: Vec<Confirm>,
+    /// The fencing tokens, with when each was requested and known.
+    pub(crate) tokens: Vec<Token>,
+    /// When it began to give the lock back, and believed no more that it holds it.
+    pub(crate) released: Option<Us>,
+    /// When it was told, by an answer that came at this time, that it holds nothing.
+    pub(crate) refuted: Option<Us>,
+    /// Whether it has gone without a word, or works on beyond its lease.
+    pub(crate) dead: bool,
+    /// The server cannot have the lock held by this owner after this.
+    pub(crate) gone: Us,
+}
+
+/// A fencing token that somebody was given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub(crate) number: i64,
+    pub(crate) requested: Us,
+    pub(crate) known: Us,
+    /// How long the hold lasts by itself that it was given for.
+    pub(crate) lease: Us,
+}
+
+/// How much sooner than the server's a client's lease ends.
+pub(crate) fn margin(lease: Us) -> Us {
+    lease / 100 + ms(2)
+}
+
+impl Attempt {
+    /// When it began to believe that it holds the lock.
+    pub(crate) fn begin(&self) -> Option<Us> {
+        self.confirms.first().map(|first| first.replied)
+    }
+
+    /// When it stopped to: when it began to give the lock back, when the lease ended by its own clock, or when it was
+    /// told that it holds nothing.
+    pub(crate) fn end(&self) -> Us {
+        let mut until = 0;
+        for confirm in &self.confirms {
+            if until != 0 && confirm.sent > until {
+                break;
+            }
+            until = confirm.sent + confirm.lease.saturating_sub(margin(confirm.lease));
+        }
+        until.min(self.released.unwrap_or(Us::MAX)).min(self.refuted.unwrap_or(Us::MAX))
+    }
+
+    /// The last call before `at` that showed that it holds the lock.
+    fn confirmed_before(&self, at: Us) -> Option<&Confirm> {
+        self.confirms.iter().rev().find(|confirm| confirm.replied <= at)
+    }
+}
+
+/// What a fault may do to what a server has said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Harm {
+    /// Holds that were confirmed may be gone: an explicit amnesty for what follows from that.
+    pub(crate) holds: bool,
+    /// Tokens that were given may be forgotten.
+    pub(crate) tokens: bool,
+    /// Who waits may have lost its place.
+    pub(crate) places: bool,
+    /// Nothing may be answered or granted.
+    pub(crate) stalls: bool,
+    /// Nothing may be granted, and is not: writes are paused.
+    pub(crate) pauses: bool,
+    /// Leases that are under way last so much longer.
+    pub(crate) prolongs: Us,
+    /// What was written this much before, a release for instance, may be forgotten.
+    pub(crate) forgets: Us,
+}
+
+/// Something that happened to the servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) what: String,
+    pub(crate) begin: Us,
+    pub(crate) end: Us,
+    /// The lock that it happened to; all of them otherwise.
+    pub(crate) key: Option<usize>,
+    pub(crate) harm: Harm,
+}
+
+/// How far a server's clock is from that of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) at: Us,
+    pub(crate) ahead_ms: i64,
+}
+
+/// All that was recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pub(crate) keys: Vec<String>,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) steps: Vec<Step>,
+    /// The machine's wall clock in ms when the run began.
+    pub(crate) epoch_ms: i64,
+    /// How long one of Redisson's may be waited for at the head of its list.
+    pub(crate) fair_turn: Us,
+}
+
+impl History {
+    fn of_key(&self, key: usize) -> Vec<&Attempt> {
+        self.attempts.iter().filter(|attempt| attempt.key == key).collect()
+    }
+
+    /// Events that could happen to this lock.
+    pub(crate) fn events_of(&self, key: usize) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.key.is_none_or(|only| only == key))
+    }
+
+    /// Whether something that does such harm happened to the lock in between.
+    pub(crate) fn harmed(&self, key: usize, from: Us, to: Us, harm: impl Fn(&Harm) -> bool) -> bool {
+        self.events_of(key).any(|event| event.end > from && event.begin < to && harm(&event.harm))
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) rule: &'static str,
+    pub(crate) key: usize,
+    pub(crate) at: Us,
+    pub(crate) text: String,
+}
+
+/// What the rules found, and how much they looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) violations: Vec<Violation>,
+    /// Holders that excluded each other and overlapped after a fault that loses writes.
+    pub(crate) excused_overlaps: usize,
+    /// Holds that were lost after such a fault.
+    pub(crate) excused_losses: usize,
+    /// Tokens out of order after such a fault.
+    pub(crate) excused_tokens: usize,
+    /// Pairs that were compared: a check that looked at nothing shows nothing.
+    pub(crate) compared: usize,
+}
+
+impl Verdict {
+    fn violation(&mut self, rule: &'static str, key: usize, at: Us, text: String) {
+        self.violations.push(Violation { rule, key, at, text });
+    }
+}
+
+/// Holds a history against every rule.
+pub(crate) fn check(history: &History) -> Verdict {
+    let mut verdict = Verdict::default();
+    for key in 0..history.keys.len() {
+        let attempts = history.of_key(key);
+        exclusion::check(history, key, &attempts, &mut verdict);
+        tokens::check(history, key, &attempts, &mut verdict);
+        waits::check(history, key, &attempts, &mut verdict);
+        order::check(history, key, &attempts, &mut verdict);
+    }
+    verdict.violations.sort_by_key(|violation| violation.at);
+    verdict
+}

@@ -1,0 +1,60 @@
+//! First come, first served: nobody has the lock before one who was in the queue when it asked.
+
+use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
+
+/// Stalls that add up to so much may let somebody's turn pass.
+const STALLED: Us = ms(150);
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    // Those who were in the queue and had the lock, and so were there until then.
+    let served =
+        attempts.iter().filter(|attempt| attempt.queued.is_some() && attempt.outcome == Outcome::Held);
+    let mut asked: Vec<&Attempt> = attempts.iter().filter(|one| one.begin().is_some()).copied().collect();
+    asked.sort_by_key(|attempt| attempt.requested);
+    for first in served {
+        let (Some(queued), Some(confirm)) = (first.queued, first.confirms.first()) else { continue };
+        let after = asked.partition_point(|attempt| attempt.requested <= queued);
+        let before = asked[after..].iter().take_while(|attempt| attempt.requested < confirm.sent);
+        for second in before {
+            let Some(begin) = second.begin().filter(|begin| *begin < confirm.sent) else { continue };
+            if !second.mode.excludes(first.mode) || !stands_behind(second.line, first.line) {
+                continue;
+            }
+            verdict.compared += 1;
+            if excused(history, key, first, queued, begin) {
+                continue;
+            }
+            let (one, other) = (&first.owner, &second.owner);
+            let text = format!(
+                "{other} ({}) got the lock before {one} ({}), which came first",
+                second.kind, first.kind
+            );
+            verdict.violation("order", key, begin, text);
+        }
+    }
+}
+
+/// Whether those of the one line keep their place behind those of the other.
+fn stands_behind(second: Line, first: Line) -> bool {
+    match (second, first) {
+        (Line::Native | Line::Client, Line::Native)
+        | (Line::NativeFair, Line::NativeFair | Line::ForeignFair) => true,
+        // Redisson's scripts may drop one of ours for a moment; its other clients know no queue.
+        _ => false,
+    }
+}
+
+/// Whether the one who came first may have lost its place, or its turn.
+fn excused(history: &History, key: usize, first: &Attempt, from: Us, to: Us) -> bool {
+    if history.harmed(key, from, to, |harm| harm.places || harm.holds) {
+        return true;
+    }
+    // Redisson's deadlines are by the clients' clocks: where the server has another time, its own scripts drop its waiters.
+    if first.line == Line::ForeignFair && history.clock_is_off(from, to) {
+        return true;
+    }
+    let stalls =
+        history.events_of(key).filter(|event| event.harm.stalls && event.end > from && event.begin < to);
+    let stalled: Us = stalls.map(|event| event.end.min(to) - event.begin.max(from)).sum();
+    first.line == Line::ForeignFair && stalled > STALLED
+}

@@ -1,0 +1,254 @@
+//! A history by hand for each rule that violates it, and ones that look like it and are in order.
+
+use super::*;
+
+/// An owner that asked for the lock, had it and gave it back, at these milliseconds.
+fn holder(owner: &str, requested: u64, known: u64, released: u64) -> Attempt {
+    Attempt {
+        kind: "test",
+        key: 0,
+        owner: owner.into(),
+        mode: Mode::Alone,
+        line: Line::Native,
+        requested: ms(requested),
+        queued: None,
+        limit: None,
+        answered: ms(known),
+        outcome: Outcome::Held,
+        confirms: vec![Confirm { sent: ms(requested), replied: ms(known), lease: ms(10_000) }],
+        tokens: Vec::new(),
+        released: Some(ms(released)),
+        refuted: None,
+        dead: false,
+        gone: ms(released + 1),
+    }
+}
+
+/// One that waited and was told of its end at these milliseconds, without the lock.
+fn waiter(owner: &str, requested: u64, limit: u64, answered: u64) -> Attempt {
+    Attempt {
+        limit: Some(ms(limit)),
+        outcome: Outcome::TimedOut,
+        confirms: Vec::new(),
+        released: None,
+        gone: 0,
+        ..holder(owner, requested, answered, 0)
+    }
+}
+
+fn event(begin: u64, end: u64, harm: Harm) -> Event {
+    Event { what: "a fault".into(), begin: ms(begin), end: ms(end), key: None, harm }
+}
+
+const LOSS: Harm =
+    Harm { holds: true, tokens: true, places: true, stalls: true, pauses: false, prolongs: 0, forgets: 0 };
+
+fn judged(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
+    let keys = vec!["lock".into()];
+    check(&History { keys, attempts, events, fair_turn: ms(500), ..History::default() })
+}
+
+#[track_caller]
+fn violates(rule: &str, attempts: Vec<Attempt>, events: Vec<Event>) {
+    let found: Vec<_> = judged(attempts, events).violations.iter().map(|violation| violation.rule).collect();
+    assert_eq!(found, [rule]);
+}
+
+#[track_caller]
+fn is_in_order(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
+    let verdict = judged(attempts, events);
+    assert_eq!(verdict.violations, []);
+    verdict
+}
+
+fn read(mut attempt: Attempt) -> Attempt {
+    attempt.mode = Mode::Shared;
+    attempt
+}
+
+#[test]
+fn two_do_not_have_it_at_once() {
+    violates("exclusion", vec![holder("a", 0, 1, 20), holder("b", 5, 19, 30)], vec![]);
+    is_in_order(vec![holder("a", 0, 1, 20), holder("b", 5, 21, 30)], vec![]);
+    violates("exclusion", vec![read(holder("a", 0, 1, 20)), holder("b", 5, 19, 30)], vec![]);
+    is_in_order(vec![read(holder("a", 0, 1, 20)), read(holder("b", 5, 19, 30))], vec![]);
+}
+
+#[test]
+fn a_third_within_the_first_hold_is_found_behind_a_short_second() {
+    let readers = vec![read(holder("a", 0, 1, 90)), read(holder("b", 2, 3, 4)), holder("c", 50, 60, 70)];
+    violates("exclusion", readers, vec![]);
+}
+
+#[test]
+fn a_belief_ends_with_the_lease_by_the_clients_clock() {
+    let mut first = holder("a", 0, 1, 20_000);
+    let second = || holder("b", 9_000, 10_000, 10_100);
+    is_in_order(vec![first.clone(), second()], vec![]);
+    first.confirms.push(Confirm { sent: ms(5_000), replied: ms(5_001), lease: ms(10_000) });
+    violates("exclusion", vec![first.clone(), second()], vec![]);
+    // A renewal that came too late does not revive it.
+    first.confirms[1].sent = ms(9_950);
+    assert_eq!(first.end(), ms(10_000) - margin(ms(10_000)));
+}
+
+#[test]
+fn the_amnesty_is_for_holds_that_the_fault_could_lose() {
+    let holders = || vec![holder("a", 0, 1, 200), holder("b", 50, 100, 150)];
+    assert_eq!(is_in_order(holders(), vec![event(90, 95, LOSS)]).excused_overlaps, 1);
+    // Neither a fault before the first had the lock, nor one after the second did, nor one that loses nothing.
+    violates("exclusion", holders(), vec![event(0, 0, LOSS)]);
+    violates("exclusion", holders(), vec![event(110, 120, LOSS)]);
+    violates("exclusion", holders(), vec![event(90, 95, Harm { stalls: true, ..Harm::default() })]);
+    // Nor one before the holder was last told that it holds the lock.
+    let mut renewed = holders();
+    renewed[0].confirms.push(Confirm { sent: ms(96), replied: ms(97), lease: ms(10_000) });
+    violates("exclusion", renewed, vec![event(90, 95, LOSS)]);
+    // Nor one that happened to another lock.
+    violates("exclusion", holders(), vec![Event { key: Some(1), ..event(90, 95, LOSS) }]);
+}
+
+#[test]
+fn no_hold_is_lost_before_its_lease_ends() {
+    let lost = |at| {
+        let mut holder = holder("a", 0, 1, 20_000);
+        (holder.released, holder.refuted) = (None, Some(ms(at)));
+        vec![holder]
+    };
+    violates("loss", lost(500), vec![]);
+    assert_eq!(is_in_order(lost(500), vec![event(90, 95, LOSS)]).excused_losses, 1);
+    is_in_order(lost(10_000), vec![]);
+}
+
+fn given(owner: &str, requested: u64, known: u64, released: u64, number: i64) -> Attempt {
+    let token = Token { number, requested: ms(requested), known: ms(known), lease: ms(10_000) };
+    Attempt { tokens: vec![token], ..holder(owner, requested, known, released) }
+}
+
+#[test]
+fn tokens_grow() {
+    let tokens = |first, second| vec![given("a", 0, 1, 5, first), given("b", 10, 11, 15, second)];
+    is_in_order(tokens(7, 8), vec![]);
+    violates("token", tokens(8, 7), vec![]);
+    assert_eq!(is_in_order(tokens(8, 7), vec![event(5, 6, LOSS)]).excused_tokens, 1);
+    // A fault that loses holds and no tokens is no excuse.
+    violates("token", tokens(8, 7), vec![event(5, 6, Harm { holds: true, ..Harm::default() })]);
+}
+
+/// Who waits asks long before it is served: its token has to be larger than that of the one before it.
+#[test]
+fn tokens_grow_in_the_order_of_the_hand_offs() {
+    let tokens = |first, second| vec![given("a", 1, 10, 20, first), given("b", 0, 21, 30, second)];
+    is_in_order(tokens(7, 8), vec![]);
+    violates("token", tokens(8, 7), vec![]);
+    // Where the later one's lease may have ended before it knew of it, the order is unknown.
+    let mut unknown = tokens(8, 7);
+    unknown[1].tokens[0].lease = ms(15);
+    is_in_order(unknown, vec![]);
+}
+
+#[test]
+fn no_token_is_given_twice_or_behind_the_clock() {
+    // Nothing is known of their order.
+    let twice = vec![given("a", 0, 100, 5, 7), given("b", 0, 100, 115, 7)];
+    let found = judged(twice, vec![]).violations;
+    assert!(found.iter().any(|violation| violation.text == "a and b both have 7"), "{found:?}");
+    let history = |number, ahead_ms| History {
+        keys: vec!["lock".into()],
+        attempts: vec![given("a", 20_000, 20_001, 20_005, number)],
+        steps: vec![Step { at: ms(10_000), ahead_ms }],
+        epoch_ms: 1_000_000,
+        ..History::default()
+    };
+    assert_eq!(check(&history(1_020_000, 0)).violations, []);
+    assert_eq!(check(&history(1_000_000, 0)).violations.len(), 1);
+    assert_eq!(check(&history(1_000_000, -30_000)).violations, []);
+}
+
+#[test]
+fn nobody_sleeps_while_the_lock_is_free() {
+    let slept = |freed| vec![holder("a", 0, 1, freed), waiter("b", 10, 2_000, 2_010)];
+    violates("wake-up", slept(1_000), vec![]);
+    is_in_order(slept(1_500), vec![]);
+    // One that had the lock at last slept all the same.
+    let late = Attempt { limit: Some(Us::MAX), ..holder("b", 10, 2_000, 2_010) };
+    violates("wake-up", vec![holder("a", 0, 1, 1_000), late], vec![]);
+    // Others had it meanwhile, or nobody could have had it.
+    let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
+    is_in_order(others, vec![]);
+    is_in_order(slept(1_000), vec![event(1_300, 1_500, Harm { stalls: true, ..Harm::default() })]);
+    // One that died has it until the end of its lease, which a clock that is set back puts off.
+    let dead = || {
+        let dead = Attempt { released: None, gone: ms(1_000), dead: true, ..holder("a", 0, 1, 0) };
+        vec![dead, waiter("b", 10, 2_000, 2_010)]
+    };
+    violates("wake-up", dead(), vec![]);
+    is_in_order(dead(), vec![event(500, 500, Harm { prolongs: ms(1_000), ..Harm::default() })]);
+}
+
+#[test]
+fn a_reader_joins_others_unless_a_writer_waits() {
+    let reads = || vec![read(holder("a", 0, 1, 2_000)), read(waiter("b", 10, 1_900, 1_910))];
+    violates("wake-up", reads(), vec![]);
+    let writer = waiter("w", 5, 1_900, 1_905);
+    is_in_order([reads(), vec![writer]].concat(), vec![]);
+}
+
+#[test]
+fn those_who_died_in_redissons_list_have_their_turn() {
+    let fair = |line, mut attempt: Attempt| {
+        attempt.line = line;
+        attempt
+    };
+    let dead =
+        Attempt { dead: true, outcome: Outcome::Denied, ..fair(Line::ForeignFair, waiter("d", 0, 50, 60)) };
+    let slept = fair(Line::NativeFair, waiter("b", 10, 1_000, 1_010));
+    is_in_order(vec![dead, slept.clone()], vec![]);
+    violates("wake-up", vec![slept], vec![]);
+}
+
+#[test]
+fn a_wait_ends_when_it_was_to_end() {
+    let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];
+    violates("wait", overdue(), vec![]);
+    is_in_order(overdue(), vec![event(200, 3_000, Harm { stalls: true, ..Harm::default() })]);
+}
+
+#[test]
+fn nobody_overtakes_one_who_is_in_the_queue() {
+    let first = || {
+        let mut first = holder("a", 0, 31, 40);
+        first.queued = Some(ms(2));
+        first.confirms[0].sent = ms(30);
+        first
+    };
+    let second = |requested| holder("b", requested, 20, 25);
+    violates("order", vec![first(), second(10)], vec![]);
+    // It may have come first.
+    is_in_order(vec![first(), second(1)], vec![]);
+    // The queue was lost, or the other is one of Redisson's.
+    is_in_order(vec![first(), second(10)], vec![event(4, 5, LOSS)]);
+    is_in_order(vec![first(), Attempt { line: Line::Foreign, ..second(10) }], vec![]);
+    // Readers go together, but not past a writer.
+    is_in_order(vec![read(first()), read(second(10))], vec![]);
+    violates("order", vec![first(), read(second(10))], vec![]);
+}
+
+/// A fail-over may forget a release: the lock is free at the end of its lease.
+#[test]
+fn a_release_that_was_forgotten_leaves_the_lock_to_its_lease() {
+    let slept = || vec![holder("a", 0, 1, 1_000), waiter("b", 10, 2_000, 2_010)];
+    violates("wake-up", slept(), vec![event(1_050, 1_060, Harm { holds: true, ..Harm::default() })]);
+    is_in_order(
+        slept(),
+        vec![event(1_050, 1_060, Harm { holds: true, forgets: ms(100), ..Harm::default() })],
+    );
+}
+
+#[test]
+fn nothing_is_granted_while_writes_are_paused() {
+    let pause = || vec![event(100, 600, Harm { pauses: true, stalls: true, ..Harm::default() })];
+    violates("pause", vec![holder("a", 50, 400, 700)], pause());
+    is_in_order(vec![holder("a", 50, 110, 700)], pause());
+    is_in_order(vec![holder("a", 50, 601, 700)], pause());
+}

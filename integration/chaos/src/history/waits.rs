@@ -1,0 +1,184 @@
+//! Nobody sleeps while the lock is free, nor for longer than it asked to wait.
+
+use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
+
+/// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
+/// take, apart from what was seen to stall.
+const FREE: Us = ms(700);
+
+/// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
+const ANSWER: Us = ms(150);
+
+/// Those who died so long before a wait have been passed.
+const LONG_AGO: Us = ms(5_000);
+
+/// How much longer than asked for a wait may last.
+const LATE: Us = ms(1_500);
+
+/// Stretches of time, sorted and apart.
+struct Stretches(Vec<(Us, Us)>);
+
+impl Stretches {
+    fn of(mut parts: Vec<(Us, Us)>) -> Stretches {
+        parts.sort_unstable();
+        let mut joined: Vec<(Us, Us)> = Vec::new();
+        for (begin, end) in parts {
+            match joined.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((begin, end)),
+            }
+        }
+        Stretches(joined)
+    }
+
+    /// The longest time within `from` and `to` that none of them covers: when it began, and how long it was.
+    fn longest_gap(&self, from: Us, to: Us) -> (Us, Us) {
+        let first = self.0.partition_point(|(_, end)| *end <= from);
+        let (mut at, mut longest) = (from, (from, 0));
+        for (begin, end) in &self.0[first..] {
+            if *begin >= to {
+                break;
+            }
+            if begin.saturating_sub(at) > longest.1 {
+                longest = (at, begin - at);
+            }
+            at = at.max(*end);
+        }
+        if to.saturating_sub(at) > longest.1 { (at, to - at) } else { longest }
+    }
+}
+
+/// What keeps others from having the lock.
+struct Taken {
+    /// Somebody may hold it, or the server stalls.
+    held: Stretches,
+    /// Somebody may write, or waits to, or the server stalls.
+    written: Stretches,
+    stalled: Stretches,
+}
+
+impl Taken {
+    fn of(history: &History, key: usize, attempts: &[&Attempt]) -> Taken {
+        let stalls = history.events_of(key).filter(|event| event.harm.stalls);
+        let stalls: Vec<(Us, Us)> = stalls.map(|event| (event.begin, event.end)).collect();
+        let (mut held, mut written) = (stalls.clone(), stalls.clone());
+        for attempt in attempts {
+            let hold = history.possible_hold(attempt);
+            held.extend(hold);
+            if attempt.mode == Mode::Alone {
+                written.extend(hold);
+                written.extend(attempt.limit.map(|_| (attempt.requested, attempt.answered)));
+            }
+        }
+        Taken { held: Stretches::of(held), written: Stretches::of(written), stalled: Stretches::of(stalls) }
+    }
+}
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let taken = Taken::of(history, key, attempts);
+    // Those who died in Redisson's list are passed one after the other, and so are those of ours whose place is there
+    // still after a restart.
+    let dead: Vec<Us> = attempts
+        .iter()
+        .filter(|attempt| match attempt.line {
+            Line::ForeignFair => attempt.dead,
+            Line::NativeFair | Line::Client => attempt.outcome == Outcome::Unknown,
+            Line::Native | Line::Foreign => false,
+        })
+        .map(|attempt| attempt.answered)
+        .collect();
+    for attempt in attempts {
+        let Some(limit) = attempt.limit else { continue };
+        verdict.compared += 1;
+        let passed = dead
+            .iter()
+            .filter(|died| **died < attempt.answered && **died + LONG_AGO > attempt.requested)
+            .count() as Us;
+        let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair | Line::Client);
+        let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
+        let lapsed = attempt.line == Line::ForeignFair && lapses(attempts, attempt);
+        if !lapsed && !history.finds_out_late(attempt) {
+            asleep(key, attempt, &taken, allowed, verdict);
+        }
+        overdue(key, attempt, limit, &taken.stalled, verdict);
+    }
+}
+
+/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those who are there
+/// when a lease ends, nor passes the dead, unless natives wait too.
+fn lapses(attempts: &[&Attempt], waiter: &Attempt) -> bool {
+    let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
+    let died = |other: &Attempt| other.dead && other.answered < waiter.answered;
+    attempts.iter().any(|other| died(other) && (in_list(other) || other.gone > waiter.requested))
+}
+
+impl History {
+    /// Whether it may sleep for a while after a fault, since nobody can tell it.
+    fn finds_out_late(&self, attempt: &Attempt) -> bool {
+        let before = attempt.requested.saturating_sub(ms(2_000));
+        match attempt.line {
+            // It notices that a connection broke, and tries again after pauses that grow.
+            Line::Client => {
+                self.harmed(attempt.key, before, attempt.answered, |harm| harm.places || harm.stalls)
+            }
+            // What deletes a lock calls nobody of Redisson's, unless natives wait too.
+            Line::Foreign | Line::ForeignFair => {
+                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| {
+                    harm.holds || harm.prolongs > 0
+                })
+            }
+            Line::Native | Line::NativeFair => false,
+        }
+    }
+
+    /// From when to when the server may have had the lock held by this owner, whatever clocks did.
+    fn possible_hold(&self, attempt: &Attempt) -> Option<(Us, Us)> {
+        if matches!(attempt.outcome, Outcome::Denied | Outcome::TimedOut) {
+            return None;
+        }
+        let since = attempt.confirms.last().map_or(attempt.requested, |confirm| confirm.sent);
+        let mut gone = attempt.gone;
+        for event in self.events_of(attempt.key).filter(|event| event.end > since) {
+            // Its release may be forgotten, so that its lease has to end.
+            if event.harm.forgets > 0 && event.begin < attempt.gone + event.harm.forgets {
+                let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
+                gone = gone.max(ends.unwrap_or(0));
+            }
+            if event.begin < gone {
+                gone = gone.saturating_add(event.harm.prolongs);
+            }
+        }
+        Some((attempt.requested.max(attempt.answered.saturating_sub(ANSWER)), gone))
+    }
+}
+
+/// While somebody waits the lock is never free for long.
+fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &mut Verdict) {
+    let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
+    let (since, free) = by.longest_gap(attempt.requested, attempt.answered);
+    if free <= allowed {
+        return;
+    }
+    let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
+    verdict.violation(
+        "wake-up",
+        key,
+        since,
+        format!("{owner} ({kind}) waited while the lock was free for {free} ms"),
+    );
+}
+
+/// A wait ends when it was to end.
+fn overdue(key: usize, attempt: &Attempt, limit: Us, stalled: &Stretches, verdict: &mut Verdict) {
+    if limit == Us::MAX || attempt.outcome == Outcome::Held {
+        return;
+    }
+    let due = attempt.requested + limit;
+    let (_, late) = stalled.longest_gap(due, attempt.answered.max(due));
+    if late <= LATE {
+        return;
+    }
+    let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
+    let text = format!("{owner} ({kind}) waited {late} ms longer than it asked for");
+    verdict.violation("wait", key, attempt.answered, text);
+}

@@ -1,0 +1,93 @@
+//! Many clients of every kind, faults, and a history that is checked: see docs/SAFETY.md, and `make chaos`.
+
+mod clients;
+mod dice;
+mod ending;
+mod faults;
+mod history;
+mod monitor;
+mod places;
+mod plan;
+mod recorder;
+mod report;
+mod round;
+mod scene;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a round lasts, without its beginning and its end.
+const ROUND: Duration = Duration::from_secs(10);
+
+/// What the command line says.
+#[derive(Debug)]
+struct Args {
+    seconds: u64,
+    seed: Option<u64>,
+    /// Only this round, as in a run that is to be repeated.
+    round: Option<u64>,
+    json: Option<String>,
+    /// Looks all the time who holds each lock, for what is printed of a violation.
+    peek: bool,
+}
+
+fn args() -> Result<Args, String> {
+    let mut args = Args { seconds: 60, seed: None, round: None, json: None, peek: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(name) = words.next() {
+        if name == "--peek" {
+            args.peek = true;
+            continue;
+        }
+        let value = words.next().unwrap_or_default();
+        let number = || value.parse::<u64>().map_err(|_| format!("{name} takes a number, not {value:?}"));
+        match name.as_str() {
+            "--seconds" => args.seconds = number()?,
+            // Empty where make was given none.
+            "--seed" if value.is_empty() => {}
+            "--seed" => args.seed = Some(number()?),
+            "--round" if value.is_empty() => {}
+            "--round" => args.round = Some(number()?),
+            "--json" => args.json = Some(value),
+            _ => {
+                return Err(format!(
+                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--peek]"
+                ));
+            }
+        }
+    }
+    Ok(args)
+}
+
+fn main() -> ExitCode {
+    let args = match args() {
+        Ok(args) => args,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    let by_clock =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_micros() as u64);
+    let seed = args.seed.unwrap_or_else(by_clock);
+    println!("chaos for {} s, SEED={seed}", args.seconds);
+    let (began, lasts) = (Instant::now(), Duration::from_secs(args.seconds));
+    let mut report = report::Report::new(seed);
+    let mut number = args.round.unwrap_or(0);
+    loop {
+        // Rounds take longer than they last: servers start, waits end, and all is checked.
+        let left = lasts.saturating_sub(began.elapsed());
+        let round =
+            if args.round.is_some() { lasts.min(ROUND) } else { ROUND.min(left.max(Duration::from_secs(3))) };
+        let mut say = |line: &str| println!("  round {number}, {line}");
+        let outcome = round::run(seed, number, round, args.peek, &mut say);
+        report.add(number, &outcome);
+        number += 1;
+        if args.round.is_some() || began.elapsed() + Duration::from_secs(4) >= lasts {
+            break;
+        }
+    }
+    let passed = report.finish(began.elapsed(), args.json.as_deref());
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

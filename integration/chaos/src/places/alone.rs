@@ -1,0 +1,166 @@
+//! A primary with a replica behind a proxy. The primary is killed and comes back, or the replica takes over.
+
+use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rlock_testkit::{ServerBuilder, TestServer, eventually};
+
+use super::proxy::Proxy;
+use super::server;
+
+/// How long a fail-over may take.
+const TAKEN_OVER: Duration = Duration::from_secs(20);
+
+/// The servers, which are `None` only while one is being replaced.
+struct Pair {
+    primary: Option<TestServer>,
+    replica: Option<TestServer>,
+}
+
+pub(crate) struct Alone {
+    pub(crate) proxy: Proxy,
+    pair: Mutex<Pair>,
+    port: AtomicU16,
+    /// Whether the servers write an append only file, on the disk before they answer.
+    pub(crate) aof: bool,
+}
+
+fn one(aof: bool) -> ServerBuilder {
+    server().conf("appendonly", if aof { "yes" } else { "no" })
+}
+
+/// Sends one command, which must work.
+fn tell(server: &TestServer, line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let outcome = redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut server.connect());
+    outcome.unwrap_or_else(|error| panic!("{line}: {error}"));
+}
+
+impl Alone {
+    /// With an append only file the replica is there from the beginning; without one it is attached later.
+    pub(crate) fn start(aof: bool) -> Alone {
+        let primary = one(aof).start();
+        let port = primary.port();
+        let replica = aof.then(|| follower(aof, port));
+        let pair = Mutex::new(Pair { primary: Some(primary), replica });
+        Alone { proxy: Proxy::to(port), pair, port: AtomicU16::new(port), aof }
+    }
+
+    fn pair(&self) -> MutexGuard<'_, Pair> {
+        self.pair.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn entry(&self) -> u16 {
+        self.proxy.port()
+    }
+
+    pub(crate) fn primary_port(&self) -> u16 {
+        self.port.load(SeqCst)
+    }
+
+    pub(crate) fn with_primary<T>(&self, work: impl FnOnce(&TestServer) -> T) -> T {
+        work(self.pair().primary.as_ref().expect("the primary"))
+    }
+
+    pub(crate) fn with_both<T>(&self, work: impl FnOnce(&TestServer, &TestServer) -> T) -> T {
+        let pair = self.pair();
+        work(pair.primary.as_ref().expect("the primary"), pair.replica.as_ref().expect("the replica"))
+    }
+
+    /// Steps the clocks of both.
+    pub(crate) fn set_clock_ahead(&self, seconds: i64) {
+        let pair = self.pair();
+        for server in pair.primary.iter().chain(&pair.replica) {
+            server.set_clock_ahead(seconds);
+        }
+    }
+
+    fn serve_from(&self, server: &TestServer) {
+        self.port.store(server.port(), SeqCst);
+        self.proxy.retarget(server.port());
+        self.proxy.cut(|| true);
+    }
+
+    /// Kills the primary, and starts it anew from its append only file.
+    pub(crate) fn kill_and_restart(&self) {
+        let mut pair = self.pair();
+        let stopped = pair.primary.take().expect("the primary").kill9();
+        let primary = one(self.aof).dir(stopped).start();
+        if let Some(replica) = &pair.replica {
+            tell(replica, &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        }
+        self.serve_from(&primary);
+        pair.primary = Some(primary);
+    }
+
+    /// Attaches a replica where there is none.
+    pub(crate) fn attach(&self) {
+        let mut pair = self.pair();
+        if pair.replica.is_none() {
+            pair.replica = Some(follower(self.aof, pair.primary.as_ref().expect("the primary").port()));
+        }
+    }
+
+    /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
+    pub(crate) fn switch(&self) -> bool {
+        self.attach();
+        let mut pair = self.pair();
+        let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
+        let linked = eventually_linked(replica);
+        let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", replica.port());
+        if !linked
+            || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err()
+        {
+            return false;
+        }
+        let deadline = std::time::Instant::now() + Duration::from_secs(8);
+        while replica.info("replication")["role"] != "master" {
+            if std::time::Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.serve_from(replica);
+        let Pair { primary, replica } = &mut *pair;
+        std::mem::swap(primary, replica);
+        true
+    }
+
+    /// Kills the primary; the replica takes over with what it has, and gets a new replica.
+    pub(crate) fn promote(&self) {
+        let mut pair = self.pair();
+        let Some(replica) = pair.replica.take() else { return };
+        drop(pair.primary.take().expect("the primary").kill9());
+        tell(&replica, "REPLICAOF NO ONE");
+        self.serve_from(&replica);
+        pair.primary = Some(replica);
+    }
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+fn follower(aof: bool, primary: u16) -> TestServer {
+    let replica = one(aof).start();
+    tell(&replica, &format!("REPLICAOF 127.0.0.1 {primary}"));
+    eventually("the replica to be linked", TAKEN_OVER, || is_linked(&replica).then_some(()));
+    replica
+}
+
+fn is_linked(replica: &TestServer) -> bool {
+    replica.info("replication").get("master_link_status").is_some_and(|status| status == "up")
+}
+
+/// After a fault the replica may need a moment to come back.
+fn eventually_linked(replica: &TestServer) -> bool {
+    let deadline = std::time::Instant::now() + Duration::from_secs(3);
+    while std::time::Instant::now() < deadline {
+        if is_linked(replica) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}

@@ -1,0 +1,111 @@
+//! Where everybody writes down what it saw, by one clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::history::{Attempt, Event, Harm, History, Outcome, Step, Us, Violation};
+
+/// The history of a round as it grows.
+pub(crate) struct Recorder {
+    start: Instant,
+    history: Mutex<History>,
+    /// What a client saw by itself that must not be.
+    seen: Mutex<Vec<Violation>>,
+    counts: Mutex<BTreeMap<String, u64>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    pub(crate) fn new(keys: Vec<String>, fair_turn: Us) -> Recorder {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let epoch_ms = since_epoch.as_millis() as i64;
+        let history = History { keys, epoch_ms, fair_turn, ..History::default() };
+        Recorder {
+            start: Instant::now(),
+            history: Mutex::new(history),
+            seen: Mutex::default(),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Now, by the clock of the history.
+    pub(crate) fn now(&self) -> Us {
+        self.start.elapsed().as_micros() as Us
+    }
+
+    /// The machine's wall clock in ms.
+    pub(crate) fn wall_ms(&self) -> i64 {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+    }
+
+    /// How long it is until then.
+    pub(crate) fn until(&self, at: Us) -> Duration {
+        Duration::from_micros(at.saturating_sub(self.now()))
+    }
+
+    /// Counts one of a kind of thing.
+    pub(crate) fn count(&self, what: &str) {
+        *locked(&self.counts).entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// What was counted.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
+        locked(&self.counts).clone()
+    }
+
+    /// Writes down an attempt that has ended.
+    pub(crate) fn attempt(&self, attempt: Attempt) {
+        self.count(match attempt.outcome {
+            Outcome::Held => attempt.kind,
+            Outcome::Denied => "denied",
+            Outcome::TimedOut => "timed out",
+            Outcome::Unknown => "sent away or unanswered",
+        });
+        if attempt.dead {
+            self.count("died or overslept");
+        }
+        locked(&self.history).attempts.push(attempt);
+    }
+
+    /// Writes down what a fault did.
+    pub(crate) fn event(&self, what: &str, begin: Us, key: Option<usize>, harm: Harm) {
+        let event = Event { what: what.to_owned(), begin, end: self.now(), key, harm };
+        locked(&self.history).events.push(event);
+    }
+
+    /// Writes down that a server's clock is so far ahead of the machine's now.
+    pub(crate) fn step(&self, at: Us, ahead_ms: i64) {
+        locked(&self.history).steps.push(Step { at, ahead_ms });
+    }
+
+    /// Writes down what must not be.
+    pub(crate) fn violation(&self, rule: &'static str, key: usize, text: String) {
+        locked(&self.seen).push(Violation { rule, key, at: self.now(), text });
+    }
+
+    /// Like [`Recorder::violation`], unless something does such harm to the lock from `since` on.
+    pub(crate) fn violation_unless(
+        &self,
+        rule: &'static str,
+        key: usize,
+        text: String,
+        since: Us,
+        excuse: fn(&Harm) -> bool,
+    ) {
+        // A fault is written down when it has ended, which may be a moment from now.
+        std::thread::sleep(Duration::from_millis(500));
+        let at = self.now();
+        if !locked(&self.history).harmed(key, since, at, excuse) {
+            self.violation(rule, key, text);
+        }
+    }
+
+    /// All there is, at the end.
+    pub(crate) fn take(&self) -> (History, Vec<Violation>) {
+        (std::mem::take(&mut *locked(&self.history)), std::mem::take(&mut *locked(&self.seen)))
+    }
+}

@@ -1,0 +1,185 @@
+//! What is printed, and the figures that are stored.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::history::{Attempt, Confirm, Event, History, Outcome as Came, Us, Violation, ms};
+use crate::round::Outcome;
+
+/// How many violations of a round are printed with what happened around them.
+const SHOWN: usize = 4;
+
+/// How many lines each.
+const SHOWN_AROUND: usize = 12;
+
+/// The figures of a whole run.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    seed: u64,
+    seconds: u64,
+    server: String,
+    rounds: u64,
+    clients: usize,
+    attempts: u64,
+    acquisitions: u64,
+    /// Those that had waited.
+    hand_offs: u64,
+    tokens: u64,
+    by_kind: BTreeMap<String, u64>,
+    faults: BTreeMap<String, u64>,
+    compared: usize,
+    excused_overlaps: usize,
+    excused_losses: usize,
+    excused_tokens: usize,
+    violations: usize,
+}
+
+impl Report {
+    pub(crate) fn new(seed: u64) -> Report {
+        Report { seed, ..Report::default() }
+    }
+
+    /// Adds a round, and prints what is to be said of it.
+    pub(crate) fn add(&mut self, number: u64, outcome: &Outcome) {
+        let (history, verdict) = (&outcome.history, &outcome.verdict);
+        let held = |attempt: &&Attempt| attempt.outcome == Came::Held;
+        let acquisitions = history.attempts.iter().filter(held).count() as u64;
+        let waited =
+            |attempt: &&Attempt| attempt.limit.is_some() && attempt.answered > attempt.requested + ms(1);
+        let hand_offs = history.attempts.iter().filter(held).filter(waited).count() as u64;
+        self.server.clone_from(&outcome.server);
+        self.rounds += 1;
+        self.clients = outcome.clients;
+        self.attempts += history.attempts.len() as u64;
+        self.acquisitions += acquisitions;
+        self.hand_offs += hand_offs;
+        self.tokens += history.attempts.iter().map(|attempt| attempt.tokens.len() as u64).sum::<u64>();
+        for (name, count) in &outcome.counts {
+            let (kinds, name) = match name.strip_prefix("fault: ") {
+                Some(fault) => (&mut self.faults, fault),
+                None => (&mut self.by_kind, name.as_str()),
+            };
+            *kinds.entry(name.to_owned()).or_default() += count;
+        }
+        self.compared += verdict.compared;
+        self.excused_overlaps += verdict.excused_overlaps;
+        self.excused_losses += verdict.excused_losses;
+        self.excused_tokens += verdict.excused_tokens;
+        self.violations += verdict.violations.len();
+        println!(
+            "round {number} ({:?}, {}): {acquisitions} acquisitions, {hand_offs} after a wait, {} faults, \
+             {} violations; excused: {} overlaps, {} losses, {} tokens",
+            outcome.setting,
+            outcome.server,
+            outcome.plan.len(),
+            verdict.violations.len(),
+            verdict.excused_overlaps,
+            verdict.excused_losses,
+            verdict.excused_tokens,
+        );
+        if !verdict.violations.is_empty() {
+            self.explain(number, outcome);
+        }
+    }
+
+    fn explain(&self, number: u64, outcome: &Outcome) {
+        println!("  the plan of round {number}, SEED={}:", self.seed);
+        for planned in &outcome.plan {
+            println!("    {:>6} ms  {}", planned.at_ms, planned.fault);
+        }
+        for violation in outcome.verdict.violations.iter().take(SHOWN) {
+            let lock = &outcome.history.keys[violation.key];
+            println!(
+                "  VIOLATION of {} at {} ms, {lock}: {}",
+                violation.rule,
+                violation.at / 1_000,
+                violation.text
+            );
+            around(&outcome.history, violation);
+        }
+        match trace(&outcome.history, &outcome.verdict.violations) {
+            Ok(file) => println!("  all that happened to these locks: {file}"),
+            Err(error) => eprintln!("  {error}"),
+        }
+        println!("  again: make chaos SEED={} ROUND={number}", self.seed);
+    }
+
+    /// Prints the sum, and stores it where it is wanted; whether nothing was violated.
+    pub(crate) fn finish(mut self, took: Duration, json: Option<&str>) -> bool {
+        self.seconds = took.as_secs();
+        let text = serde_json::to_string_pretty(&self).unwrap_or_default();
+        println!("{text}");
+        if let Some(Err(error)) = json.map(|file| std::fs::write(file, format!("{text}\n"))) {
+            eprintln!("{error}");
+            return false;
+        }
+        if self.attempts == 0 || self.acquisitions == 0 {
+            println!("nothing happened");
+            return false;
+        }
+        self.violations == 0
+    }
+}
+
+/// What others did with the lock at that time, and what went wrong.
+fn around(history: &History, violation: &Violation) {
+    let (from, to) = (violation.at.saturating_sub(ms(400)), violation.at + ms(100));
+    for line in lines(history, violation.key, from, to, SHOWN_AROUND) {
+        println!("      {line}");
+    }
+}
+
+/// The faults and the attempts that were under way between two times, the last so many of each.
+fn lines(history: &History, key: usize, from: Us, to: Us, most: usize) -> Vec<String> {
+    let close = |begin: Us, end: Us| begin < to && end > from;
+    let mut events: Vec<&Event> =
+        history.events_of(key).filter(|event| close(event.begin, event.end + 1)).collect();
+    events.sort_by_key(|event| event.begin);
+    let mut attempts: Vec<&Attempt> = history.attempts.iter().filter(|one| one.key == key).collect();
+    attempts.retain(|attempt| close(attempt.requested, attempt.answered.max(attempt.gone)));
+    attempts.sort_by_key(|attempt| attempt.answered);
+    let events = events.iter().rev().take(most).rev().map(|event| {
+        format!("fault  {:>8} to {:>8} ms  {}", event.begin / 1_000, event.end / 1_000, event.what)
+    });
+    events.chain(attempts.iter().rev().take(most).rev().map(|attempt| line(attempt))).collect()
+}
+
+fn line(attempt: &Attempt) -> String {
+    let in_ms = |at: Option<Us>| at.map_or("-".to_owned(), |at| (at / 1_000).to_string());
+    let confirms = attempt.confirms.iter().map(|one| {
+        let Confirm { sent, replied, lease } = one;
+        format!("{}-{} for {}", sent / 1_000, replied / 1_000, lease / 1_000)
+    });
+    format!(
+        "{:<34} {:?} asked {}, answered {} {:?}; held [{}]; released {}, refuted {}, gone {}{}",
+        attempt.owner,
+        attempt.mode,
+        attempt.requested / 1_000,
+        attempt.answered / 1_000,
+        attempt.outcome,
+        confirms.collect::<Vec<_>>().join(", "),
+        in_ms(attempt.released),
+        in_ms(attempt.refuted),
+        attempt.gone / 1_000,
+        if attempt.dead { ", dead" } else { "" },
+    )
+}
+
+/// Writes down all that happened to the locks of these violations; the file's name.
+fn trace(history: &History, violations: &[Violation]) -> std::io::Result<String> {
+    let mut keys: Vec<usize> = violations.iter().map(|violation| violation.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let file = std::env::temp_dir().join(format!("rlock-chaos-{}.txt", std::process::id()));
+    let mut text = String::new();
+    for key in keys {
+        text += &format!("{}\n", history.keys[key]);
+        for line in lines(history, key, 0, Us::MAX, usize::MAX) {
+            text += &format!("  {line}\n");
+        }
+    }
+    std::fs::write(&file, text)?;
+    Ok(file.display().to_string())
+}

@@ -1,0 +1,72 @@
+//! Which locks there are, and who uses them.
+
+/// What kind of lock a key is, and who comes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Everybody comes, all the time.
+    Busy,
+    /// Two or three come now and then, so that nobody else wakes who was left asleep.
+    Quiet,
+}
+
+/// A lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    pub(crate) class: Class,
+}
+
+/// All locks of a round.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    pub(crate) keys: Vec<Key>,
+}
+
+/// A client: what it does, and on which locks.
+#[derive(Clone, Debug)]
+pub(crate) struct Role {
+    pub(crate) kind: &'static str,
+    pub(crate) keys: Vec<usize>,
+}
+
+/// The kinds of clients on the busy locks, by the locks' name.
+const BUSY: [(&str, usize, &[&str]); 4] = [
+    ("plain", 2, &["try", "block", "block", "enqueue", "enqueue", "redisson", "rust"]),
+    ("fenced", 1, &["fenced try", "fenced block", "fenced block", "fenced enqueue", "rust fenced"]),
+    ("fair", 1, &["fair block", "fair enqueue", "redisson fair", "redisson fair", "rust fair"]),
+    ("rw", 2, &["read", "read", "write", "write", "read enqueue", "write enqueue", "redisson rw", "rust rw"]),
+];
+
+/// Those on the quiet ones.
+const QUIET: [(&str, &[&str]); 8] = [
+    ("leases", &["block", "block"]),
+    ("letters", &["enqueue", "enqueue"]),
+    ("calls", &["block", "redisson"]),
+    ("shares", &["read", "read enqueue", "write"]),
+    ("pages", &["redisson rw", "write", "read"]),
+    ("turns", &["fair block", "redisson fair", "redisson fair"]),
+    ("tickets", &["fenced block", "fenced enqueue"]),
+    ("snatched", &["snatch", "block", "block"]),
+];
+
+impl Scene {
+    /// The locks and the clients of a round.
+    pub(crate) fn new() -> (Scene, Vec<Role>) {
+        let (mut keys, mut roles) = (Vec::new(), Vec::new());
+        for (name, count, kinds) in BUSY {
+            let first = keys.len();
+            keys.extend((0..count).map(|n| Key { name: format!("{name}:{n}"), class: Class::Busy }));
+            let all: Vec<usize> = (first..keys.len()).collect();
+            roles.extend(kinds.iter().map(|kind| Role { kind, keys: all.clone() }));
+        }
+        for (name, kinds) in QUIET {
+            roles.extend(kinds.iter().map(|kind| Role { kind, keys: vec![keys.len()] }));
+            keys.push(Key { name: name.to_owned(), class: Class::Quiet });
+        }
+        (Scene { keys }, roles)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.keys.iter().map(|key| key.name.clone()).collect()
+    }
+}
