@@ -163,9 +163,15 @@ fn count_decision(decision: &Decision) {
     counter.add(1);
 }
 
+/// The module's version.
+const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(version) => version,
+    Err(_) => c"unknown",
+};
+
 /// Writes our section in INFO.
 pub(crate) fn show(page: &InfoPage) {
-    page.text(c"version", c"0.1.0");
+    page.text(c"version", VERSION);
     page.number(c"accept", options::ACCEPT.get().into());
     page.number(c"locks_may_be_evicted", eviction::locks_may_be_evicted().into());
     if eviction::locks_may_be_evicted() {
