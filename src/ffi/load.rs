@@ -15,8 +15,20 @@ use super::load_error::LoadError;
 use super::string::{OwnedString, free_constants};
 
 const MODULE_NAME: &CStr = c"rlock";
-/// 1 * 10,000 per major, 100 per minor version: 0.1.0.
-const MODULE_VERSION: c_int = 100;
+/// 10,000 per major, 100 per minor version: 0.1.0 is 100.
+const MODULE_VERSION: c_int = number(env!("CARGO_PKG_VERSION_MAJOR")) * 10_000
+    + number(env!("CARGO_PKG_VERSION_MINOR")) * 100
+    + number(env!("CARGO_PKG_VERSION_PATCH"));
+
+/// The number that these digits are; known when the module is built.
+const fn number(digits: &str) -> c_int {
+    let (mut number, mut at) = (0, 0);
+    while at < digits.len() {
+        number = number * 10 + (digits.as_bytes()[at] - b'0') as c_int;
+        at += 1;
+    }
+    number
+}
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
 const NEEDED: [&CStr; 16] = [
