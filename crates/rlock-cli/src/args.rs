@@ -63,6 +63,9 @@ pub(crate) enum Action {
     /// the whole group. The lock is renewed every third of the lease. Should it be lost, or not be renewed
     /// in time, the group is ended before the lease ends: by the signal, and after the grace by KILL. The
     /// lock is released when the whole group has ended, processes in its background included.
+    ///
+    /// What leaves the group (setsid) is not watched. Where rlock itself is ended by KILL, the command is killed
+    /// too (on Linux), but not what the command has started.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
     /// Show who holds a lock, for how long, and who waits

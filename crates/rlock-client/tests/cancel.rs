@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, counter, eventually, holder, run, seed, url, waiters, within};
+use common::{SOON, connect, connect_with, eventually, holder, run, seed, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
