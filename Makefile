@@ -80,6 +80,7 @@ planted: setup ## Plant bugs, and show which proof finds which
 # What takes longer than a change should wait for.
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	./.ci/run
+	$(MAKE) matrix ONLY=none
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
