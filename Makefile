@@ -86,6 +86,7 @@ chaos: build ## Check a history of many clients and faults: SECONDS=60, SEED=
 # What takes longer than a change should wait for.
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	./.ci/run
+	$(MAKE) matrix ONLY=none
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak

@@ -30,7 +30,7 @@ binary_of() {
 }
 
 missing=
-for name in $wanted $too_old; do
+for name in $wanted $too_old ${CLIENTS:-}; do
     [ -n "$(binary_of "$name")" ] || missing="$missing $name"
 done
 if [ -n "$missing" ]; then
