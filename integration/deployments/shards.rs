@@ -11,11 +11,10 @@ mod waiting;
 
 use std::time::Duration;
 
-use common::cluster::{Cluster, id};
 use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
-use slots::{AtOnce, Move, await_slot, cluster, place_on, replica_agrees};
+use slots::{AtOnce, Move, await_slot, cluster, move_at_once, place_on, replica_agrees};
 use waiting::{SOON, counter, number, say, story};
 
 #[track_caller]
@@ -205,20 +204,6 @@ fn a_slot_moves_key_by_key() {
         replica_agrees(&cluster.primaries[to], &cluster.replicas[to]);
         replica_agrees(source, &cluster.replicas[from]);
     }
-}
-
-/// Moves the slot of a place as newer servers do by themselves; the server's refusal.
-#[track_caller]
-fn move_at_once(cluster: &Cluster, slot: i64, from: usize, to: usize) -> Result<(), String> {
-    let (source, target) = (&cluster.primaries[from], &cluster.primaries[to]);
-    let said = match AtOnce::of(source) {
-        AtOnce::Redis => say(&mut target.connect(), &format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
-        _ => {
-            let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(target));
-            say(&mut source.connect(), &line)
-        }
-    };
-    if said.starts_with('!') { Err(said) } else { Ok(()) }
 }
 
 /// Redis from 8.4 on. Valkey, from 9.0 on, does so only where every module declares that it can bear it; this one does

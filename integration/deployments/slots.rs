@@ -18,18 +18,19 @@ pub(crate) const AGREED: Duration = Duration::from_secs(40);
 pub(crate) fn cluster() -> Cluster {
     crate::common::limit_everything();
     let cluster = Cluster::start_with_replicas(3);
-    // A primary sends messages of its shard to the replicas that it knows of.
-    eventually("all to know the replicas", AGREED, || {
-        let known =
-            |server: &TestServer| say(&mut server.connect(), "CLUSTER NODES").matches(" slave ").count();
-        let known_to = |server: &TestServer| {
-            // A server marks itself.
-            let itself = say(&mut server.connect(), "CLUSTER NODES").contains("myself,slave ");
-            known(server) + usize::from(itself) == 3
-        };
-        cluster.servers().all(known_to).then_some(())
-    });
+    await_replicas(&cluster);
     cluster
+}
+
+/// Waits until all servers know all three replicas: a primary sends messages of its shard to those that it knows of,
+/// and one that others take for a primary is not voted for.
+#[track_caller]
+pub(crate) fn await_replicas(cluster: &Cluster) {
+    let known = |server: &TestServer| {
+        let nodes = say(&mut server.connect(), "CLUSTER NODES");
+        nodes.matches(" slave ").count() + nodes.matches("myself,slave ").count() == 3
+    };
+    eventually("all to know the replicas", AGREED, || cluster.servers().all(known).then_some(()));
 }
 
 /// A hash tag whose slot is that of the primary of this number.
@@ -122,6 +123,20 @@ impl AtOnce {
             AtOnce::Never
         }
     }
+}
+
+/// Moves a slot as newer servers do by themselves; the server's refusal.
+#[track_caller]
+pub(crate) fn move_at_once(cluster: &Cluster, slot: i64, from: usize, to: usize) -> Result<(), String> {
+    let (source, target) = (&cluster.primaries[from], &cluster.primaries[to]);
+    let said = match AtOnce::of(source) {
+        AtOnce::Redis => say(&mut target.connect(), &format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
+        _ => {
+            let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(target));
+            say(&mut source.connect(), &line)
+        }
+    };
+    if said.starts_with('!') { Err(said) } else { Ok(()) }
 }
 
 /// Whether a server's replica has the same keys, with the same ends.

@@ -128,9 +128,15 @@ impl Cluster {
         let slot = slot(source, lock);
         run::<()>(target, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
         run::<()>(source, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
-        let keys: Vec<String> = run(source, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
-        for key in keys {
-            run::<String>(source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", to.port()));
+        // Until none is left: what is taken here meanwhile may bring keys of its own.
+        loop {
+            let keys: Vec<String> = run(source, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                run::<String>(source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", to.port()));
+            }
         }
         half_way().await;
         for server in [to, from].into_iter().chain(self.servers()) {

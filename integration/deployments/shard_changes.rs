@@ -1,0 +1,278 @@
+//! Every kind of lock in a cluster of three primaries and three replicas while primaries fail or are replaced, and the
+//! Rust client on it. `make cluster` runs this.
+
+#[path = "../../crates/rlock-client/tests/common/mod.rs"]
+mod common;
+#[path = "../kinds/mod.rs"]
+mod kinds;
+mod slots;
+#[path = "../../tests/waiting/mod.rs"]
+mod waiting;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::cluster::{Cluster, failing_soon};
+use kinds::{Awaited, KINDS, hold};
+use redis::Connection;
+use rlock_client::{Client, Durability, Error, Guard, Lock};
+use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+use slots::{AtOnce, await_replicas, await_slot, cluster, move_at_once, place_on, replica_agrees};
+use tokio::task::JoinHandle;
+use waiting::{SOON, Waiting, counter, number, say, story};
+
+/// How long a fail-over may take on a busy machine.
+const FAILED_OVER: Duration = Duration::from_secs(40);
+
+#[track_caller]
+fn await_role(server: &TestServer, role: &str) {
+    eventually(role, FAILED_OVER, || {
+        // A server that stands still, or has just changed its role, does not answer on connections of before.
+        let client = redis::Client::open(common::url(server)).unwrap();
+        let answer: redis::Value = redis::cmd("ROLE").query(&mut client.get_connection().ok()?).ok()?;
+        waiting::text(&answer).starts_with(&format!("[\"{role}\"")).then_some(())
+    });
+}
+
+/// Waits until a server serves its shard as the primary.
+#[track_caller]
+fn await_heir(heir: &TestServer, place: &str) -> Connection {
+    await_role(heir, "master");
+    let client = &mut heir.connect();
+    let line = format!("RLOCK.CANCEL {place} nobody");
+    eventually("the heir to serve", FAILED_OVER, || (say(client, &line) == "0").then_some(()));
+    heir.connect()
+}
+
+/// Shows that all that was held is held still, and by nobody else.
+#[track_caller]
+fn all_is_held(client: &mut Connection, place: &str) {
+    for kind in &KINDS {
+        story(client, &[(&kind.ask(place, "s:1"), "null")]);
+        for line in kind.renewals(place) {
+            story(client, &[(&line, "1")]);
+        }
+    }
+}
+
+/// Shows that a server that was the primary serves nobody, has nobody waiting, and has granted nothing since.
+#[track_caller]
+fn is_no_primary(server: &TestServer, heir: &TestServer, place: &str, hand_offs: u64) {
+    await_role(server, "slave");
+    let client = &mut server.connect();
+    // One that comes back takes the cluster for down at first.
+    eventually("it to know its primary", FAILED_OVER, || {
+        let said = say(client, &format!("RLOCK.CANCEL {place} nobody"));
+        (!said.starts_with("!CLUSTERDOWN ")).then_some(())
+    });
+    for kind in &KINDS {
+        let said = say(client, &format!("{} BLOCK 0", kind.ask(place, "s:1")));
+        assert!(said.starts_with("!MOVED ") && said.ends_with(&format!(":{}", heir.port())), "{said}");
+    }
+    assert_eq!((counter(server, "waiters"), counter(server, "hand_offs")), (0, hand_offs));
+}
+
+#[test]
+fn a_primary_that_is_killed() {
+    let mut cluster = cluster();
+    let place = place_on(&cluster, 0);
+    let token = hold(&mut cluster.primaries[0].connect(), &place);
+    let awaited = Awaited::start(&cluster.primaries[0], &place);
+    wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
+    let port = cluster.primaries[0].port();
+    let stopped = cluster.kill(0);
+    for waiting in &awaited.blocked {
+        let told = waiting.answer();
+        assert!(told.starts_with("the connection ended"), "{told}");
+    }
+    let heir = &cluster.replicas[0];
+    let client = &mut await_heir(heir, &place);
+    all_is_held(client, &place);
+    let awaited = Awaited::start(heir, &place);
+    let old = failing_soon().port(port).dir(stopped).start();
+    is_no_primary(&old, heir, &place, 0);
+    awaited.are_served(client, token);
+    replica_agrees(heir, &old);
+}
+
+/// It still thinks that it is the primary when it goes on, and learns better.
+#[test]
+fn a_primary_that_stands_still() {
+    let cluster = cluster();
+    let place = place_on(&cluster, 1);
+    let (old, heir) = (&cluster.primaries[1], &cluster.replicas[1]);
+    let token = hold(&mut old.connect(), &place);
+    let awaited = Awaited::start(old, &place);
+    wait_for_replicas_in_sync(old, heir);
+    old.signal(libc::SIGSTOP);
+    let client = &mut await_heir(heir, &place);
+    all_is_held(client, &place);
+    let there = Awaited::start(heir, &place);
+    old.signal(libc::SIGCONT);
+    awaited.were_sent_away();
+    is_no_primary(old, heir, &place, 0);
+    there.are_served(client, token);
+    replica_agrees(heir, old);
+}
+
+/// There and back: each server is promoted and demoted.
+#[test]
+fn a_primary_that_is_replaced_on_purpose() {
+    let cluster = cluster();
+    let place = place_on(&cluster, 2);
+    let servers = [&cluster.primaries[2], &cluster.replicas[2]];
+    let slot = number(&mut servers[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
+    for (old, heir) in [(servers[0], servers[1]), (servers[1], servers[0])] {
+        await_slot(&cluster, slot, old);
+        await_replicas(&cluster);
+        let token = hold(&mut old.connect(), &place);
+        let awaited = Awaited::start(old, &place);
+        wait_for_replicas_in_sync(old, heir);
+        let hand_offs = counter(old, "hand_offs");
+        story(&mut heir.connect(), &[("CLUSTER FAILOVER", "OK")]);
+        awaited.were_sent_away();
+        let client = &mut await_heir(heir, &place);
+        is_no_primary(old, heir, &place, hand_offs);
+        all_is_held(client, &place);
+        Awaited::start(heir, &place).are_served(client, token);
+        wait_for_replicas_in_sync(heir, old);
+        replica_agrees(heir, old);
+    }
+}
+
+/// Locks of every kind that many take in turn by the Rust client, and who is inside.
+struct Contest {
+    place: String,
+    writers: [AtomicUsize; 4],
+    readers: AtomicUsize,
+    last_token: AtomicU64,
+    turns: AtomicUsize,
+    over: AtomicBool,
+}
+
+impl Contest {
+    /// A lock of a kind of chance: its number, and whether it is shared.
+    fn lock(&self, client: &Client) -> (usize, bool, Lock) {
+        let name = |kind: &str| format!("{}{kind}", self.place);
+        let (number, shared, lock) = match fastrand::u8(..5) {
+            0 => (0, false, client.lock(name("plain"))),
+            1 => (1, false, client.fair_lock(name("fair"))),
+            2 => (2, false, client.fenced_lock(name("fenced"))),
+            3 => (3, false, client.read_write_lock(name("page")).write()),
+            _ => (3, true, client.read_write_lock(name("page")).read()),
+        };
+        (number, shared, lock.durability(Durability::Replicas(1)))
+    }
+
+    async fn take_part(self: Arc<Self>, client: Client) {
+        while !self.over.load(Ordering::SeqCst) {
+            let (number, shared, lock) = self.lock(&client);
+            let guard = match lock.lock().await {
+                Ok(guard) => guard,
+                // A fail-over may come between the lock and its replica: then it is given back.
+                Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
+                Err(error) => panic!("{error}"),
+            };
+            self.hold(number, shared, &guard).await;
+            self.turns.fetch_add(1, Ordering::SeqCst);
+            match guard.unlock().await {
+                Ok(()) | Err(Error::OutcomeUnknown { .. }) => (),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Nobody else is inside who is excluded.
+    async fn hold(&self, number: usize, shared: bool, guard: &Guard) {
+        if shared {
+            self.readers.fetch_add(1, Ordering::SeqCst);
+        } else {
+            assert_eq!(self.writers[number].fetch_add(1, Ordering::SeqCst), 0, "two hold lock {number}");
+        }
+        if let Some(token) = guard.token() {
+            let last = self.last_token.swap(token, Ordering::SeqCst);
+            assert!(token > last, "token {token} after {last}");
+        }
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..5))).await;
+        let beside = if shared { &self.writers[3] } else { &self.readers };
+        assert!(number != 3 || beside.load(Ordering::SeqCst) == 0, "a reader beside a writer");
+        guard.check().unwrap();
+        if shared { &self.readers } else { &self.writers[number] }.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits for so many turns more.
+    async fn go_on(&self, turns: usize) {
+        let goal = self.turns.load(Ordering::SeqCst) + turns;
+        common::eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
+    }
+}
+
+async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>> {
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        // A lease that outlasts a fail-over on a busy machine.
+        let client = Client::builder().watchdog_timeout(Duration::from_secs(24));
+        let client = common::within("a client", client.connect(&cluster.url())).await.unwrap();
+        workers.extend((0..5).map(|_| tokio::spawn(contest.clone().take_part(client.clone()))));
+    }
+    workers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_two_holders_of_any_kind() {
+    fastrand::seed(common::seed());
+    let mut cluster = cluster();
+    let place = place_on(&cluster, 0);
+    let slot = number(&mut cluster.primaries[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
+    let contest = Arc::new(Contest {
+        place: place.clone(),
+        writers: Default::default(),
+        readers: AtomicUsize::new(0),
+        last_token: AtomicU64::new(0),
+        turns: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+    });
+    let workers = begin(&contest, &cluster).await;
+    let at_once = AtOnce::of(&cluster.primaries[0]) == AtOnce::Redis;
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        contest.go_on(60).await;
+        cluster.move_slot_of(&place, from, to, async || contest.go_on(8).await).await;
+        await_slot(&cluster, slot, &cluster.primaries[to]);
+    }
+    for (from, to) in [(0, 1), (1, 0)].into_iter().filter(|_| at_once) {
+        contest.go_on(60).await;
+        move_at_once(&cluster, slot, from, to).unwrap();
+        await_slot(&cluster, slot, &cluster.primaries[to]);
+    }
+    contest.go_on(60).await;
+    cluster.await_agreement();
+    let port = cluster.primaries[0].port();
+    let stopped = cluster.kill(0);
+    let heir = &cluster.replicas[0];
+    await_role(heir, "master");
+    // It has lost its data, so it must come back as a replica.
+    let old = failing_soon().port(port).dir(stopped).start();
+    contest.go_on(100).await;
+    contest.over.store(true, Ordering::SeqCst);
+    for worker in workers {
+        common::within("an end", worker).await.unwrap();
+    }
+    let client = &mut heir.connect();
+    eventually("all to be free", SOON, || {
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+        // Who was waiting when the primary died, and did not come back, stands in the fair lock's list; and a lease
+        // key that was on its way when its hold was given back ends by itself.
+        let passes = |key: &&String| key.starts_with("redisson_lock_") || key.contains(":rwlock_timeout:");
+        let left = keys.iter().filter(|key| !passes(key));
+        (left.count() == 0 && counter(heir, "waiters") == 0).then_some(())
+    });
+    story(client, &[("CONFIG SET rlock.fair-turn-ms 100", "OK")]);
+    let line = format!("RLOCK.ACQUIRE {place}fair last 1000000 FAIR BLOCK 0");
+    let last = Waiting::start(heir, &line.split(' ').collect::<Vec<_>>());
+    assert_eq!(last.answer(), "[1, 1000000, 0]");
+    let lists = format!("EXISTS redisson_lock_queue:{place}fair redisson_lock_timeout:{place}fair");
+    story(client, &[(&lists, "0")]);
+    await_role(&old, "slave");
+    replica_agrees(heir, &old);
+}
