@@ -318,8 +318,9 @@ impl Desk {
                 self.hold(want, attempt);
             }
             Ok(_) => {
-                // By then it had the lock for as long as the message was under way, at least.
-                self.confirmed(&mut attempt, heard.saturating_sub(ms(300)), shortly);
+                // How long the message was under way is not known, only that the grant came after it had queued.
+                let queued = attempt.queued.unwrap_or(attempt.requested);
+                self.confirmed(&mut attempt, queued, shortly);
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;
