@@ -176,7 +176,7 @@ fn nobody_sleeps_while_the_lock_is_free() {
     // Others had it meanwhile, or nobody could have had it.
     let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
     is_in_order(others, vec![]);
-    is_in_order(slept(1_000), vec![event(1_300, 1_500, Harm { stalls: true, ..Harm::default() })]);
+    is_in_order(slept(1_000), vec![event(1_200, 1_500, Harm { stalls: true, ..Harm::default() })]);
     // One that died has it until the end of its lease, which a clock that is set back puts off.
     let dead = || {
         let dead = Attempt { released: None, gone: ms(1_000), dead: true, ..holder("a", 0, 1, 0) };
