@@ -47,12 +47,14 @@ pub(crate) struct Desk {
     attempts: u64,
     /// How often it left a channel for good.
     pub(crate) deaf: u64,
+    /// Whether it left its last lock without a word.
+    pub(crate) died: bool,
 }
 
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
         let (wires, routes) = (Wires::default(), HashMap::new());
-        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0 }
+        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0, died: false }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {

@@ -172,6 +172,7 @@ impl Desk {
     /// Goes without a word.
     fn die(&mut self, mut attempt: Attempt) {
         attempt.dead = true;
+        self.died = true;
         self.hang_up();
         self.recorder().attempt(attempt);
     }
