@@ -122,8 +122,8 @@ impl Faults {
                 let harm = Harm { holds: true, tokens: true, places: true, ..Harm::default() };
                 self.event(fault, begin, None, harm);
             }
-            Fault::Delete => self.to_a_lock(fault, dice, &["DEL"]),
-            Fault::Take => self.to_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
+            Fault::Delete => self.harm_a_lock(fault, dice, &["DEL"]),
+            Fault::Take => self.harm_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
             Fault::Move { together } => self.move_slot(fault, dice, together),
         }
     }
@@ -187,7 +187,7 @@ impl Faults {
         self.event(fault, before, None, STALLS);
     }
 
-    fn to_a_lock(&mut self, fault: Fault, dice: &mut Dice, words: &[&str]) {
+    fn harm_a_lock(&mut self, fault: Fault, dice: &mut Dice, words: &[&str]) {
         let key = dice.below(self.shared.scene.keys.len() as u64) as usize;
         let name = self.shared.scene.keys[key].name.clone();
         let begin = self.now();

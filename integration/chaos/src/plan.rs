@@ -115,7 +115,7 @@ pub(crate) fn draw(dice: &mut Dice, setting: Setting, lasts_ms: u64) -> Vec<Plan
 }
 
 fn one(dice: &mut Dice, setting: Setting) -> Fault {
-    let common = match dice.below(20) {
+    match dice.below(20) {
         0..2 => Fault::KillClients,
         2..4 => Fault::Stop { ms: dice.within(50, 500) },
         4..6 => Fault::Clock { ahead: dice.one_of(&[-3, -1, 1, 3]) },
@@ -124,9 +124,8 @@ fn one(dice: &mut Dice, setting: Setting) -> Fault {
         11 => Fault::Flush,
         12..14 => Fault::Delete,
         14 => Fault::Take,
-        _ => return special(dice, setting),
-    };
-    common
+        _ => special(dice, setting),
+    }
 }
 
 /// What only happens to such servers.

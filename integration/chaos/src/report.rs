@@ -1,6 +1,7 @@
 //! What is printed, and the figures that are stored.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -33,6 +34,11 @@ pub(crate) struct Report {
     excused_overlaps: usize,
     excused_losses: usize,
     excused_tokens: usize,
+    /// Holders that worked on beyond their lease; after whom another had the lock; with tokens; refused by these.
+    overslept: usize,
+    overtaken: usize,
+    overtaken_fenced: usize,
+    overtaken_refused: usize,
     violations: usize,
 }
 
@@ -67,6 +73,10 @@ impl Report {
         self.excused_overlaps += verdict.excused_overlaps;
         self.excused_losses += verdict.excused_losses;
         self.excused_tokens += verdict.excused_tokens;
+        self.overslept += verdict.late.overslept;
+        self.overtaken += verdict.late.overtaken;
+        self.overtaken_fenced += verdict.late.fenced;
+        self.overtaken_refused += verdict.late.refused;
         self.violations += verdict.violations.len();
         println!(
             "round {number} ({:?}, {}): {acquisitions} acquisitions, {hand_offs} after a wait, {} faults, \
@@ -109,8 +119,8 @@ impl Report {
     /// Prints the sum, and stores it where it is wanted; whether nothing was violated.
     pub(crate) fn finish(mut self, took: Duration, json: Option<&str>) -> bool {
         self.seconds = took.as_secs();
+        println!("{self}");
         let text = serde_json::to_string_pretty(&self).unwrap_or_default();
-        println!("{text}");
         if let Some(Err(error)) = json.map(|file| std::fs::write(file, format!("{text}\n"))) {
             eprintln!("{error}");
             return false;
@@ -120,6 +130,33 @@ impl Report {
             return false;
         }
         self.violations == 0
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |counts: &BTreeMap<String, u64>| {
+            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        writeln!(f, "{} s in {} rounds, {}, SEED={}", self.seconds, self.rounds, self.server, self.seed)?;
+        writeln!(
+            f,
+            "{} clients, {} attempts, {} acquisitions, {} of them after a wait, {} tokens",
+            self.clients, self.attempts, self.acquisitions, self.hand_offs, self.tokens
+        )?;
+        writeln!(f, "by kind: {}", listed(&self.by_kind))?;
+        writeln!(f, "faults: {}", listed(&self.faults))?;
+        writeln!(
+            f,
+            "excused by faults that lose writes: {} overlaps, {} lost holds, {} tokens",
+            self.excused_overlaps, self.excused_losses, self.excused_tokens
+        )?;
+        writeln!(
+            f,
+            "{} holders worked on beyond their lease, {} of them beside another; with tokens {} of {} were found out",
+            self.overslept, self.overtaken, self.overtaken_refused, self.overtaken_fenced
+        )?;
+        write!(f, "{} things compared, {} VIOLATIONS", self.compared, self.violations)
     }
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct Outcome {
 /// The servers of a setting.
 fn place(setting: Setting) -> Place {
     match setting {
-        Setting::Durable => Place::Alone(Alone::start(true)),
-        Setting::Attached => Place::Alone(Alone::start(false)),
+        Setting::Durable => Place::Alone(Box::new(Alone::start(true))),
+        Setting::Attached => Place::Alone(Box::new(Alone::start(false))),
         Setting::Cluster => Place::Cluster(Cluster::start()),
     }
 }

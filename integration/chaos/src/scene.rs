@@ -38,10 +38,15 @@ const BUSY: [(&str, usize, &[&str]); 4] = [
 ];
 
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 8] = [
+const QUIET: [(&str, &[&str]); 13] = [
     ("leases", &["block", "block"]),
+    ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
     ("calls", &["block", "redisson"]),
+    ("shouts", &["try", "redisson"]),
+    ("books", &["read", "write"]),
+    ("desks", &["redisson rw", "write"]),
+    ("lines", &["fair block", "fair enqueue"]),
     ("shares", &["read", "read enqueue", "write"]),
     ("pages", &["redisson rw", "write", "read"]),
     ("turns", &["fair block", "redisson fair", "redisson fair"]),

@@ -1,6 +1,7 @@
 //! Connections that break, and are expected to.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use redis::{
@@ -63,10 +64,10 @@ impl Wires {
     }
 
     fn try_ask(&mut self, port: u16, commands: &[&[&str]], within: Duration) -> Option<Value> {
-        if !self.open.contains_key(&port) {
-            self.open.insert(port, open(port)?);
-        }
-        let connection = self.open.get_mut(&port)?;
+        let connection = match self.open.entry(port) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(open(port)?),
+        };
         connection.set_read_timeout(Some(within.max(Duration::from_millis(1)))).ok()?;
         let bytes: Vec<u8> = commands.iter().flat_map(|words| packed(words)).collect();
         connection.send_packed_command(&bytes).ok()?;

@@ -8,13 +8,16 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::dice::Dice;
-use crate::history::{Attempt, Confirm, Line, Mode, Outcome, Us, ms};
+use crate::history::{Attempt, Confirm, Harm, Line, Mode, Outcome, Us, ms};
 use crate::places::Place;
 use crate::recorder::Recorder;
 use crate::wire::{Answer, Ear, Trouble, Wires};
 
 /// How long an answer that nobody waits for may take.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+/// An answer that takes longer shows that something stalls.
+const SLOW: Us = ms(80);
 
 /// How long a client tries to clean up behind itself.
 const CLEANING: Us = ms(20_000);
@@ -44,12 +47,14 @@ pub(crate) struct Desk {
     attempts: u64,
     /// How often it left a channel for good.
     pub(crate) deaf: u64,
+    /// Whether it left its last lock without a word.
+    pub(crate) died: bool,
 }
 
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
         let (wires, routes) = (Wires::default(), HashMap::new());
-        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0 }
+        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0, died: false }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
@@ -103,7 +108,14 @@ impl Desk {
 
     /// What is answered to a command about a lock, wherever that is.
     pub(crate) fn ask(&mut self, key: usize, words: &[&str], within: Duration) -> Answer {
-        self.ask_all(key, &[words], within)
+        let sent = self.now();
+        let answer = self.ask_all(key, &[words], within);
+        if within == SOON && self.now() - sent > SLOW {
+            // Whatever it was that took so long, it may do so to others.
+            let harm = Harm { stalls: true, ..Harm::default() };
+            self.recorder().event("an answer takes long", sent, Some(key), harm);
+        }
+        answer
     }
 
     /// What is answered to the last of several commands that are sent together.
@@ -200,8 +212,10 @@ impl Desk {
     /// After a call whose answer was lost: takes back whatever came of it.
     pub(crate) fn give_up(&mut self, mut attempt: Attempt, clean: &[&[&str]]) {
         attempt.outcome = Outcome::Unknown;
+        let now = self.now();
+        attempt.released.get_or_insert(now);
         if attempt.answered == 0 {
-            attempt.answered = self.now();
+            attempt.answered = now;
         }
         // So that whoever looks can see what the server did by itself.
         std::thread::sleep(Duration::from_millis(150));

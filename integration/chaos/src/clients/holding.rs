@@ -7,6 +7,7 @@ use redis::Value;
 use super::desk::{Desk, SOON};
 use super::native::{Want, refs, told};
 use crate::history::{Attempt, Line, Mode, Outcome, ms};
+use crate::scene::Class;
 use crate::wire::Trouble;
 
 /// Leases that somebody may leave to their end.
@@ -19,7 +20,10 @@ impl Desk {
         if attempt.refuted.is_some() {
             return self.recorder().attempt(attempt);
         }
-        let going_on = match self.dice.below(20) {
+        // Where nobody else comes it shows best whether a lease that ends is noticed.
+        let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
+        let fate = if quiet && self.dice.one_in(3) { 6 } else { self.dice.below(20) };
+        let going_on = match fate {
             0..3 => self.renew(want, &mut attempt),
             3..5 => self.enter_again(want, &mut attempt),
             5 => self.repeat(want, &mut attempt),
@@ -168,6 +172,7 @@ impl Desk {
     /// Goes without a word.
     fn die(&mut self, mut attempt: Attempt) {
         attempt.dead = true;
+        self.died = true;
         self.hang_up();
         self.recorder().attempt(attempt);
     }

@@ -1,6 +1,7 @@
 //! The clients: what each kind does again and again, as its dice say.
 
 pub(crate) mod desk;
+mod enqueue;
 mod holding;
 pub(crate) mod look;
 mod native;
@@ -32,6 +33,7 @@ pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usi
     for (number, role) in roles.iter().enumerate().filter(|(_, role)| !role.kind.starts_with("rust")) {
         let dice = Dice::new(seed, 1_000 + number as u64);
         let mut desk = Desk::new(Arc::clone(shared), role.kind, number, dice);
+        let name = format!("{} {number}", role.kind);
         let (role, sender) = (role.clone(), sender.clone());
         let work = move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -42,15 +44,10 @@ pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usi
             drop(desk);
             let _ = sender.send((number, outcome.is_err()));
         };
-        let name = format!("{} {number}", role_name(&roles[number]));
         thread::Builder::new().name(name).spawn(work).expect("a thread for a client");
         started.push(number);
     }
     (started, endings)
-}
-
-fn role_name(role: &Role) -> &str {
-    role.kind
 }
 
 impl Desk {
@@ -76,7 +73,10 @@ impl Desk {
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
             _ => self.block(&want),
         }
+        let died = std::mem::take(&mut self.died);
         match (quiet, self.dice.below(3)) {
+            // Nobody else comes, so that it shows whether the server notices the end of the lease.
+            (true, _) if died => self.sleep_us(1_400_000, 1_900_000),
             (true, 0) => self.sleep_us(600_000, 1_500_000),
             (true, _) => self.sleep_us(0, 150_000),
             (false, _) => self.sleep_us(0, 12_000),

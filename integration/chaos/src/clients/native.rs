@@ -6,8 +6,7 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use crate::history::{Attempt, Line, Mode, Outcome, Token, Us, ms};
-use crate::places::CONFIRM_MS;
-use crate::wire::{Answer, Heard, Trouble};
+use crate::wire::{Answer, Trouble};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -145,7 +144,7 @@ impl Desk {
     }
 
     /// A waiter that was told that it waits no more.
-    fn refused(&mut self, attempt: Attempt, code: &str, text: &str) {
+    pub(crate) fn refused(&mut self, attempt: Attempt, code: &str, text: &str) {
         let expected =
             ["UNBLOCKED", "READONLY", "LOADING", "OOM", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF"];
         if !expected.contains(&code) {
@@ -176,162 +175,8 @@ impl Desk {
         self.withdraw(want, attempt);
     }
 
-    /// Waits for a message.
-    pub(crate) fn enqueue(&mut self, want: &Want) {
-        let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
-        // Nobody answers the first time to ask where the lock is.
-        if self.shared.place.sharded() {
-            let _ = self.ask(want.key, &["RLOCK.INFO", &self.name(want.key)], SOON);
-        }
-        if self.listen(want.key, &channel).is_none() {
-            return std::thread::sleep(Duration::from_millis(20));
-        }
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
-        let wait = want.wait.to_string();
-        let words = ["ENQUEUE", wait.as_str(), channel.as_str()];
-        let answer = self.acquire(want, &attempt.owner, &words, SOON);
-        attempt.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(Told { holds: 0, .. })) => {
-                attempt.queued = Some(attempt.answered);
-                self.queued(want, attempt, &words);
-            }
-            Ok(Some(told)) => self.got(want, attempt, told),
-            Ok(None) => self.without(attempt, Outcome::Denied),
-            Err(Trouble::Refused(code, text)) => self.refused(attempt, code, text),
-            Err(Trouble::Lost) => self.withdraw(want, attempt),
-        }
-    }
-
-    /// One that is in the queue: it may cancel, ask again, or go.
-    fn queued(&mut self, want: &Want, mut attempt: Attempt, words: &[&str]) {
-        match self.dice.below(24) {
-            0 => {
-                let name = self.name(want.key);
-                let cancelled = self.ask(want.key, &["RLOCK.CANCEL", &name, &attempt.owner], SOON);
-                if cancelled == Ok(Value::Int(1)) {
-                    attempt.answered = self.now();
-                    return self.without(attempt, Outcome::Denied);
-                }
-            }
-            1..4 => {
-                let again = self.acquire(want, &attempt.owner, words, SOON);
-                if let Some(told) = again.as_ref().ok().and_then(told).filter(|told| told.holds > 0) {
-                    attempt.answered = self.now();
-                    self.forget_message();
-                    return self.got(want, attempt, told);
-                }
-            }
-            4 => {
-                return self.go_deaf(want, attempt);
-            }
-            _ => {}
-        }
-        self.await_message(want, attempt);
-    }
-
-    /// Nobody hears its grant, so that it is none.
-    fn go_deaf(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, channel) = (self.name(want.key), self.ear().map(|ear| ear.channel().to_owned()));
-        self.stop_listening();
-        self.deaf += 1;
-        attempt.dead = true;
-        attempt.answered = self.now();
-        // It may have been granted the lock before the server noticed that.
-        let count = if self.shared.place.sharded() { "SHARDNUMSUB" } else { "NUMSUB" };
-        let mut waits = false;
-        for _ in 0..50 {
-            let asked = ["PUBSUB", count, channel.as_deref().unwrap_or_default()];
-            let listeners = self.ask(want.key, &asked, SOON);
-            if matches!(&listeners, Ok(Value::Array(parts)) if parts.last() == Some(&Value::Int(0))) {
-                let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-                waits = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        attempt.gone = self.now() + if waits { 0 } else { ms(CONFIRM_MS) };
-        self.without(attempt, Outcome::Unknown);
-    }
-
-    /// The grant's message may have come, and is of no use any more.
-    fn forget_message(&mut self) {
-        self.stop_listening();
-    }
-
-    fn await_message(&mut self, want: &Want, mut attempt: Attempt) {
-        let patience = if want.wait == 0 { ms(12_000) } else { ms(want.wait + 6_000) };
-        let deadline = attempt.requested + patience;
-        let heard = loop {
-            let left = self.recorder().until(deadline);
-            let heard = self.ear().map_or(Heard::Broken, |ear| ear.next(left));
-            match heard {
-                // About an attempt before.
-                Heard::Message(text) if !text.split(' ').any(|word| word == attempt.owner) => {}
-                heard => break heard,
-            }
-        };
-        attempt.answered = self.now();
-        let Heard::Message(text) = heard else {
-            if heard == Heard::Broken {
-                self.stop_listening();
-            }
-            return self.withdraw(want, attempt);
-        };
-        let mut fields = text.split(' ');
-        match fields.next() {
-            Some("granted") => {
-                let number = |field: Option<&str>| field.and_then(|field| field.parse().ok()).unwrap_or(-1);
-                let told = Told {
-                    holds: number(fields.nth(3)),
-                    lease: number(fields.next()),
-                    token: number(fields.next()),
-                };
-                self.granted(want, attempt, told);
-            }
-            Some("timeout") => self.without(attempt, Outcome::TimedOut),
-            _ => self.without(attempt, Outcome::Denied),
-        }
-    }
-
-    /// A grant by message: it lasts for a while, and has to be confirmed.
-    fn granted(&mut self, want: &Want, mut attempt: Attempt, told: Told) {
-        let heard = attempt.answered;
-        let shortly = want.lease.min(CONFIRM_MS);
-        if told.lease > i64::try_from(shortly).unwrap_or(i64::MAX) {
-            let text = format!("{} was granted {} ms before it was heard of", attempt.owner, told.lease);
-            self.recorder().violation("reply", want.key, text);
-        }
-        self.note_token(want, &mut attempt, told, shortly);
-        if self.dice.one_in(25) {
-            // Its client has died meanwhile.
-            attempt.dead = true;
-            attempt.gone = heard + ms(shortly);
-            attempt.outcome = Outcome::Held;
-            return self.recorder().attempt(attempt);
-        }
-        let (name, sent) = (self.name(want.key), self.now());
-        let lease = want.lease.to_string();
-        match self.ask(want.key, &["RLOCK.RENEW", &name, &attempt.owner, &lease], SOON) {
-            Ok(Value::Int(1)) => {
-                self.confirmed(&mut attempt, sent, want.lease);
-                self.hold(want, attempt);
-            }
-            Ok(_) => {
-                // By then it had the lock for as long as the message was under way, at least.
-                self.confirmed(&mut attempt, heard.saturating_sub(ms(300)), shortly);
-                attempt.outcome = Outcome::Held;
-                attempt.refuted = Some(self.now());
-                attempt.confirms[0].replied = heard;
-                attempt.gone = self.now();
-                self.recorder().attempt(attempt);
-            }
-            Err(_) => self.withdraw(want, attempt),
-        }
-    }
-
     /// An acquisition that was answered.
-    fn got(&mut self, want: &Want, mut attempt: Attempt, told: Told) {
+    pub(crate) fn got(&mut self, want: &Want, mut attempt: Attempt, told: Told) {
         let (sent, lease) = (attempt.requested, want.lease);
         // After a wait the lease counts from a moment that this client does not know: it asks for a whole one.
         let waited = attempt.answered - sent;

@@ -185,6 +185,7 @@ impl Desk {
         attempt.outcome = Outcome::Held;
         if ask.lease <= SHORT && self.dice.one_in(8) {
             attempt.dead = true;
+            self.died = true;
             self.hang_up();
             return self.recorder().attempt(attempt);
         }

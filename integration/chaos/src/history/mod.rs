@@ -1,11 +1,14 @@
 //! What happened, as the clients and the faults saw it, and what it must be like: no clock and no server in it.
 
 mod exclusion;
+mod late;
 mod order;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod waits;
+
+pub(crate) use late::Late;
 
 /// Microseconds since the run began, by a clock that does not step.
 pub(crate) type Us = u64;
@@ -224,6 +227,7 @@ pub(crate) struct Verdict {
     pub(crate) excused_tokens: usize,
     /// Pairs that were compared: a check that looked at nothing shows nothing.
     pub(crate) compared: usize,
+    pub(crate) late: Late,
 }
 
 impl Verdict {
@@ -234,7 +238,7 @@ impl Verdict {
 
 /// Holds a history against every rule.
 pub(crate) fn check(history: &History) -> Verdict {
-    let mut verdict = Verdict::default();
+    let mut verdict = Verdict { late: late::count(history), ..Verdict::default() };
     for key in 0..history.keys.len() {
         let attempts = history.of_key(key);
         exclusion::check(history, key, &attempts, &mut verdict);

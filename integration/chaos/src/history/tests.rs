@@ -176,7 +176,7 @@ fn nobody_sleeps_while_the_lock_is_free() {
     // Others had it meanwhile, or nobody could have had it.
     let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
     is_in_order(others, vec![]);
-    is_in_order(slept(1_000), vec![event(1_300, 1_500, Harm { stalls: true, ..Harm::default() })]);
+    is_in_order(slept(1_000), vec![event(1_100, 1_500, Harm { stalls: true, ..Harm::default() })]);
     // One that died has it until the end of its lease, which a clock that is set back puts off.
     let dead = || {
         let dead = Attempt { released: None, gone: ms(1_000), dead: true, ..holder("a", 0, 1, 0) };
@@ -251,4 +251,15 @@ fn nothing_is_granted_while_writes_are_paused() {
     violates("pause", vec![holder("a", 50, 400, 700)], pause());
     is_in_order(vec![holder("a", 50, 110, 700)], pause());
     is_in_order(vec![holder("a", 50, 601, 700)], pause());
+}
+
+#[test]
+fn who_oversleeps_its_lease_is_found_out_by_its_token() {
+    let mut sleeper = given("a", 0, 1, 12_000, 7);
+    sleeper.dead = true;
+    let late = |number| judged(vec![sleeper.clone(), given("b", 5, 10_500, 11_000, number)], vec![]).late;
+    assert_eq!(late(8), Late { overslept: 1, overtaken: 1, fenced: 1, refused: 1 });
+    assert_eq!(late(6).refused, 0);
+    let alone = judged(vec![sleeper.clone()], vec![]).late;
+    assert_eq!(alone, Late { overslept: 1, ..Late::default() });
 }

@@ -31,29 +31,33 @@ impl Stretches {
         Stretches(joined)
     }
 
-    /// The longest time within `from` and `to` that none of them covers: when it began, and how long it was.
-    fn longest_gap(&self, from: Us, to: Us) -> (Us, Us) {
+    /// The times between `from` and `to` that none of them covers.
+    fn gaps(&self, from: Us, to: Us) -> Vec<(Us, Us)> {
         let first = self.0.partition_point(|(_, end)| *end <= from);
-        let (mut at, mut longest) = (from, (from, 0));
-        for (begin, end) in &self.0[first..] {
-            if *begin >= to {
-                break;
-            }
-            if begin.saturating_sub(at) > longest.1 {
-                longest = (at, begin - at);
-            }
-            at = at.max(*end);
+        let within = self.0[first..].iter().take_while(|(begin, _)| *begin < to);
+        let (mut at, mut gaps) = (from, Vec::new());
+        for (begin, end) in within {
+            gaps.push((at, *begin));
+            at = *end;
         }
-        if to.saturating_sub(at) > longest.1 { (at, to - at) } else { longest }
+        gaps.push((at, to));
+        gaps.retain(|(begin, end)| begin < end);
+        gaps
+    }
+
+    /// How much of the time between `from` and `to` none of them covers.
+    fn uncovered(&self, from: Us, to: Us) -> Us {
+        self.gaps(from, to).iter().map(|(begin, end)| end - begin).sum()
     }
 }
 
 /// What keeps others from having the lock.
 struct Taken {
-    /// Somebody may hold it, or the server stalls.
+    /// Somebody may hold it.
     held: Stretches,
-    /// Somebody may write, or waits to, or the server stalls.
+    /// Somebody may write, or waits to.
     written: Stretches,
+    /// Nobody can be served.
     stalled: Stretches,
 }
 
@@ -61,7 +65,7 @@ impl Taken {
     fn of(history: &History, key: usize, attempts: &[&Attempt]) -> Taken {
         let stalls = history.events_of(key).filter(|event| event.harm.stalls);
         let stalls: Vec<(Us, Us)> = stalls.map(|event| (event.begin, event.end)).collect();
-        let (mut held, mut written) = (stalls.clone(), stalls.clone());
+        let (mut held, mut written) = (Vec::new(), Vec::new());
         for attempt in attempts {
             let hold = history.possible_hold(attempt);
             held.extend(hold);
@@ -87,6 +91,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         })
         .map(|attempt| attempt.answered)
         .collect();
+    let shared = attempts.iter().any(|attempt| attempt.mode == Mode::Shared);
     for attempt in attempts {
         let Some(limit) = attempt.limit else { continue };
         verdict.compared += 1;
@@ -96,7 +101,13 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             .count() as Us;
         let fair = matches!(attempt.line, Line::ForeignFair | Line::NativeFair | Line::Client);
         let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
-        let lapsed = attempt.line == Line::ForeignFair && lapses(attempts, attempt);
+        let told_wrong = match attempt.line {
+            Line::ForeignFair => true,
+            // Redisson's releases shorten the lease of a lock that others read, and call nobody.
+            Line::Foreign => shared,
+            _ => false,
+        };
+        let lapsed = told_wrong && lapses(attempts, attempt);
         if !lapsed && !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
         }
@@ -104,8 +115,8 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those who are there
-/// when a lease ends, nor passes the dead, unless natives wait too.
+/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
+/// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
 fn lapses(attempts: &[&Attempt], waiter: &Attempt) -> bool {
     let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
     let died = |other: &Attempt| other.dead && other.answered < waiter.answered;
@@ -155,7 +166,9 @@ impl History {
 /// While somebody waits the lock is never free for long.
 fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &mut Verdict) {
     let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
-    let (since, free) = by.longest_gap(attempt.requested, attempt.answered);
+    let gaps = by.gaps(attempt.requested, attempt.answered).into_iter();
+    let longest = gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max();
+    let Some((free, since)) = longest else { return };
     if free <= allowed {
         return;
     }
@@ -174,7 +187,7 @@ fn overdue(key: usize, attempt: &Attempt, limit: Us, stalled: &Stretches, verdic
         return;
     }
     let due = attempt.requested + limit;
-    let (_, late) = stalled.longest_gap(due, attempt.answered.max(due));
+    let late = stalled.uncovered(due, attempt.answered.max(due));
     if late <= LATE {
         return;
     }

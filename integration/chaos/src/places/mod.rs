@@ -18,7 +18,7 @@ pub(crate) const FAIR_TURN_MS: u64 = 700;
 /// Servers, and how to reach them.
 pub(crate) enum Place {
     /// A primary and its replica, which may take over, behind a proxy.
-    Alone(Alone),
+    Alone(Box<Alone>),
     /// Primaries between which slots move.
     Cluster(Cluster),
 }

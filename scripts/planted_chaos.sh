@@ -1,0 +1,86 @@
+#!/bin/sh
+# Plants one bug after the other, and shows whether `make chaos` finds it: by which rule, and after how many rounds.
+#
+#     scripts/planted_chaos.sh [BUG...]    all bugs, or these; all of them also remake the table in docs/SAFETY.md
+#
+# ROUNDS says for how long each is looked for: 6 rounds of 10 s, from SEED=1 on.
+set -eu
+cd "$(dirname "$0")/.."
+
+doc=docs/SAFETY.md
+rounds=${ROUNDS:-6}
+seed=${SEED:-1}
+mkdir -p "${CARGO_TARGET_DIR:-target}/planted"
+out=$(cd "${CARGO_TARGET_DIR:-target}/planted" && pwd)
+log=$out/chaos.log
+
+say() { printf 'planted: %s\n' "$*" >&2; }
+die() {
+    say "$@"
+    exit 1
+}
+
+bugs=$(sed -n 's/^ *(Self::[A-Za-z]*, "\([a-z-]*\)"),$/\1/p' crates/rlock-core/src/bugs.rs)
+[ -n "$bugs" ] || die "there are no bugs in crates/rlock-core/src/bugs.rs"
+wanted=${*:-$bugs}
+
+say "building the module with bugs to plant, and the harness"
+# CARGO may hold arguments, such as `cargo +stable`.
+# shellcheck disable=SC2086
+CARGO_TARGET_DIR=$out CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    CARGO_PROFILE_RELEASE_DEBUG=0 ${CARGO:-cargo} build --quiet --release --locked -p rlock-module --features planted-bugs
+# shellcheck disable=SC2086
+${CARGO:-cargo} build --quiet --locked -p rlock-chaos
+module=$out/release/librlock.so
+[ -e "$module" ] || module=$out/release/librlock.dylib
+chaos=${CARGO_TARGET_DIR:-target}/debug/rlock-chaos
+
+# One round; true if it found a violation. One that does not end has not found it.
+found() {
+    code=0
+    RLOCK_PLANTED_BUG=$bug RLOCK_MODULE=$module RUST_BACKTRACE=0 timeout 150 "$chaos" --seconds 10 --seed "$seed" --round "$1" >"$log" 2>&1 || code=$?
+    [ "$code" != 0 ] && [ "$code" != 124 ]
+}
+
+# The rules that the last round found violated, the most frequent first.
+rules() { sed -n 's/^  VIOLATION of \([a-z-]*\) .*/\1/p' "$log" | sort | uniq -c | sort -rn | awk '{ printf "%s%s", sep, $2; sep = ", " }'; }
+
+bug=none
+round=0
+while [ "$round" -lt 4 ]; do
+    if found "$round"; then
+        cat "$log" >&2
+        die "round $round finds something without a bug"
+    fi
+    round=$((round + 1))
+done
+
+rows=$out/chaos-rows
+: >"$rows"
+caught=0 count=0
+for bug in $wanted; do
+    cell='–' round=0
+    while [ "$round" -lt "$rounds" ]; do
+        if found "$round"; then
+            cell="round $((round + 1)): $(rules)"
+            caught=$((caught + 1))
+            break
+        fi
+        round=$((round + 1))
+    done
+    count=$((count + 1))
+    # shellcheck disable=SC2016 # for Markdown
+    printf '| `%s` | %s |\n' "$bug" "$cell" >>"$rows"
+    say "$count: $bug: $cell"
+done
+say "found $caught of $count"
+cat "$rows"
+[ "$count" = "$(echo "$bugs" | wc -w)" ] && grep -q '^<!-- planted -->$' "$doc" || exit 0
+{
+    sed '/^<!-- planted -->$/q' "$doc"
+    printf '\n| bug | found by |\n|---|---|\n'
+    cat "$rows"
+    printf '\n'
+    sed -n '/^<!-- end of planted -->$/,$p' "$doc"
+} >"$out/chaos-doc"
+cp "$out/chaos-doc" "$doc"
