@@ -140,6 +140,12 @@ impl Refusal {
             .contains(&self.code.as_str())
     }
 
+    /// Whether the server lets nobody acquire for now, as before a planned fail-over: who has time to wait, waits for what
+    /// comes after it.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.code == "ERR" && self.details.contains("rlock.accept is no")
+    }
+
     /// Whether the server has become a replica.
     pub(crate) fn is_read_only(&self) -> bool {
         self.code == "READONLY"

@@ -82,7 +82,7 @@ pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Mome
                 look = true;
                 rest(&shared, &mut pause, lease, by).await;
             }
-            Step::Refused(refusal) if shared.router.passes(&refusal) => {
+            Step::Refused(refusal) if shared.router.passes(&refusal) || refusal.is_draining() => {
                 rest(&shared, &mut pause, None, by).await;
             }
             Step::Refused(refusal) => return Err(refusal.error),

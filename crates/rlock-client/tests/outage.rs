@@ -209,3 +209,33 @@ async fn a_module_that_is_gone_is_told() {
         assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
     }
 }
+
+/// Before a planned fail-over a server lets nobody acquire, and sends those away who wait: who has time to wait waits on,
+/// and has the lock when that is over; who has none is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_drained_is_waited_for() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let client = connect(&server).await;
+    let held = client.lock("lock").lock().await.unwrap();
+    let lock = client.lock("lock");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    run::<()>(&mut raw, "CONFIG SET rlock.accept no");
+    eventually("nobody to wait in the server", || (waiters(&server) == 0).then_some(())).await;
+    let lock = client.lock("free");
+    let later = tokio::spawn(async move { lock.lock().await });
+    let error = client.lock("other").try_lock().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Refused { .. }) && error.to_string().contains("rlock.accept is no"),
+        "{error}"
+    );
+    let error = client.lock("other").lock_timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    within("the release", held.unlock()).await.unwrap();
+    assert!(!waiting.is_finished() && !later.is_finished());
+    run::<()>(&mut raw, "CONFIG SET rlock.accept yes");
+    for waiting in [waiting, later] {
+        within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    }
+}
