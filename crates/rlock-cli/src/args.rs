@@ -98,6 +98,9 @@ pub(crate) enum Action {
         /// Only keys that match, as in SCAN: invoice:*
         #[arg(default_value = "*")]
         pattern: OsString,
+        /// Those that somebody waits for, held or just free: the servers know them, and scan no key
+        #[arg(long, conflicts_with = "pattern")]
+        waiting: bool,
     },
     /// Show what happens to a lock until Ctrl-C
     ///

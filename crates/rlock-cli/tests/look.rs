@@ -157,6 +157,32 @@ fn ls_finds_locks_by_their_shape() {
 }
 
 #[test]
+fn ls_shows_what_is_waited_for() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in ["RLOCK.ACQUIRE invoice:7 alice:1 100000", "RLOCK.ACQUIRE invoice:8 bob:1 100000"] {
+        ask::<redis::Value>(client, line);
+    }
+    assert_eq!(rlock(&server, &["ls", "--waiting"]).stdout, "");
+    // More than one page of them, in the order of their names.
+    for number in 0..1_200 {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number:04} alice:1 100000"));
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number:04} carol:1 1000 ENQUEUE 0 news"));
+    }
+    let _waits = start(&server, &["run", "invoice:7", "--", "true"]);
+    await_waiters(client, "invoice:7", 1);
+    let ended = rlock(&server, &["ls", "--waiting"]);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 1_201, "{}", ended.stderr);
+    assert!(lines[0].starts_with("invoice:7  alice:1") && lines[0].ends_with(", 1 waiting"), "{}", lines[0]);
+    assert!(lines[1_200].starts_with("job:1199  alice:1"), "{}", lines[1_200]);
+    let json = rlock(&server, &["ls", "--waiting", "--json"]).stdout;
+    assert_eq!(json.lines().filter(|line| line.contains(r#""waiter_count":1"#)).count(), 1_201);
+    let both = rlock(&server, &["ls", "--waiting", "invoice:*"]);
+    assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
+}
+
+#[test]
 fn a_closed_output_ends_ls_quietly() {
     let server = TestServer::start();
     let client = &mut server.connect();

@@ -1,4 +1,4 @@
-//! `rlock ls`: the locks that are held, found by the shape of their keys.
+//! `rlock ls`: the locks that are held, found by the shape of their keys, or those that are waited for.
 
 use redis::{Cmd, Value, cmd, pipe};
 
@@ -7,24 +7,46 @@ use super::status::{holder_text, lease};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, integer, servers, text};
+use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, servers, text};
 
 /// How many keys the server looks at in one go.
 const STEP: u32 = 1_000;
 
 /// Lists the locks on all primaries: one server, or those of a cluster.
 pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Error> {
+    each_page(
+        place,
+        output,
+        |info| info.held,
+        |link, cursor| {
+            let (next, keys) = scan(link, cursor, pattern)?;
+            Ok((next, candidates(link, &keys)?))
+        },
+    )
+}
+
+/// Lists the locks that are waited for, on all primaries.
+pub(crate) fn waiting(place: &Place, output: Output) -> Result<u8, Error> {
+    each_page(place, output, |info| info.waiter_count > 0, waited_for)
+}
+
+/// Shows the locks of each page that are wanted; `page` is given a cursor, and answers where to go on and keys.
+fn each_page(
+    place: &Place,
+    output: Output,
+    wanted: impl Fn(&LockInfo) -> bool,
+    mut page: impl FnMut(&mut Link, &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error>,
+) -> Result<u8, Error> {
     for primary in servers::primaries(place)? {
         let locks = Locks::on(primary.clone())?;
         let mut link = Link::new(primary);
-        let mut cursor = String::from("0");
+        let mut cursor = b"0".to_vec();
         loop {
-            let (next, keys) = scan(&mut link, &cursor, pattern)?;
-            let found = locks.infos(&candidates(&mut link, &keys)?)?;
-            for info in found.into_iter().filter(|info| info.held) {
+            let (next, keys) = page(&mut link, &cursor)?;
+            for info in locks.infos(&keys)?.into_iter().filter(|info| wanted(info)) {
                 output.either(&info, || line(&info))?;
             }
-            if next == "0" {
+            if next == b"0" {
                 break;
             }
             cursor = next;
@@ -34,7 +56,7 @@ pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Er
 }
 
 fn line(info: &LockInfo) -> String {
-    let holder = info.holders.first().map(holder_text).unwrap_or_default();
+    let holder = info.holders.first().map_or_else(|| "free".to_string(), holder_text);
     let waiters = match info.waiter_count {
         0 => String::new(),
         count => format!(", {count} waiting"),
@@ -43,18 +65,35 @@ fn line(info: &LockInfo) -> String {
 }
 
 /// One step through the keys: where to go on, and the hashes that match.
-fn scan(link: &mut Link, cursor: &str, pattern: &[u8]) -> Result<(String, Vec<Vec<u8>>), Error> {
+fn scan(link: &mut Link, cursor: &[u8], pattern: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
     let mut command = cmd("SCAN");
     command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
-    let unexpected = |link: &Link| Error::Unexpected { address: link.address(), what: "SCAN" };
-    let Value::Array(parts) = link.ask(&command, PATIENCE)? else { return Err(unexpected(link)) };
-    let [next, Value::Array(keys)] = parts.as_slice() else { return Err(unexpected(link)) };
-    let next = text(next).ok_or_else(|| unexpected(link))?;
+    let (next, keys) = ask_for_page(link, &command, "SCAN")?;
     let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(binary).collect();
     // The server may name a key twice.
     keys.sort_unstable();
     keys.dedup();
     Ok((next, keys))
+}
+
+/// One page of the server's list of locks that are waited for.
+fn waited_for(link: &mut Link, cursor: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
+    let mut command = cmd("RLOCK.LIST");
+    command.arg(cursor).arg("LIMIT").arg(STEP);
+    let (next, entries) = ask_for_page(link, &command, "RLOCK.LIST")?;
+    let key = |entry: Value| fields(entry).into_iter().find(|(name, _)| name == "key").map(|(_, key)| key);
+    Ok((next, entries.into_iter().filter_map(key).filter_map(|key| binary(&key)).collect()))
+}
+
+/// Asks for a page: where to go on, and what is on it.
+fn ask_for_page(link: &mut Link, command: &Cmd, what: &'static str) -> Result<(Vec<u8>, Vec<Value>), Error> {
+    match link.ask(command, PATIENCE)? {
+        Value::Array(parts) => match <[Value; 2]>::try_from(parts) {
+            Ok([Value::BulkString(next), Value::Array(entries)]) => Ok((next, entries)),
+            _ => Err(Error::Unexpected { address: link.address(), what }),
+        },
+        _ => Err(Error::Unexpected { address: link.address(), what }),
+    }
 }
 
 fn binary(value: &Value) -> Option<Vec<u8>> {
