@@ -317,8 +317,8 @@ async fn a_primary_that_is_cut_off() {
 
 /// With `min-replicas-to-write` the primary that was cut off stops granting by itself: who waits for a lock whose lease
 /// ends meanwhile does not get it there, and the lock is taken on the other side.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_is_cut_off_and_needs_replicas() {
+#[test]
+fn a_primary_that_is_cut_off_and_needs_replicas() {
     let watched = Watched::start();
     let old = &watched.primary;
     let client = &mut old.server.connect();
