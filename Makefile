@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -55,6 +55,9 @@ EXCEPT ?=
 CLIENTS ?= valkey-9.1 redis-8.6
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 	@$(ENV) CLIENTS='$(CLIENTS)' ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
+
+cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
+	@$(ENV) ./integration/cluster.sh '$(ONLY)'
 
 # ONLY='go ioredis' runs fewer of them. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages

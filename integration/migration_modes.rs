@@ -104,6 +104,22 @@ fn a_lease_key_that_is_still_to_come_is_not_made_anew() {
     cluster.end_move();
 }
 
+/// It belongs to no hold then, and ends by itself.
+#[test]
+fn a_lease_key_that_was_on_its_way_at_the_release_keeps_nobody_out() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
+    cluster.begin_to_move();
+    cluster.move_key(LEASE);
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(cluster.keys(), [0, 1]);
+    cluster.end_move();
+    story(second, &[("RLOCK.ACQUIRE lock bob 100000 WRITE", "[1, 100000, 0]")]);
+    story(second, &[("RLOCK.ACQUIRE lock alice 100000 READ", "null"), ("RLOCK.RELEASE lock bob", "1")]);
+    assert_ne!(say(second, &format!("PTTL {LEASE}")), "-1");
+}
+
 /// A fair queue is never begun anew on a node while it may be on the other one.
 #[test]
 fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {

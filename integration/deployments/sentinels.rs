@@ -1,0 +1,366 @@
+//! A primary, two replicas and three sentinels, every kind of lock held and awaited, and the Rust client: the primary is
+//! killed, stands still, is cut off, or is replaced on purpose. `make cluster` runs this.
+//!
+//! All reach each server through a door of its own, whose address the server announces; so the primary is cut off from
+//! sentinels and replicas when its door is shut, while the tests' own connections, which go to the server itself, are
+//! those of clients on its side.
+
+#[path = "../../crates/rlock-client/tests/common/mod.rs"]
+mod common;
+mod doors;
+#[path = "../kinds/mod.rs"]
+mod kinds;
+#[path = "../../tests/waiting/mod.rs"]
+mod waiting;
+
+use std::time::Duration;
+
+use common::{limit_everything, within};
+use doors::Door;
+use kinds::{Awaited, KINDS, hold};
+use redis::Connection;
+use rlock_client::{Client, Durability, Error, Guard, State};
+use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use tokio::task::JoinHandle;
+use waiting::{SOON, Waiting, counter, say, server_time, story};
+
+/// How long a fail-over may take on a busy machine.
+const FAILED_OVER: Duration = Duration::from_secs(40);
+
+/// A server and its door.
+struct Member {
+    server: TestServer,
+    door: Door,
+}
+
+impl Member {
+    fn start(configure: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Member {
+        let door = Door::new();
+        let server = configure(announcing(&door)).start();
+        door.lead_to(server.port());
+        Member { server, door }
+    }
+
+    /// A field of `INFO replication`, on a connection of its own: sentinels cut those of others.
+    fn fact(&self, name: &str) -> Option<String> {
+        let client = redis::Client::open(common::url(&self.server)).unwrap();
+        let info: String =
+            redis::cmd("INFO").arg("replication").query(&mut client.get_connection().ok()?).ok()?;
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::to_owned)
+    }
+
+    fn follows(&self, primary: &Member) -> bool {
+        let is = |name, value: &str| self.fact(name).as_deref() == Some(value);
+        let offsets = [primary.fact("master_repl_offset"), self.fact("slave_repl_offset")];
+        is("master_port", &primary.door.port().to_string())
+            && is("master_link_status", "up")
+            && offsets[0].is_some()
+            && offsets[0] == offsets[1]
+    }
+}
+
+/// A server that says that it is where its door is.
+fn announcing(door: &Door) -> ServerBuilder {
+    TestServer::builder()
+        .conf("replica-announce-ip", "127.0.0.1")
+        .conf("replica-announce-port", door.port())
+        // Whoever was cut off is to come back soon.
+        .conf("repl-timeout", 5)
+}
+
+struct Watched {
+    primary: Member,
+    replicas: [Member; 2],
+    sentinels: Vec<TestServer>,
+}
+
+impl Watched {
+    fn start() -> Watched {
+        limit_everything();
+        let primary = Member::start(|builder| builder);
+        let follow = || {
+            let line = format!("127.0.0.1 {}", primary.door.port());
+            Member::start(|builder| builder.conf("replicaof", line))
+        };
+        let replicas = [follow(), follow()];
+        let sentinels = (0..3).map(|_| sentinel(primary.door.port())).collect();
+        let watched = Watched { primary, replicas, sentinels };
+        watched.await_replicas();
+        for sentinel in &watched.sentinels {
+            let client = &mut sentinel.connect();
+            eventually("a sentinel to know all", FAILED_OVER, || {
+                let known = say(client, "SENTINEL MASTER main");
+                let replicas = say(client, "SENTINEL REPLICAS main");
+                let all = known.contains(r#""num-slaves", "2""#)
+                    && known.contains(r#""num-other-sentinels", "2""#)
+                    && known.contains(r#""flags", "master""#)
+                    // One that was never heard of is not promoted.
+                    && replicas.matches(r#""master-link-status", "ok""#).count() == 2;
+                all.then_some(())
+            });
+        }
+        watched
+    }
+
+    fn await_replicas(&self) {
+        eventually("the replicas to follow", SOON, || {
+            self.replicas.iter().all(|replica| replica.follows(&self.primary)).then_some(())
+        });
+    }
+
+    fn await_heir(&self) -> (&Member, &Member) {
+        await_heir(&self.sentinels, &self.replicas)
+    }
+
+    fn url(&self) -> String {
+        let hosts = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
+        format!("redis+sentinel://{}/main", hosts.collect::<Vec<_>>().join(","))
+    }
+}
+
+/// The server that all sentinels take for the primary, once it is another one, and the other replica.
+fn await_heir<'m>(sentinels: &[TestServer], replicas: &'m [Member; 2]) -> (&'m Member, &'m Member) {
+    let heir = eventually("another primary", FAILED_OVER, || {
+        let name =
+            |sentinel: &TestServer| say(&mut sentinel.connect(), "SENTINEL GET-MASTER-ADDR-BY-NAME main");
+        let named: Vec<_> = sentinels.iter().map(name).collect();
+        let is = |at: &usize| {
+            let port = format!("\"{}\"]", replicas[*at].door.port());
+            named.iter().all(|name| name.ends_with(&port))
+        };
+        let heir = (0..2).find(is)?;
+        (replicas[heir].fact("role")? == "master").then_some(heir)
+    });
+    (&replicas[heir], &replicas[1 - heir])
+}
+
+fn sentinel(primary: u16) -> TestServer {
+    TestServer::builder()
+        .sentinel()
+        .conf("sentinel", format!("monitor main 127.0.0.1 {primary} 2"))
+        .conf("sentinel", "down-after-milliseconds main 2000")
+        // An election that nobody wins is held again after twice this time.
+        .conf("sentinel", "failover-timeout main 4000")
+        .start()
+}
+
+/// The Rust client on all that: it holds a lock that both replicas have, and waits for it twice.
+struct Users {
+    held: Guard,
+    waiting: Vec<JoinHandle<Result<(), Error>>>,
+}
+
+impl Users {
+    async fn start(watched: &Watched) -> Users {
+        let builder = Client::builder().watchdog_timeout(Duration::from_secs(24));
+        let client = within("a client", builder.connect(&watched.url())).await.unwrap();
+        let held = client.lock("held").durability(Durability::Replicas(2)).lock().await.unwrap();
+        let wait = || {
+            let lock = client.lock("held");
+            tokio::spawn(async move { lock.lock().await?.unlock().await })
+        };
+        let waiting = vec![wait(), wait()];
+        await_waiters(&watched.primary.server, 2);
+        Users { held, waiting }
+    }
+
+    /// Shows that they have found the new primary by themselves: the lock is held, and they wait for it there.
+    #[track_caller]
+    fn have_found(&self, heir: &TestServer) {
+        await_waiters(heir, 2);
+        eventually("a renewal there", SOON, || (counter(heir, "renewed") > 0).then_some(()));
+        eventually("its reply", SOON, || (self.held.state() == State::Held).then_some(()));
+        let owner = String::from_utf8(self.held.owner().to_vec()).unwrap();
+        story(&mut heir.connect(), &[("HGETALL held", &format!(r#"["{owner}", "1"]"#))]);
+    }
+
+    async fn are_served(self) {
+        within("the release", self.held.unlock()).await.unwrap();
+        for waiting in self.waiting {
+            within("a lock", waiting).await.unwrap().unwrap();
+        }
+    }
+}
+
+#[track_caller]
+fn await_waiters(server: &TestServer, count: u64) {
+    eventually("waiters", FAILED_OVER, || (counter(server, "waiters") == count).then_some(()));
+}
+
+/// Shows that all that was held is held still, and by nobody else.
+#[track_caller]
+fn all_is_held(client: &mut Connection) {
+    for kind in &KINDS {
+        story(client, &[(&kind.ask("", "s:1"), "null")]);
+        for line in kind.renewals("") {
+            story(client, &[(&line, "1")]);
+        }
+    }
+}
+
+/// Shows that those who wait are told when their server is demoted: by `UNBLOCKED`, or by the end of their connections,
+/// since the sentinel, in the same transaction, cuts those of all clients.
+///
+/// It does so to a primary that should be none, but not before eight seconds, and when it looks next.
+#[track_caller]
+fn were_told(old: &Member, blocked: Vec<Waiting>) {
+    eventually("the old primary to be demoted", FAILED_OVER, || (old.fact("role")? == "slave").then_some(()));
+    for waiting in blocked {
+        let told = waiting.answer();
+        assert!(["!UNBLOCKED ", "the connection ended"].iter().any(|word| told.starts_with(word)), "{told}");
+    }
+}
+
+/// Shows that a server that was the primary follows the new one, serves nobody and has granted nothing.
+#[track_caller]
+fn is_no_primary(old: &Member, heir: &Member) {
+    eventually("the old primary to follow the new one", FAILED_OVER, || old.follows(heir).then_some(()));
+    let client = &mut old.server.connect();
+    for kind in &KINDS {
+        let said = say(client, &format!("{} BLOCK 0", kind.ask("", "s:1")));
+        assert!(said.starts_with("!READONLY "), "{said}");
+    }
+    assert_eq!((counter(&old.server, "waiters"), counter(&old.server, "hand_offs")), (0, 0));
+}
+
+/// What all fail-overs end with: those who ask again are served, and all three servers have the same.
+async fn end(users: Users, there: Awaited, token: i64, heir: &Member, others: [&Member; 2]) {
+    users.are_served().await;
+    there.are_served(&mut heir.server.connect(), token);
+    for other in others {
+        eventually("a replica to have it all", FAILED_OVER, || other.follows(heir).then_some(()));
+        story(&mut other.server.connect(), &[("KEYS *", r#"["redisson_lock_token:{fenced}"]"#)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_killed() {
+    let watched = Watched::start();
+    let users = Users::start(&watched).await;
+    let token = hold(&mut watched.primary.server.connect(), "");
+    let awaited = Awaited::start(&watched.primary.server, "");
+    watched.await_replicas();
+    let Watched { primary: Member { server, door }, replicas, sentinels } = watched;
+    let port = server.port();
+    let stopped = server.kill9();
+    for waiting in &awaited.blocked {
+        let told = waiting.answer();
+        assert!(told.starts_with("the connection ended"), "{told}");
+    }
+    let (heir, other) = await_heir(&sentinels, &replicas);
+    users.have_found(&heir.server);
+    all_is_held(&mut heir.server.connect());
+    let there = Awaited::start(&heir.server, "");
+    let old = Member { server: announcing(&door).port(port).dir(stopped).start(), door };
+    is_no_primary(&old, heir);
+    end(users, there, token, heir, [&old, other]).await;
+}
+
+/// It thinks that it is the primary still when it goes on, until a sentinel tells it otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_stands_still() {
+    let watched = Watched::start();
+    let users = Users::start(&watched).await;
+    let old = &watched.primary;
+    let token = hold(&mut old.server.connect(), "");
+    let awaited = Awaited::start(&old.server, "");
+    watched.await_replicas();
+    old.server.signal(libc::SIGSTOP);
+    let (heir, other) = watched.await_heir();
+    users.have_found(&heir.server);
+    all_is_held(&mut heir.server.connect());
+    let there = Awaited::start(&heir.server, "");
+    old.server.signal(libc::SIGCONT);
+    were_told(old, awaited.blocked);
+    is_no_primary(old, heir);
+    end(users, there, token, heir, [old, other]).await;
+}
+
+/// On its side it goes on as the primary, and grants locks that nobody else knows of: a replicated lock is refused
+/// there, and all others are lost when it comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_cut_off() {
+    let watched = Watched::start();
+    let users = Users::start(&watched).await;
+    let old = &watched.primary;
+    let beside = &mut old.server.connect();
+    let token = hold(beside, "");
+    let mut awaited = Awaited::start(&old.server, "");
+    watched.await_replicas();
+    old.door.set_shut(true);
+    let (heir, other) = watched.await_heir();
+    users.have_found(&heir.server);
+    all_is_held(&mut heir.server.connect());
+    // Two holders at a time, on either side: only who asks for replicas learns it, or by a token in what is written to.
+    let alone = "RLOCK.ACQUIRE alone n:1 1000000 FENCED";
+    let there = &mut heir.server.connect();
+    let here = kinds::acquisition(&say(beside, alone))[2];
+    eventually("the next millisecond", SOON, || (server_time(there) > here).then_some(()));
+    let there = kinds::acquisition(&say(there, alone))[2];
+    assert!(there > here, "{there} after {here}");
+    let direct = within("a client", Client::connect(&common::url(&old.server))).await.unwrap();
+    let replicated = direct.lock("replicated").durability(Durability::Replicas(1));
+    let refused = within("a refusal", replicated.lock()).await.unwrap_err();
+    assert!(matches!(refused, Error::Durability { wanted: 1, reached: 0, .. }), "{refused}");
+    story(&mut old.server.connect(), &[("EXISTS replicated", "0"), ("WAIT 1 100", "0")]);
+    awaited.wait_on();
+    let there = Awaited::start(&heir.server, "");
+    old.door.set_shut(false);
+    were_told(old, awaited.blocked);
+    is_no_primary(old, heir);
+    story(
+        &mut heir.server.connect(),
+        &[("RLOCK.RELEASE alone n:1", "1"), ("DEL redisson_lock_token:{alone}", "1")],
+    );
+    end(users, there, token, heir, [old, other]).await;
+}
+
+/// With `min-replicas-to-write` the primary that was cut off stops granting by itself: who waits for a lock whose lease
+/// ends meanwhile does not get it there, and the lock is taken on the other side.
+#[test]
+fn a_primary_that_is_cut_off_and_needs_replicas() {
+    let watched = Watched::start();
+    let old = &watched.primary;
+    let client = &mut old.server.connect();
+    story(
+        client,
+        &[("CONFIG SET min-replicas-to-write 1", "OK"), ("CONFIG SET min-replicas-max-lag 1", "OK")],
+    );
+    // As long as it takes until the primary has noticed, and much longer.
+    story(client, &[("RLOCK.ACQUIRE lock n:1 9000", "[1, 9000, 0]")]);
+    let waiting = Waiting::start(&old.server, &["RLOCK.ACQUIRE", "lock", "b:1", "50000", "BLOCK", "0"]);
+    watched.await_replicas();
+    old.door.set_shut(true);
+    eventually("the primary to refuse", SOON, || {
+        say(client, "RLOCK.ACQUIRE other n:1 1000").starts_with("!NOREPLICAS ").then_some(())
+    });
+    let (heir, _) = watched.await_heir();
+    let there = &mut heir.server.connect();
+    eventually("the lease to end", SOON, || {
+        (say(there, "RLOCK.ACQUIRE lock s:1 1000000") == "[1, 1000000, 0]").then_some(())
+    });
+    // Long enough for the timer there, which has looked again and again by then.
+    waiting.waits_on(Duration::from_millis(500));
+    old.door.set_shut(false);
+    were_told(old, vec![waiting]);
+    is_no_primary(old, heir);
+    story(&mut old.server.connect(), &[("HGETALL lock", r#"["s:1", "1"]"#)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_replaced_on_purpose() {
+    let watched = Watched::start();
+    let users = Users::start(&watched).await;
+    let old = &watched.primary;
+    let token = hold(&mut old.server.connect(), "");
+    let awaited = Awaited::start(&old.server, "");
+    watched.await_replicas();
+    story(&mut watched.sentinels[0].connect(), &[("SENTINEL FAILOVER main", "OK")]);
+    let (heir, other) = watched.await_heir();
+    were_told(old, awaited.blocked);
+    users.have_found(&heir.server);
+    all_is_held(&mut heir.server.connect());
+    let there = Awaited::start(&heir.server, "");
+    is_no_primary(old, heir);
+    end(users, there, token, heir, [old, other]).await;
+}
