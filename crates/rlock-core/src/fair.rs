@@ -118,15 +118,18 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
     false
 }
 
-/// Until when one of Redisson's has its turn at a lock that is free; `None` if it is one of ours that comes next.
+/// Until when one of Redisson's has its turn at a lock that is free; `None` if it was not called yet, or it is one of
+/// ours that comes next.
 pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
     let (server, lock) = (site.server(), site.lock());
     if !server.queues(|queues| queues.head(lock).is_some_and(|head| head.fair)) {
         return None;
     }
     let entry = site.fair_head()?;
-    let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
-    entry.deadline.filter(|_| !ours)
+    let called = server.queues(|queues| {
+        queues.fair_waiter(lock, &entry.owner).is_none() && queues.was_called(lock, &entry.owner)
+    });
+    entry.deadline.filter(|_| called)
 }
 
 /// Puts those of ours back who were dropped from the list, and keeps the deadline of one of ours at the head far

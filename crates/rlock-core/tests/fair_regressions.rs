@@ -217,3 +217,20 @@ fn who_holds_and_asks_again_stays_in_the_list_while_it_waits() {
     scene.is("a", "a");
     assert_eq!(scene.queue(0), "a");
 }
+
+/// A lease had ended while no native waited, and one of Redisson's with little time left was at the head: who came then
+/// waited for its turn, and it was not called.
+#[test]
+fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
+    let scene = waiting(&["f1"]);
+    scene.sim.with(|world| {
+        let ends = UnixMs(world.now.0 + LEASE + 300);
+        world.fair.entry(lock(0)).or_default()[0].deadline = Some(ends);
+    });
+    scene.wait(LEASE.unsigned_abs() + 1);
+    assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+    scene.wait(2);
+    assert_eq!(scene.called(), "f1");
+    scene.wait(300);
+    scene.is("a", "");
+}
