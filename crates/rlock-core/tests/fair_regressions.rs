@@ -6,7 +6,7 @@ use fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;
-use rlock_core::port::Settings;
+use rlock_core::port::{Ground, Settings};
 use rlock_core::queue::Turns;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, timer};
 
@@ -233,4 +233,21 @@ fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
     assert_eq!(scene.called(), "f1");
     scene.wait(300);
     scene.is("a", "");
+}
+
+/// A lease was made longer while writes were refused, and a native waited with FAIR: nobody noted that, and foreign waiters
+/// who had been told of it slept until its end, whoever had the lock for how short after it.
+#[test]
+fn a_lease_that_changes_while_writes_are_refused_is_noted() {
+    let scene = waiting(&["a"]);
+    scene.sim.with(|world| world.ground = Ground::Closed);
+    let ends = scene.see(|world| UnixMs(world.now.0 + 6 * LEASE));
+    let hold = rlock_sim::Hold { owner: (*b"h").into(), holds: Holds::ONE, expiry: Expiry::At(ends) };
+    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.pass(50, || {});
+    scene.sim.with(|world| world.ground = Ground::Firm);
+    scene.sim.foreign_write(&lock(0), None);
+    scene.wait(21);
+    scene.is("a", "");
+    assert_eq!(scene.see(|world| world.unlock_messages.len()), 1);
 }
