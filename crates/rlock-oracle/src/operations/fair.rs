@@ -1,6 +1,7 @@
 //! FAIR, from docs/COMMANDS.md: who waits here stands in Redisson's list as well, and the lock goes to its head.
 
 use super::op::{Lock, Owner, Word};
+use super::options::Kinds;
 use super::state::Oracle;
 use super::values::{Access, Entry, Value};
 
@@ -164,6 +165,15 @@ impl Oracle {
                 && !place.list_touched
                 && (self.now..=self.now + self.options.fair_turn).contains(deadline)
         })
+    }
+
+    /// Whether a lock that is free may be left as it is by the timer, for it is somebody's turn, or the look at it comes
+    /// a moment later: as the real thing has left it.
+    pub(super) fn may_be_left(&self, lock: Lock) -> bool {
+        let (place, seen) = (&self.places[lock.0], self.seen_looks[lock.0]);
+        let as_it_was = seen.waiters == place.queue.len() && seen.head == place.list.first().copied();
+        let free = self.head_access(lock) == Access::Free && !place.touched;
+        self.options.kinds == Kinds::Fair && free && as_it_was && !seen.told
     }
 
     /// Whether somebody stands in the list before one who asks with FAIR for a lock that is free.

@@ -1,6 +1,7 @@
 //! The timer: when it has to fire, and what is done then.
 
 use super::op::{Ground, Lock, Word};
+use super::options::Kinds;
 use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Waiter, named};
 
@@ -14,6 +15,8 @@ impl Oracle {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
                 Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
+                // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
+                Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
                 // Its key is there still when its time has come, and not after that.
                 Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
@@ -111,9 +114,14 @@ impl Oracle {
             match self.ground {
                 Ground::Firm => self.put_right(lock),
                 Ground::Moved => self.place(lock).list_touched = false,
-                Ground::Refused | Ground::Paused => return,
+                Ground::Refused | Ground::Paused => {
+                    if self.head_access(lock) == Access::No {
+                        self.looked(lock);
+                    }
+                    return;
+                }
             }
-        } else if self.turn(lock).is_some_and(|until| until >= self.now) && !self.places[lock.0].touched {
+        } else if self.may_be_left(lock) {
             return;
         }
         let access = self.head_access(lock);

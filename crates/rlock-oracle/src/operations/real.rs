@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rlock_core::call;
 use rlock_core::port::{self, Settings};
-use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
+use rlock_core::queue::{self, Limits, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
 use rlock_sim::{Sim, World};
@@ -13,7 +13,7 @@ use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
 use super::options::Options;
 use super::real_words::{
-    answer, channel_of, entry, error, hash_of, holds_other, id, lease, name, owner_of, said,
+    answer, channel_of, entry, error, hash_of, holds_other, id, lease, lock_of, name, owner_of, said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
 
@@ -195,9 +195,14 @@ impl Real {
     }
 
     /// Who of Redisson's was called on its own channel since the last time of asking.
-    pub(super) fn take_called(&self) -> Vec<(LockId, Owner)> {
+    pub(super) fn take_called(&self) -> Vec<(Lock, Owner)> {
         let called = self.sim.with(|world| std::mem::take(&mut world.called));
-        called.into_iter().map(|(lock, owner)| (lock, owner_of(&owner))).collect()
+        called.iter().map(|(lock, owner)| (lock_of(lock), owner_of(owner))).collect()
+    }
+
+    /// Whether anybody was called for a lock since then.
+    pub(super) fn has_called(&self, lock: Lock) -> bool {
+        self.sim.with(|world| world.called.iter().any(|(called, _)| lock_of(called) == lock))
     }
 
     fn waiter(&self, waiter: &queue::Waiter) -> Waiter {
@@ -230,14 +235,22 @@ impl Real {
         })
     }
 
-    /// The messages that somebody heard, and the number of unlock messages, since the last time of asking.
-    pub(super) fn take_messages(&self) -> (Vec<(Channel, String)>, u32) {
-        let (messages, published) = self.sim.with(|world: &mut World| {
-            (std::mem::take(&mut world.messages), std::mem::take(&mut world.unlock_messages))
-        });
+    /// The messages that somebody heard since the last time of asking.
+    pub(super) fn take_messages(&self) -> Vec<(Channel, String)> {
+        let messages = self.sim.with(|world: &mut World| std::mem::take(&mut world.messages));
         let heard = messages.into_iter().filter(|message| message.heard);
         let text = |text| String::from_utf8(text).expect("a message is ASCII");
-        (heard.map(|message| (channel_of(&message.channel), text(message.text))).collect(), published)
+        heard.map(|message| (channel_of(&message.channel), text(message.text))).collect()
+    }
+
+    /// How many unlock messages there were for a lock since they were taken.
+    pub(super) fn unlock_messages(&self, lock: Lock) -> usize {
+        let lock = id(lock);
+        self.sim.with(|world| world.unlock_messages.iter().filter(|of| **of == lock).count())
+    }
+
+    pub(super) fn take_unlock_messages(&self) {
+        self.sim.with(|world| world.unlock_messages.clear());
     }
 
     /// How many grants by message ended without a sign of their owners since the last time of asking.

@@ -49,6 +49,17 @@ pub(super) struct Published {
     pub(super) most: u32,
 }
 
+/// What is seen of a lock after the real thing's timer has fired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenLook {
+    /// Who stands first in the list.
+    pub(super) head: Option<Entry>,
+    /// How many wait.
+    pub(super) waiters: usize,
+    /// Whether those of Redisson's were told anything.
+    pub(super) told: bool,
+}
+
 /// What one step shows to the outside.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -90,6 +101,8 @@ pub(super) struct Oracle {
     pub(super) accept: bool,
     /// What the real thing has answered in this step, where more than one answer is right.
     pub(super) hint: Option<Answer>,
+    /// What the real thing's timer has left of each lock, where it may look at one or not.
+    pub(super) seen_looks: [SeenLook; LOCKS.len()],
     pub(super) seen: Seen,
 }
 
@@ -130,6 +143,7 @@ impl Oracle {
             primary: true,
             accept: true,
             hint: None,
+            seen_looks: [SeenLook::default(); LOCKS.len()],
             seen: Seen::default(),
         }
     }
