@@ -24,7 +24,8 @@ impl Oracle {
         });
         let take_backs = self.take_backs.first().map(|_| self.clock);
         let gone = self.places.iter().any(|place| !place.gone.is_empty()).then_some(self.clock);
-        ends.chain(looks).chain(take_backs).chain(gone).min()
+        let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
+        ends.chain(looks).chain(take_backs).chain(gone).chain(found).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -63,6 +64,11 @@ impl Oracle {
             self.take_back();
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.clear_gone(lock));
+                for lock in self.all_locks() {
+                    if std::mem::take(&mut self.place(lock).list_found) && self.ground == Ground::Firm {
+                        self.cap(lock);
+                    }
+                }
             }
             self.all_locks().for_each(|lock| self.look_at(lock));
         }
@@ -129,7 +135,12 @@ impl Oracle {
             self.looked(lock);
             return;
         }
-        if access == Access::Free && self.is_left_to_others(lock) && !self.places[lock.0].touched {
+        let sent_away = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
+        if access == Access::Free
+            && self.is_left_to_others(lock)
+            && !self.places[lock.0].touched
+            && !sent_away
+        {
             return;
         }
         match self.ground {

@@ -1,10 +1,10 @@
 //! The real thing: the steps of `rlock-core` in a simulated server, told in the oracle's words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
 use rlock_core::port::{self, Settings};
-use rlock_core::queue::{self, Limits, Ticket, Turns};
+use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
 use rlock_sim::{Sim, World};
@@ -69,7 +69,7 @@ impl Real {
                     Ground::Moved => port::Ground::Moved,
                 };
             }),
-            Op::Primary(true) => self.sim.with(|world| world.primary = true),
+            Op::Primary(true) => self.promote(),
             Op::Primary(false) => self.sim.demote(),
             Op::Accept(accept) => self.sim.with(|world| {
                 world.settings.admission = if accept { Admission::Open } else { Admission::HoldersOnly };
@@ -77,6 +77,16 @@ impl Real {
             other => return self.command(other).map(|reply| reply.map_or_else(|e| error(&e), answer)),
         }
         None
+    }
+
+    /// The server becomes the primary, and finds the lists that there are.
+    fn promote(&self) {
+        if self.sim.with(|world| std::mem::replace(&mut world.primary, true)) {
+            return;
+        }
+        let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
+        let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
+        lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));
     }
 
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {

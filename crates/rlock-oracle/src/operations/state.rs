@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether somebody else has changed it since natives were put right in it.
     pub(super) list_touched: bool,
+    /// Whether it was found after a fail-over, so that nobody knows who of those in it lives.
+    pub(super) list_found: bool,
     /// Natives who wait no more, and stand in the list until it may be written.
     pub(super) gone: Vec<Owner>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
@@ -119,6 +121,7 @@ impl Oracle {
             queue: Vec::new(),
             list: Vec::new(),
             list_touched: false,
+            list_found: false,
             gone: Vec::new(),
             called: None,
             streak: None,
