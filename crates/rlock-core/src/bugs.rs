@@ -94,6 +94,12 @@ pub enum Bug {
     FairTurnEndless,
     /// Who waits no more stays in the list.
     FairStays,
+    /// One of Redisson's is not called when it has its turn.
+    FairInSilence,
+    /// One of ours that a script has dropped from the list is put back at its end.
+    FairPutBackLast,
+    /// The deadline of one of ours at the head of the list is left as it is.
+    FairHeadDies,
     /// After a fail-over the dead in a fair list have all the time that they were to have.
     FairUncapped,
     /// Natives read on and on, whoever of Redisson's waits to write.
@@ -126,7 +132,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 58] = [
+    pub const ALL: [(Self, &'static str); 61] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -171,6 +177,9 @@ impl Bug {
         (Self::FairDropped, "fair-dropped"),
         (Self::FairTurnEndless, "fair-turn-endless"),
         (Self::FairStays, "fair-stays"),
+        (Self::FairInSilence, "fair-in-silence"),
+        (Self::FairPutBackLast, "fair-put-back-last"),
+        (Self::FairHeadDies, "fair-head-dies"),
         (Self::FairUncapped, "fair-uncapped"),
         (Self::ForeignWriterStarves, "foreign-writer-starves"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),

@@ -92,7 +92,8 @@ fn turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> Turn {
         site.set_fair_deadline(&entry.owner, latest);
     }
     let (server, lock) = (site.server(), site.lock());
-    if server.queues(|queues| queues.note_called(lock, &entry.owner)) || far {
+    let first = server.queues(|queues| queues.note_called(lock, &entry.owner));
+    if (first || far) && !planted(Bug::FairInSilence) {
         site.call_fair(&entry.owner);
     }
     Turn::Has
@@ -118,15 +119,18 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
     false
 }
 
-/// Until when one of Redisson's has its turn at a lock that is free; `None` if it is one of ours that comes next.
+/// Until when one of Redisson's has its turn at a lock that is free; `None` if it was not called yet, or it is one of
+/// ours that comes next.
 pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
     let (server, lock) = (site.server(), site.lock());
     if !server.queues(|queues| queues.head(lock).is_some_and(|head| head.fair)) {
         return None;
     }
     let entry = site.fair_head()?;
-    let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
-    entry.deadline.filter(|_| !ours)
+    let called = server.queues(|queues| {
+        queues.fair_waiter(lock, &entry.owner).is_none() && queues.was_called(lock, &entry.owner)
+    });
+    entry.deadline.filter(|_| called)
 }
 
 /// Puts those of ours back who were dropped from the list, and keeps the deadline of one of ours at the head far
@@ -148,12 +152,16 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     };
     if !dropped.is_empty() {
         // Scripts drop heads only: whoever was dropped stood before all who are left.
-        site.fair_put_back(&dropped, ahead);
+        if planted(Bug::FairPutBackLast) {
+            dropped.iter().for_each(|owner| site.fair_join(owner, LeaseMs::SHORTEST));
+        } else {
+            site.fair_put_back(&dropped, ahead);
+        }
     }
     let Some(head) = site.fair_head() else { return };
     let is_ours = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
-    if is_ours && near {
+    if is_ours && near && !planted(Bug::FairHeadDies) {
         site.set_fair_deadline(&head.owner, ahead);
     }
 }

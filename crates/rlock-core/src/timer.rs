@@ -87,7 +87,13 @@ fn look_at<S: Site>(site: &S) -> Looked {
         match site.ground() {
             Ground::Firm if site.fair_is_elsewhere() => return sent_where_it_goes(site),
             Ground::Firm => fair::settle(site, server.now()),
-            Ground::Closed => return Looked::Refused,
+            Ground::Closed => {
+                if let Access::Until(_) = access(site, &owner, mode) {
+                    // Those who wait by Redisson's protocol may have been told of this lease.
+                    look_again(site);
+                }
+                return Looked::Refused;
+            }
             // Its list is not ours to put right any more, or the look at it would be due for ever.
             Ground::Moved => drop(server.queues(|queues| queues.take_fair_change(lock))),
         }

@@ -6,7 +6,7 @@ use fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;
-use rlock_core::port::Settings;
+use rlock_core::port::{Ground, Settings};
 use rlock_core::queue::Turns;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, timer};
 
@@ -216,4 +216,38 @@ fn who_holds_and_asks_again_stays_in_the_list_while_it_waits() {
     scene.settle();
     scene.is("a", "a");
     assert_eq!(scene.queue(0), "a");
+}
+
+/// A lease had ended while no native waited, and one of Redisson's with little time left was at the head: who came then
+/// waited for its turn, and it was not called.
+#[test]
+fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
+    let scene = waiting(&["f1"]);
+    scene.sim.with(|world| {
+        let ends = UnixMs(world.now.0 + LEASE + 300);
+        world.fair.entry(lock(0)).or_default()[0].deadline = Some(ends);
+    });
+    scene.wait(LEASE.unsigned_abs() + 1);
+    assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+    scene.wait(2);
+    assert_eq!(scene.called(), "f1");
+    scene.wait(300);
+    scene.is("a", "");
+}
+
+/// A lease was made longer while writes were refused, and a native waited with FAIR: nobody noted that, and foreign waiters
+/// who had been told of it slept until its end, whoever had the lock for how short after it.
+#[test]
+fn a_lease_that_changes_while_writes_are_refused_is_noted() {
+    let scene = waiting(&["a"]);
+    scene.sim.with(|world| world.ground = Ground::Closed);
+    let ends = scene.see(|world| UnixMs(world.now.0 + 6 * LEASE));
+    let hold = rlock_sim::Hold { owner: (*b"h").into(), holds: Holds::ONE, expiry: Expiry::At(ends) };
+    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.pass(50, || {});
+    scene.sim.with(|world| world.ground = Ground::Firm);
+    scene.sim.foreign_write(&lock(0), None);
+    scene.wait(21);
+    scene.is("a", "");
+    assert_eq!(scene.see(|world| world.unlock_messages.len()), 1);
 }

@@ -230,14 +230,14 @@ impl Site for SimSite<'_> {
             if let Some(token) = change.token {
                 world.tokens.insert(self.lock.clone(), Some(token.get()));
             }
-            world.unlock_messages += u32::from(change.unlock_message.is_some());
+            world.unlock_messages.extend(change.unlock_message.map(|_| self.lock.clone()));
         });
         Ok(())
     }
 
     fn publish(&self, _: UnlockMessage) -> u64 {
         self.sim.with(|world| {
-            world.unlock_messages += 1;
+            world.unlock_messages.push(self.lock.clone());
             world.foreign_waiters
         })
     }

@@ -36,8 +36,8 @@ pub struct World {
     pub heard: BTreeSet<Box<[u8]>>,
     /// Messages that somebody heard, or nobody, since this was last emptied.
     pub messages: Vec<Message>,
-    /// How often Redisson's waiters were told to try again since this was last set to 0.
-    pub unlock_messages: u32,
+    /// For which locks Redisson's waiters were told to try again since this was last emptied.
+    pub unlock_messages: Vec<LockId>,
     /// How many grants by message ended without a sign of their owners since this was last set to 0.
     pub unconfirmed: u32,
     /// How many of Redisson's waiters listen.
@@ -132,7 +132,7 @@ impl World {
             clients: BTreeMap::new(),
             heard: BTreeSet::new(),
             messages: Vec::new(),
-            unlock_messages: 0,
+            unlock_messages: Vec::new(),
             unconfirmed: 0,
             foreign_waiters: 0,
             foreign_writers: 0,

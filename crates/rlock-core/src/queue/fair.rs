@@ -32,6 +32,11 @@ impl Queues {
         first
     }
 
+    /// Whether this one of Redisson's was called since the lock is free.
+    pub fn was_called(&self, lock: &LockId, owner: &[u8]) -> bool {
+        self.locks.get(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
+    }
+
     /// Somebody else may have changed this lock's list: true if anybody here stands in it.
     pub fn note_fair_change(&mut self, lock: &LockId) -> bool {
         let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return false };

@@ -1,6 +1,7 @@
 //! FAIR, from docs/COMMANDS.md: who waits here stands in Redisson's list as well, and the lock goes to its head.
 
 use super::op::{Lock, Owner, Word};
+use super::options::Kinds;
 use super::state::Oracle;
 use super::values::{Access, Entry, Value};
 
@@ -59,13 +60,8 @@ impl Oracle {
         if self.list(lock).iter().any(|entry| entry.owner == owner) {
             return;
         }
-        let ends = match self.value(lock) {
-            Value::Held { ends, .. } => ends,
-            Value::ReadWrite(hash) => hash.ends,
-            Value::Nothing | Value::Other => None,
-        };
         let last = self.list(lock).last().and_then(|entry| entry.deadline);
-        let before = last.unwrap_or(ends.unwrap_or(self.now).max(self.now));
+        let before = last.unwrap_or(self.lease_ends(lock));
         let wait = if wait == 0 { LONGEST_WAIT } else { wait.min(LONGEST_WAIT) };
         self.place(lock).list.push(Entry { owner, deadline: Some(before + wait) });
     }
@@ -106,6 +102,30 @@ impl Oracle {
         {
             self.place(lock).list[0].deadline = far;
         }
+    }
+
+    /// Of those in a list that was found after a fail-over nobody knows who lives: each counts as gone five minutes after
+    /// the lease at the latest, and a turn later than the one before it.
+    pub(super) fn cap(&mut self, lock: Lock) {
+        let mut latest = self.lease_ends(lock) + AHEAD;
+        for at in 0..self.list(lock).len() {
+            let owner = self.list(lock)[at].owner;
+            if self.native(lock, owner).is_none() {
+                let deadline = &mut self.place(lock).list[at].deadline;
+                *deadline = deadline.map(|deadline| deadline.min(latest));
+            }
+            latest += self.options.fair_turn;
+        }
+    }
+
+    /// When the lock's lease ends; now, where it has none.
+    fn lease_ends(&self, lock: Lock) -> i64 {
+        let ends = match self.value(lock) {
+            Value::Held { ends, .. } => ends,
+            Value::ReadWrite(hash) => hash.ends,
+            Value::Nothing | Value::Other => None,
+        };
+        ends.unwrap_or(self.now).max(self.now)
     }
 
     /// Who is next where the lock is free: in the order of the list where FAIR is asked for by who waits first.
@@ -164,6 +184,15 @@ impl Oracle {
                 && !place.list_touched
                 && (self.now..=self.now + self.options.fair_turn).contains(deadline)
         })
+    }
+
+    /// Whether a lock that is free may be left as it is by the timer, for it is somebody's turn, or the look at it comes
+    /// a moment later: as the real thing has left it.
+    pub(super) fn may_be_left(&self, lock: Lock) -> bool {
+        let (place, seen) = (&self.places[lock.0], self.seen_looks[lock.0]);
+        let as_it_was = seen.waiters == place.queue.len() && seen.head == place.list.first().copied();
+        let free = self.head_access(lock) == Access::Free && !place.touched;
+        self.options.kinds == Kinds::Fair && free && as_it_was && !seen.told
     }
 
     /// Whether somebody stands in the list before one who asks with FAIR for a lock that is free.

@@ -44,7 +44,11 @@ impl Oracle {
             Op::Subscribe(Channel(channel), heard) => self.heard[channel] = heard,
             Op::Listen(listened) => self.listened = listened,
             Op::Ground(ground) => self.ground = ground,
-            Op::Primary(true) => self.primary = true,
+            Op::Primary(true) => {
+                if !std::mem::replace(&mut self.primary, true) {
+                    self.places.iter_mut().for_each(|place| place.list_found = !place.list.is_empty());
+                }
+            }
             Op::Primary(false) => {
                 self.primary = false;
                 self.send_all_away();
@@ -186,6 +190,7 @@ impl Oracle {
             self.send_away(lock, "demoted");
             // A replica writes nothing.
             self.place(lock).gone.clear();
+            self.place(lock).list_found = false;
             self.place(lock).streak = None;
         }
         self.open.clear();

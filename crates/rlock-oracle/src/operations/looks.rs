@@ -1,6 +1,7 @@
 //! The timer: when it has to fire, and what is done then.
 
 use super::op::{Ground, Lock, Word};
+use super::options::Kinds;
 use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Waiter, named};
 
@@ -14,6 +15,8 @@ impl Oracle {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
                 Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
+                // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
+                Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
                 // Its key is there still when its time has come, and not after that.
                 Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
@@ -21,7 +24,8 @@ impl Oracle {
         });
         let take_backs = self.take_backs.first().map(|_| self.clock);
         let gone = self.places.iter().any(|place| !place.gone.is_empty()).then_some(self.clock);
-        ends.chain(looks).chain(take_backs).chain(gone).min()
+        let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
+        ends.chain(looks).chain(take_backs).chain(gone).chain(found).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -60,6 +64,11 @@ impl Oracle {
             self.take_back();
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.clear_gone(lock));
+                for lock in self.all_locks() {
+                    if std::mem::take(&mut self.place(lock).list_found) && self.ground == Ground::Firm {
+                        self.cap(lock);
+                    }
+                }
             }
             self.all_locks().for_each(|lock| self.look_at(lock));
         }
@@ -111,9 +120,14 @@ impl Oracle {
             match self.ground {
                 Ground::Firm => self.put_right(lock),
                 Ground::Moved => self.place(lock).list_touched = false,
-                Ground::Refused | Ground::Paused => return,
+                Ground::Refused | Ground::Paused => {
+                    if self.head_access(lock) == Access::No {
+                        self.looked(lock);
+                    }
+                    return;
+                }
             }
-        } else if self.turn(lock).is_some_and(|until| until >= self.now) && !self.places[lock.0].touched {
+        } else if self.may_be_left(lock) {
             return;
         }
         let access = self.head_access(lock);
@@ -121,7 +135,12 @@ impl Oracle {
             self.looked(lock);
             return;
         }
-        if access == Access::Free && self.is_left_to_others(lock) && !self.places[lock.0].touched {
+        let sent_away = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
+        if access == Access::Free
+            && self.is_left_to_others(lock)
+            && !self.places[lock.0].touched
+            && !sent_away
+        {
             return;
         }
         match self.ground {

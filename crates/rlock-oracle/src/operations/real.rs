@@ -1,6 +1,6 @@
 //! The real thing: the steps of `rlock-core` in a simulated server, told in the oracle's words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
 use rlock_core::port::{self, Settings};
@@ -13,7 +13,7 @@ use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
 use super::options::Options;
 use super::real_words::{
-    answer, channel_of, entry, error, hash_of, holds_other, id, lease, name, owner_of, said,
+    answer, channel_of, entry, error, hash_of, holds_other, id, lease, lock_of, name, owner_of, said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
 
@@ -69,7 +69,7 @@ impl Real {
                     Ground::Moved => port::Ground::Moved,
                 };
             }),
-            Op::Primary(true) => self.sim.with(|world| world.primary = true),
+            Op::Primary(true) => self.promote(),
             Op::Primary(false) => self.sim.demote(),
             Op::Accept(accept) => self.sim.with(|world| {
                 world.settings.admission = if accept { Admission::Open } else { Admission::HoldersOnly };
@@ -77,6 +77,16 @@ impl Real {
             other => return self.command(other).map(|reply| reply.map_or_else(|e| error(&e), answer)),
         }
         None
+    }
+
+    /// The server becomes the primary, and finds the lists that there are.
+    fn promote(&self) {
+        if self.sim.with(|world| std::mem::replace(&mut world.primary, true)) {
+            return;
+        }
+        let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
+        let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
+        lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));
     }
 
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {
@@ -195,9 +205,14 @@ impl Real {
     }
 
     /// Who of Redisson's was called on its own channel since the last time of asking.
-    pub(super) fn take_called(&self) -> Vec<(LockId, Owner)> {
+    pub(super) fn take_called(&self) -> Vec<(Lock, Owner)> {
         let called = self.sim.with(|world| std::mem::take(&mut world.called));
-        called.into_iter().map(|(lock, owner)| (lock, owner_of(&owner))).collect()
+        called.iter().map(|(lock, owner)| (lock_of(lock), owner_of(owner))).collect()
+    }
+
+    /// Whether anybody was called for a lock since then.
+    pub(super) fn has_called(&self, lock: Lock) -> bool {
+        self.sim.with(|world| world.called.iter().any(|(called, _)| lock_of(called) == lock))
     }
 
     fn waiter(&self, waiter: &queue::Waiter) -> Waiter {
@@ -230,14 +245,22 @@ impl Real {
         })
     }
 
-    /// The messages that somebody heard, and the number of unlock messages, since the last time of asking.
-    pub(super) fn take_messages(&self) -> (Vec<(Channel, String)>, u32) {
-        let (messages, published) = self.sim.with(|world: &mut World| {
-            (std::mem::take(&mut world.messages), std::mem::take(&mut world.unlock_messages))
-        });
+    /// The messages that somebody heard since the last time of asking.
+    pub(super) fn take_messages(&self) -> Vec<(Channel, String)> {
+        let messages = self.sim.with(|world: &mut World| std::mem::take(&mut world.messages));
         let heard = messages.into_iter().filter(|message| message.heard);
         let text = |text| String::from_utf8(text).expect("a message is ASCII");
-        (heard.map(|message| (channel_of(&message.channel), text(message.text))).collect(), published)
+        heard.map(|message| (channel_of(&message.channel), text(message.text))).collect()
+    }
+
+    /// How many unlock messages there were for a lock since they were taken.
+    pub(super) fn unlock_messages(&self, lock: Lock) -> usize {
+        let lock = id(lock);
+        self.sim.with(|world| world.unlock_messages.iter().filter(|of| **of == lock).count())
+    }
+
+    pub(super) fn take_unlock_messages(&self) {
+        self.sim.with(|world| world.unlock_messages.clear());
     }
 
     /// How many grants by message ended without a sign of their owners since the last time of asking.

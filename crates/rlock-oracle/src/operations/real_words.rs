@@ -50,6 +50,10 @@ pub(super) fn id(lock: Lock) -> LockId {
     LockId { db, key: key.as_bytes().into() }
 }
 
+pub(super) fn lock_of(lock: &LockId) -> Lock {
+    Lock(LOCKS.iter().position(|(db, key)| (*db, key.as_bytes()) == (lock.db, &*lock.key)).expect("a lock"))
+}
+
 pub(super) fn name(owner: Owner) -> rlock_core::Owner<'static> {
     rlock_core::Owner::new(OWNERS[owner.0].as_bytes()).expect("an owner")
 }

@@ -6,8 +6,7 @@ use super::hash::owners;
 use super::op::{CHANNELS, Channel, Foreign, Ground, History, LOCKS, Lock, OWNERS, Op, Owner};
 use super::options::Kinds;
 use super::real::Real;
-use super::real_words;
-use super::state::{Oracle, Published};
+use super::state::{Oracle, Published, SeenLook};
 use super::values::Answer;
 
 /// How late the timer may be while the server refuses writes, in ms.
@@ -114,6 +113,11 @@ impl Run {
         self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
         self.real.fire();
+        self.oracle.seen_looks = std::array::from_fn(|lock| SeenLook {
+            head: self.real.list(Lock(lock)).first().copied(),
+            waiters: self.real.queue(Lock(lock)).len(),
+            told: self.real.has_called(Lock(lock)) || self.real.unlock_messages(Lock(lock)) > 0,
+        });
         self.oracle.look();
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
@@ -167,17 +171,19 @@ impl Run {
         }
         self.compare_calls(&seen.called, told);
         assert_eq!(self.real.calls(), *self.oracle.calls(), "{told}: what blocked clients are told");
-        let (mut messages, published) = self.real.take_messages();
-        let mut expected = seen.messages;
+        let (mut messages, mut expected) = (self.real.take_messages(), seen.messages);
         messages.sort();
         expected.sort();
         assert_eq!(messages, expected, "{told}: messages");
-        let least: u32 = seen.published.iter().map(|published| published.least).sum();
-        let most: u32 = seen.published.iter().map(|published| published.most).sum();
-        assert!(
-            (least..=most).contains(&published),
-            "{told}: {published} unlock messages instead of {least} to {most}"
-        );
+        for (lock, Published { least, most }) in seen.published.into_iter().enumerate() {
+            let published = self.real.unlock_messages(Lock(lock));
+            assert!(
+                (least as usize..=most as usize).contains(&published),
+                "{told}: {published} unlock messages of {:?} instead of {least} to {most}",
+                LOCKS[lock]
+            );
+        }
+        self.real.take_unlock_messages();
         let unconfirmed = self.real.take_unconfirmed();
         // Of several readers only the last counts, and only when the key ends.
         if self.oracle.options.kinds == Kinds::Plain {
@@ -188,16 +194,16 @@ impl Run {
     /// Of Redisson's those are called on their own channels whose turn it is.
     fn compare_calls(&self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
         let called = self.real.take_called();
-        for lock in (0..LOCKS.len()).map(Lock) {
-            for owner in owners() {
-                let of = called.iter().filter(|(id, of)| (id, *of) == (&real_words::id(lock), owner)).count();
-                let Published { least, most } = expected.get(&(lock, owner)).copied().unwrap_or_default();
-                assert!(
-                    (least as usize..=most as usize).contains(&of),
-                    "{told}: {} was called {of} times instead of {least} to {most}",
-                    OWNERS[owner.0]
-                );
-            }
+        for (lock, owner) in (0..LOCKS.len()).flat_map(|lock| owners().map(move |owner| (Lock(lock), owner)))
+        {
+            let times = called.iter().filter(|of| **of == (lock, owner)).count();
+            let Published { least, most } = expected.get(&(lock, owner)).copied().unwrap_or_default();
+            let (least, most) = (least as usize, most as usize);
+            let (name, lock) = (OWNERS[owner.0], LOCKS[lock.0]);
+            assert!(
+                (least..=most).contains(&times),
+                "{told}: {name} was called {times} times for {lock:?} instead of {least} to {most}"
+            );
         }
     }
 

@@ -103,7 +103,11 @@ impl Oracle {
             }
             let at = match self.next(lock) {
                 Next::Native(at) => at,
-                Next::Foreign if !given => return true,
+                Next::Foreign if !given => {
+                    // It is known to be free, and the row of hand-offs goes on after that.
+                    self.place(lock).value = Value::Nothing;
+                    return true;
+                }
                 Next::Foreign | Next::Nobody => break,
             };
             let head = self.queue(lock)[at];

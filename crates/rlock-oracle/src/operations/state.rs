@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether somebody else has changed it since natives were put right in it.
     pub(super) list_touched: bool,
+    /// Whether it was found after a fail-over, so that nobody knows who of those in it lives.
+    pub(super) list_found: bool,
     /// Natives who wait no more, and stand in the list until it may be written.
     pub(super) gone: Vec<Owner>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
@@ -47,6 +49,17 @@ pub(super) struct Published {
     pub(super) least: u32,
     /// Not more often, or they are woken for nothing.
     pub(super) most: u32,
+}
+
+/// What is seen of a lock after the real thing's timer has fired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenLook {
+    /// Who stands first in the list.
+    pub(super) head: Option<Entry>,
+    /// How many wait.
+    pub(super) waiters: usize,
+    /// Whether those of Redisson's were told anything.
+    pub(super) told: bool,
 }
 
 /// What one step shows to the outside.
@@ -90,6 +103,8 @@ pub(super) struct Oracle {
     pub(super) accept: bool,
     /// What the real thing has answered in this step, where more than one answer is right.
     pub(super) hint: Option<Answer>,
+    /// What the real thing's timer has left of each lock, where it may look at one or not.
+    pub(super) seen_looks: [SeenLook; LOCKS.len()],
     pub(super) seen: Seen,
 }
 
@@ -106,6 +121,7 @@ impl Oracle {
             queue: Vec::new(),
             list: Vec::new(),
             list_touched: false,
+            list_found: false,
             gone: Vec::new(),
             called: None,
             streak: None,
@@ -130,6 +146,7 @@ impl Oracle {
             primary: true,
             accept: true,
             hint: None,
+            seen_looks: [SeenLook::default(); LOCKS.len()],
             seen: Seen::default(),
         }
     }
