@@ -142,6 +142,7 @@ impl Desk {
                     // It is not the one to ask, or not yet.
                     self.routes.remove(&key);
                     self.wires.hang_up();
+                    self.ear = None;
                     return answer;
                 }
                 _ => return answer,

@@ -50,6 +50,8 @@ impl Desk {
                 }
             }
             1..4 => {
+                // Others may have come meanwhile, behind it.
+                self.sleep_us(0, 15_000);
                 let again = self.acquire(want, &attempt.owner, words, SOON);
                 if let Some(told) = again.as_ref().ok().and_then(told).filter(|told| told.holds > 0) {
                     attempt.answered = self.now();
@@ -121,7 +123,12 @@ impl Desk {
                 self.granted(want, attempt, told);
             }
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
-            _ => self.without(attempt, Outcome::Denied),
+            _ => {
+                // Dropped: the lock is served elsewhere now.
+                self.stop_listening();
+                self.hang_up();
+                self.without(attempt, Outcome::Denied);
+            }
         }
     }
 
@@ -156,6 +163,8 @@ impl Desk {
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;
+                // It never believed in it: the grant may have been lost before the message came.
+                attempt.released = Some(heard);
                 attempt.gone = self.now();
                 self.recorder().attempt(attempt);
             }
