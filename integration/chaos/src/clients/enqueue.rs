@@ -14,10 +14,8 @@ impl Desk {
     /// Waits for a message.
     pub(crate) fn enqueue(&mut self, want: &Want) {
         let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
-        // Nobody answers the first time to ask where the lock is.
-        if self.shared.place.sharded() {
-            let _ = self.ask(want.key, &["RLOCK.INFO", &self.name(want.key)], SOON);
-        }
+        // It has to listen to the server that it asks.
+        let _ = self.ask(want.key, &["RLOCK.RENEW", &self.name(want.key), "nobody", "1"], SOON);
         if self.listen(want.key, &channel).is_none() {
             return std::thread::sleep(Duration::from_millis(20));
         }
@@ -28,6 +26,10 @@ impl Desk {
         attempt.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(Told { holds: 0, .. })) => {
+                if !self.listens_beside() {
+                    self.stop_listening();
+                    return self.withdraw(want, attempt);
+                }
                 attempt.queued = Some(attempt.answered);
                 self.queued(want, attempt, &words);
             }
