@@ -80,11 +80,13 @@ model: setup ## Explore every interleaving of rlock-core to a bounded depth
 planted: setup ## Plant bugs, and show which proof finds which
 	@$(ENV) ./scripts/planted.sh
 
-# SEED and ROUND repeat what a run has printed.
+# SEED and ROUND repeat what a run has printed; DOC=1 remakes the figures in docs/SAFETY.md.
 SEED ?=
 ROUND ?=
-chaos: build ## Check a history of many clients and faults: SECONDS=60, SEED=
-	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' $(if $(JSON),--json '$(JSON)')
+DOC ?=
+chaos: build ## Hold a history of many clients and faults against the rules: SECONDS=60
+	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
+		$(if $(DOC),--doc docs/SAFETY.md --json docs/bench/chaos.json)
 
 # What takes longer than a change should wait for.
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind

@@ -19,8 +19,16 @@ const NOTICES_A_STEP: Duration = Duration::from_millis(1_300);
 /// For how long replicas may lag.
 const LAG: Us = ms(2_000);
 
-const STALLS: Harm =
-    Harm { holds: false, tokens: false, places: false, stalls: true, pauses: false, prolongs: 0, forgets: 0 };
+const STALLS: Harm = Harm {
+    holds: false,
+    tokens: false,
+    places: false,
+    stalls: true,
+    lags: false,
+    pauses: false,
+    prolongs: 0,
+    forgets: 0,
+};
 
 /// Carries out a plan.
 pub(crate) struct Faults {
@@ -83,7 +91,7 @@ impl Faults {
         match fault {
             Fault::Cut { all } => {
                 if let Place::Alone(alone) = &shared.place {
-                    alone.proxy.cut(|| all || dice.one_in(4));
+                    alone.cut(|| all || dice.one_in(4));
                 }
                 self.event(fault, begin, None, Harm { stalls: false, ..places });
             }
@@ -117,6 +125,7 @@ impl Faults {
                 self.event(fault, begin, None, STALLS);
             }
             Fault::Pause { ms } => self.pause(fault, ms),
+            Fault::Spoil { ms } => self.spoil(fault, begin, ms),
             Fault::Flush => {
                 self.everywhere(&["FLUSHALL"]);
                 let harm = Harm { holds: true, tokens: true, places: true, ..Harm::default() };
@@ -180,11 +189,37 @@ impl Faults {
         self.everywhere(&["CLIENT", "PAUSE", &time, "WRITE"]);
         let begin = self.now();
         // The servers count from when they were told.
-        let wait = self.shared.recorder.until(before + crate::history::ms(ms));
-        sleep(wait.saturating_sub(Duration::from_millis(20)));
-        self.event(fault, begin, None, Harm { pauses: true, ..Harm::default() });
+        let end = before + crate::history::ms(ms - 20);
+        sleep(self.shared.recorder.until(end));
+        let harm = Harm { pauses: true, ..Harm::default() };
+        self.shared.recorder.event_until(&fault.to_string(), begin, end, harm);
         sleep(Duration::from_millis(100));
         self.event(fault, before, None, STALLS);
+    }
+
+    /// Puts something else where the tokens are, and then the tokens again.
+    fn spoil(&mut self, fault: Fault, begin: Us, ms: u64) {
+        let fenced = self.shared.scene.keys.iter().filter(|key| key.fenced);
+        let keys: Vec<String> = fenced.map(|key| format!("redisson_lock_token:{{{}}}", key.name)).collect();
+        let mut spoiled = Vec::new();
+        for port in self.shared.place.primaries() {
+            for key in &keys {
+                if let Ok(Value::BulkString(token)) = self.tell(port, &["SET", key, "spoiled", "GET"]) {
+                    spoiled.push((port, key.clone(), String::from_utf8_lossy(&token).into_owned()));
+                }
+            }
+        }
+        sleep(Duration::from_millis(ms));
+        for (port, key, token) in spoiled {
+            let _ = self.tell(port, &["SET", &key, &token]);
+        }
+        for key in keys {
+            // Where there was none yet there is none now.
+            let script =
+                "if redis.call('get', KEYS[1]) == 'spoiled' then redis.call('del', KEYS[1]) end return 1";
+            self.everywhere(&["EVAL", script, "1", &key]);
+        }
+        self.event(fault, begin, None, Harm::default());
     }
 
     fn harm_a_lock(&mut self, fault: Fault, dice: &mut Dice, words: &[&str]) {

@@ -27,13 +27,16 @@ struct Args {
     seed: Option<u64>,
     /// Only this round, as in a run that is to be repeated.
     round: Option<u64>,
+    /// Where to store the figures.
     json: Option<String>,
+    /// A page with a table of them.
+    doc: Option<String>,
     /// Looks all the time who holds each lock, for what is printed of a violation.
     peek: bool,
 }
 
 fn args() -> Result<Args, String> {
-    let mut args = Args { seconds: 60, seed: None, round: None, json: None, peek: false };
+    let mut args = Args { seconds: 60, seed: None, round: None, json: None, doc: None, peek: false };
     let mut words = std::env::args().skip(1);
     while let Some(name) = words.next() {
         if name == "--peek" {
@@ -50,9 +53,10 @@ fn args() -> Result<Args, String> {
             "--round" if value.is_empty() => {}
             "--round" => args.round = Some(number()?),
             "--json" => args.json = Some(value),
+            "--doc" => args.doc = Some(value),
             _ => {
                 return Err(format!(
-                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--peek]"
+                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--doc FILE] [--peek]"
                 ));
             }
         }
@@ -88,6 +92,12 @@ fn main() -> ExitCode {
             break;
         }
     }
-    let passed = report.finish(began.elapsed(), args.json.as_deref());
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match report.finish(began.elapsed(), args.json.as_deref(), args.doc.as_deref()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -55,7 +55,7 @@ impl Monitor {
 }
 
 fn stalled(shared: &Shared, what: &str, since: Us) {
-    shared.recorder.event(what, since, None, Harm { stalls: true, ..Harm::default() });
+    shared.recorder.event(what, since, None, Harm { stalls: true, lags: true, ..Harm::default() });
 }
 
 fn watch_server(shared: &Shared, server: usize, stop: &AtomicBool) {

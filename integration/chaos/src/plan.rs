@@ -25,6 +25,8 @@ pub(crate) enum Fault {
     Memory { ms: u64 },
     /// Writes are paused for so many ms.
     Pause { ms: u64 },
+    /// The keys of fencing tokens hold something else for so many ms.
+    Spoil { ms: u64 },
     /// FLUSHALL.
     Flush,
     /// Somebody deletes a lock.
@@ -48,6 +50,7 @@ impl Fault {
             Fault::Clock { .. } => "clock step",
             Fault::Memory { .. } => "memory limit",
             Fault::Pause { .. } => "CLIENT PAUSE",
+            Fault::Spoil { .. } => "spoiled tokens",
             Fault::Flush => "FLUSHALL",
             Fault::Delete => "DEL",
             Fault::Take => "FORCERELEASE",
@@ -61,7 +64,9 @@ impl fmt::Display for Fault {
         let name = self.name();
         match self {
             Fault::Cut { all } => write!(f, "{name} {}", if *all { "all" } else { "some" }),
-            Fault::Stop { ms } | Fault::Memory { ms } | Fault::Pause { ms } => write!(f, "{name} {ms} ms"),
+            Fault::Stop { ms } | Fault::Memory { ms } | Fault::Pause { ms } | Fault::Spoil { ms } => {
+                write!(f, "{name} {ms} ms")
+            }
             Fault::Clock { ahead } => write!(f, "{name} {ahead:+} s"),
             Fault::Move { together } => {
                 write!(f, "{name} {}", if *together { "together" } else { "one by one" })
@@ -118,7 +123,8 @@ fn one(dice: &mut Dice, setting: Setting) -> Fault {
     match dice.below(20) {
         0..2 => Fault::KillClients,
         2..4 => Fault::Stop { ms: dice.within(50, 500) },
-        4..6 => Fault::Clock { ahead: dice.one_of(&[-3, -1, 1, 3]) },
+        4 => Fault::Spoil { ms: dice.within(1_000, 1_500) },
+        5 => Fault::Clock { ahead: dice.one_of(&[-3, -1, 1, 3]) },
         6..8 => Fault::Memory { ms: dice.within(100, 500) },
         8..11 => Fault::Pause { ms: dice.within(300, 900) },
         11 => Fault::Flush,

@@ -77,6 +77,16 @@ impl Recorder {
         locked(&self.history).events.push(event);
     }
 
+    /// Writes down that an owner was taken out of the queue by somebody else.
+    pub(crate) fn cancelled(&self, owner: &str, at: Us) {
+        locked(&self.history).cancelled.push((owner.to_owned(), at));
+    }
+
+    /// Writes down what happened to all locks, and ended then.
+    pub(crate) fn event_until(&self, what: &str, begin: Us, end: Us, harm: Harm) {
+        locked(&self.history).events.push(Event { what: what.to_owned(), begin, end, key: None, harm });
+    }
+
     /// Writes down that a server's clock is so far ahead of the machine's now.
     pub(crate) fn step(&self, at: Us, ahead_ms: i64) {
         locked(&self.history).steps.push(Step { at, ahead_ms });

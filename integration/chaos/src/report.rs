@@ -9,6 +9,21 @@ use serde::Serialize;
 use crate::history::{Attempt, Confirm, Event, History, Outcome as Came, Us, Violation, ms};
 use crate::round::Outcome;
 
+/// Between these the figures stand in the documentation.
+const BEGIN: &str = "<!-- figures -->";
+const END: &str = "<!-- end of figures -->";
+
+/// What is counted and is no kind of client.
+const NO_KINDS: [&str; 7] = [
+    "denied",
+    "died or overslept",
+    "killed with a grant",
+    "nothing lost in a fail-over",
+    "overslept",
+    "sent away or unanswered",
+    "timed out",
+];
+
 /// How many violations of a round are printed with what happened around them.
 const SHOWN: usize = 4;
 
@@ -116,20 +131,71 @@ impl Report {
         println!("  again: make chaos SEED={} ROUND={number}", self.seed);
     }
 
-    /// Prints the sum, and stores it where it is wanted; whether nothing was violated.
-    pub(crate) fn finish(mut self, took: Duration, json: Option<&str>) -> bool {
+    /// Prints the sum, and stores the figures where they are wanted; whether nothing was violated.
+    pub(crate) fn finish(
+        mut self,
+        took: Duration,
+        json: Option<&str>,
+        doc: Option<&str>,
+    ) -> std::io::Result<bool> {
         self.seconds = took.as_secs();
         println!("{self}");
-        let text = serde_json::to_string_pretty(&self).unwrap_or_default();
-        if let Some(Err(error)) = json.map(|file| std::fs::write(file, format!("{text}\n"))) {
-            eprintln!("{error}");
-            return false;
+        if let Some(file) = json {
+            std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&self)?))?;
         }
         if self.attempts == 0 || self.acquisitions == 0 {
             println!("nothing happened");
-            return false;
+            return Ok(false);
         }
-        self.violations == 0
+        if let Some(file) = doc.filter(|_| self.violations == 0) {
+            let page = std::fs::read_to_string(file)?;
+            let marks =
+                page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+            let (before, after) =
+                marks.ok_or_else(|| std::io::Error::other(format!("{file} has no {BEGIN}")))?;
+            std::fs::write(file, format!("{before}{BEGIN}\n\n{}\n{END}{after}", self.table()))?;
+        }
+        Ok(self.violations == 0)
+    }
+
+    /// The figures for docs/SAFETY.md.
+    fn table(&self) -> String {
+        let listed = |counts: &BTreeMap<String, u64>| {
+            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        let kinds: BTreeMap<String, u64> = self
+            .by_kind
+            .iter()
+            .filter(|(name, _)| !NO_KINDS.contains(&name.as_str()))
+            .map(|(n, c)| (n.clone(), *c))
+            .collect();
+        let rows = [
+            ("time", format!("{} s in {} rounds, SEED={}", self.seconds, self.rounds, self.seed)),
+            ("server", format!("{}, rlock {}", self.server, env!("CARGO_PKG_VERSION"))),
+            ("clients at a time", self.clients.to_string()),
+            ("acquisitions", format!("{}, of them {} after a wait", self.acquisitions, self.hand_offs)),
+            ("by kind of client", listed(&kinds)),
+            ("fencing tokens", self.tokens.to_string()),
+            ("faults", listed(&self.faults)),
+            (
+                "excused by faults that lose writes",
+                format!(
+                    "{} overlaps, {} lost holds, {} tokens",
+                    self.excused_overlaps, self.excused_losses, self.excused_tokens
+                ),
+            ),
+            (
+                "holders that worked on beyond their lease",
+                format!(
+                    "{}, of them {} beside another holder; a token gave away {} of {} that had one",
+                    self.overslept, self.overtaken, self.overtaken_refused, self.overtaken_fenced
+                ),
+            ),
+            ("compared", format!("{} pairs, waits and tokens", self.compared)),
+            ("**violations**", format!("**{}**", self.violations)),
+        ];
+        let rows = rows.iter().map(|(name, text)| format!("| {name} | {text} |\n"));
+        format!("| | |\n|---|---|\n{}", rows.collect::<String>())
     }
 }
 

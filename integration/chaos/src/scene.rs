@@ -14,6 +14,8 @@ pub(crate) enum Class {
 pub(crate) struct Key {
     pub(crate) name: String,
     pub(crate) class: Class,
+    /// Whether those who come ask for fencing tokens.
+    pub(crate) fenced: bool,
 }
 
 /// All locks of a round.
@@ -38,13 +40,13 @@ const BUSY: [(&str, usize, &[&str]); 4] = [
 ];
 
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 13] = [
+const QUIET: [(&str, &[&str]); 14] = [
     ("leases", &["block", "block"]),
     ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
     ("calls", &["block", "redisson"]),
     ("shouts", &["try", "redisson"]),
-    ("books", &["read", "write"]),
+    ("books", &["read", "read enqueue", "write"]),
     ("desks", &["redisson rw", "write"]),
     ("lines", &["fair block", "fair enqueue"]),
     ("shares", &["read", "read enqueue", "write"]),
@@ -52,6 +54,7 @@ const QUIET: [(&str, &[&str]); 13] = [
     ("turns", &["fair block", "redisson fair", "redisson fair"]),
     ("tickets", &["fenced block", "fenced enqueue"]),
     ("snatched", &["snatch", "block", "block"]),
+    ("seized", &["write snatch", "read", "read", "read"]),
 ];
 
 impl Scene {
@@ -60,13 +63,15 @@ impl Scene {
         let (mut keys, mut roles) = (Vec::new(), Vec::new());
         for (name, count, kinds) in BUSY {
             let first = keys.len();
-            keys.extend((0..count).map(|n| Key { name: format!("{name}:{n}"), class: Class::Busy }));
+            let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
+            keys.extend((0..count).map(|n| Key { name: format!("{name}:{n}"), class: Class::Busy, fenced }));
             let all: Vec<usize> = (first..keys.len()).collect();
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: all.clone() }));
         }
         for (name, kinds) in QUIET {
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: vec![keys.len()] }));
-            keys.push(Key { name: name.to_owned(), class: Class::Quiet });
+            let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
+            keys.push(Key { name: name.to_owned(), class: Class::Quiet, fenced });
         }
         (Scene { keys }, roles)
     }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use redis::{
     Client, Cmd, Connection, ConnectionAddr, ConnectionLike, IntoConnectionInfo, RedisConnectionInfo, Value,
@@ -51,6 +53,8 @@ fn told(value: Value) -> Answer {
 #[derive(Default)]
 pub(crate) struct Wires {
     open: HashMap<u16, Connection>,
+    /// How many were opened so far.
+    pub(crate) opened: usize,
 }
 
 impl Wires {
@@ -66,7 +70,11 @@ impl Wires {
     fn try_ask(&mut self, port: u16, commands: &[&[&str]], within: Duration) -> Option<Value> {
         let connection = match self.open.entry(port) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(open(port)?),
+            Entry::Vacant(place) => {
+                let connection = open(port)?;
+                self.opened += 1;
+                place.insert(connection)
+            }
         };
         connection.set_read_timeout(Some(within.max(Duration::from_millis(1)))).ok()?;
         let bytes: Vec<u8> = commands.iter().flat_map(|words| packed(words)).collect();
@@ -99,9 +107,11 @@ pub(crate) enum Heard {
     Broken,
 }
 
-/// A connection that receives messages.
+/// A connection that receives messages. It speaks the protocol by hand: the library takes what comes after a timeout for
+/// the answer that had been waited for, and skips it.
 pub(crate) struct Ear {
-    connection: Connection,
+    stream: TcpStream,
+    received: Vec<u8>,
     port: u16,
     channel: String,
 }
@@ -109,12 +119,17 @@ pub(crate) struct Ear {
 impl Ear {
     /// Subscribes to a channel; nothing where the server does not confirm that.
     pub(crate) fn open(port: u16, channel: &str, sharded: bool) -> Option<Ear> {
-        let mut connection = open(port)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = TcpStream::connect_timeout(&address, CONNECTING).ok()?;
+        stream.set_nodelay(true).ok()?;
+        let mut ear = Ear { stream, received: Vec::new(), port, channel: channel.to_owned() };
         let command = if sharded { "SSUBSCRIBE" } else { "SUBSCRIBE" };
-        connection.set_read_timeout(Some(CONNECTING)).ok()?;
-        connection.send_packed_command(&packed(&[command, channel])).ok()?;
-        let Ok(Value::Array(_)) = connection.recv_response() else { return None };
-        Some(Ear { connection, port, channel: channel.to_owned() })
+        ear.stream.write_all(&packed(&[command, channel])).ok()?;
+        let words = ear.words(CONNECTING).ok()??;
+        words
+            .first()
+            .is_some_and(|kind| kind.ends_with("subscribe") && !kind.contains("unsub"))
+            .then_some(ear)
     }
 
     /// Whether it listens there to that.
@@ -128,18 +143,80 @@ impl Ear {
 
     /// The next message, or how it ends.
     pub(crate) fn next(&mut self, within: Duration) -> Heard {
-        if self.connection.set_read_timeout(Some(within.max(Duration::from_millis(1)))).is_err() {
-            return Heard::Broken;
-        }
-        match self.connection.recv_response() {
-            Ok(Value::Array(parts)) => match parts.as_slice() {
-                [Value::BulkString(kind), _, Value::BulkString(text)] if kind.ends_with(b"message") => {
-                    Heard::Message(String::from_utf8_lossy(text).into_owned())
-                }
-                _ => Heard::Broken,
-            },
-            Err(error) if error.is_timeout() => Heard::Nothing,
+        match self.words(within) {
+            Ok(Some(mut words)) if words.len() == 3 && words[0].ends_with("message") => {
+                Heard::Message(words.swap_remove(2))
+            }
+            Ok(None) => Heard::Nothing,
             _ => Heard::Broken,
         }
+    }
+
+    /// The words of what comes next; `None` when it has not come in time.
+    fn words(&mut self, within: Duration) -> std::io::Result<Option<Vec<String>>> {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some((words, length)) = parse(&self.received) {
+                self.received.drain(..length);
+                return Ok(Some(words));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            let mut chunk = [0; 4_096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.received.extend_from_slice(&chunk[..length]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if left.is_zero() {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The list of words that begins `bytes`, and its length; nothing while it is not complete. Anything else than a list
+/// is a list of one word.
+fn parse(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
+    let line = |at: usize| {
+        let length = bytes.get(at..)?.windows(2).position(|pair| pair == b"\r\n")?;
+        Some((String::from_utf8_lossy(&bytes[at..at + length]).into_owned(), at + length + 2))
+    };
+    let (head, mut at) = line(0)?;
+    let Some(count) = head.strip_prefix('*') else { return Some((vec![head], at)) };
+    let mut words = Vec::new();
+    for _ in 0..count.parse::<usize>().unwrap_or(0) {
+        let (head, next) = line(at)?;
+        match head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()) {
+            Some(length) => {
+                words.push(String::from_utf8_lossy(bytes.get(next..next + length)?).into_owned());
+                at = next + length + 2;
+                bytes.get(..at)?;
+            }
+            None => {
+                words.push(head);
+                at = next;
+            }
+        }
+    }
+    Some((words, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn messages_are_taken_when_complete() {
+        let bytes = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n*3\r\n";
+        let (words, length) = parse(bytes).unwrap();
+        assert_eq!((words.join(" "), length), ("message c hi".to_owned(), bytes.len() - 4));
+        for end in 0..length {
+            assert_eq!(parse(&bytes[..end]), None);
+        }
+        assert_eq!(parse(b"*3\r\n$9\r\nsubscribe\r\n$-1\r\n:1\r\n").unwrap().0, ["subscribe", "$-1", ":1"]);
+        assert_eq!(parse(b"-MOVED 1 a:2\r\n").unwrap().0, ["-MOVED 1 a:2"]);
     }
 }

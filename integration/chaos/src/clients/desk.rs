@@ -44,6 +44,8 @@ pub(crate) struct Desk {
     wires: Wires,
     routes: HashMap<usize, u16>,
     ear: Option<Ear>,
+    /// How many connections there had been when it began to listen.
+    heard_beside: usize,
     attempts: u64,
     /// How often it left a channel for good.
     pub(crate) deaf: u64,
@@ -54,7 +56,19 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
         let (wires, routes) = (Wires::default(), HashMap::new());
-        Desk { shared, kind, number, dice, wires, routes, ear: None, attempts: 0, deaf: 0, died: false }
+        Desk {
+            shared,
+            kind,
+            number,
+            dice,
+            wires,
+            routes,
+            ear: None,
+            heard_beside: 0,
+            attempts: 0,
+            deaf: 0,
+            died: false,
+        }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
@@ -142,6 +156,7 @@ impl Desk {
                     // It is not the one to ask, or not yet.
                     self.routes.remove(&key);
                     self.wires.hang_up();
+                    self.ear = None;
                     return answer;
                 }
                 _ => return answer,
@@ -176,13 +191,21 @@ impl Desk {
     pub(crate) fn listen(&mut self, key: usize, channel: &str) -> Option<&mut Ear> {
         let port = self.port(key);
         let sharded = self.shared.place.sharded();
-        if !self.ear.as_ref().is_some_and(|ear| ear.hears(port, channel)) {
+        // After a new connection it may be another server that answers at this port.
+        let same = self.heard_beside == self.wires.opened;
+        if !same || !self.ear.as_ref().is_some_and(|ear| ear.hears(port, channel)) {
             self.ear = Ear::open(port, channel, sharded);
+            self.heard_beside = self.wires.opened;
             if self.ear.is_none() {
                 self.routes.remove(&key);
             }
         }
         self.ear.as_mut()
+    }
+
+    /// Whether it listens to the very server that answers it.
+    pub(crate) fn listens_beside(&self) -> bool {
+        self.ear.is_some() && self.heard_beside == self.wires.opened
     }
 
     pub(crate) fn ear(&mut self) -> Option<&mut Ear> {

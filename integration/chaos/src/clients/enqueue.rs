@@ -14,10 +14,8 @@ impl Desk {
     /// Waits for a message.
     pub(crate) fn enqueue(&mut self, want: &Want) {
         let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
-        // Nobody answers the first time to ask where the lock is.
-        if self.shared.place.sharded() {
-            let _ = self.ask(want.key, &["RLOCK.INFO", &self.name(want.key)], SOON);
-        }
+        // It has to listen to the server that it asks.
+        let _ = self.ask(want.key, &["RLOCK.RENEW", &self.name(want.key), "nobody", "1"], SOON);
         if self.listen(want.key, &channel).is_none() {
             return std::thread::sleep(Duration::from_millis(20));
         }
@@ -28,6 +26,10 @@ impl Desk {
         attempt.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(Told { holds: 0, .. })) => {
+                if !self.listens_beside() {
+                    self.stop_listening();
+                    return self.withdraw(want, attempt);
+                }
                 attempt.queued = Some(attempt.answered);
                 self.queued(want, attempt, &words);
             }
@@ -50,6 +52,8 @@ impl Desk {
                 }
             }
             1..4 => {
+                // Others may have come meanwhile, behind it.
+                self.sleep_us(0, 15_000);
                 let again = self.acquire(want, &attempt.owner, words, SOON);
                 if let Some(told) = again.as_ref().ok().and_then(told).filter(|told| told.holds > 0) {
                     attempt.answered = self.now();
@@ -121,7 +125,12 @@ impl Desk {
                 self.granted(want, attempt, told);
             }
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
-            _ => self.without(attempt, Outcome::Denied),
+            _ => {
+                // Dropped: the lock is served elsewhere now.
+                self.stop_listening();
+                self.hang_up();
+                self.without(attempt, Outcome::Denied);
+            }
         }
     }
 
@@ -156,6 +165,8 @@ impl Desk {
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;
+                // It never believed in it: the grant may have been lost before the message came.
+                attempt.released = Some(heard);
                 attempt.gone = self.now();
                 self.recorder().attempt(attempt);
             }

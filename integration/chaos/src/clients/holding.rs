@@ -28,8 +28,23 @@ impl Desk {
             3..5 => self.enter_again(want, &mut attempt),
             5 => self.repeat(want, &mut attempt),
             6..8 if want.lease <= SHORT => return self.die(attempt),
+            // The lock's key lasts longer than this reader then.
+            6 | 7 if want.side == "READ" => {
+                if self.renew_once(want, &mut attempt, 300) {
+                    return self.die(attempt);
+                }
+                false
+            }
             8 if want.lease <= SHORT => self.oversleep(want, &mut attempt),
             9 if want.side == "WRITE" => self.downgrade(want, &mut attempt),
+            12..14 if want.side == "WRITE" && quiet && want.lease > SHORT => {
+                self.downgrade(want, &mut attempt)
+            }
+            10 | 11 if quiet && want.lease > SHORT => {
+                // Long enough for waits to end.
+                self.sleep_us(900_000, 1_400_000);
+                true
+            }
             10 => {
                 self.sleep_us(10_000, 40_000);
                 true
@@ -215,7 +230,9 @@ impl Desk {
         (attempt.requested, attempt.answered) = (sent, replied);
         attempt.confirms.clear();
         self.confirmed(attempt, sent, want.lease);
-        self.sleep_us(1_000, 20_000);
+        let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
+        let (from, to) = if quiet { (800_000, 1_200_000) } else { (1_000, 20_000) };
+        self.sleep_us(from, to);
         true
     }
 
@@ -232,7 +249,10 @@ impl Desk {
             _ => self.ask(want.key, &refs(&words), SOON),
         };
         match answer {
-            Ok(Value::Int(1)) => attempt.gone = self.now(),
+            Ok(Value::Int(1)) => {
+                attempt.gone = self.now();
+                self.look_for_lease_key(want, &attempt);
+            }
             Ok(Value::Int(_)) => {
                 let text = format!("{} gave back all and was told that holds remain", attempt.owner);
                 self.recorder().violation("reply", want.key, text);
@@ -244,6 +264,18 @@ impl Desk {
             Err(_) => return self.withdraw_hold(want, attempt),
         }
         self.recorder().attempt(attempt);
+    }
+
+    /// Of a reader that has given back nothing may be left.
+    fn look_for_lease_key(&mut self, want: &Want, attempt: &Attempt) {
+        if attempt.mode == Mode::Alone || !self.dice.one_in(8) {
+            return;
+        }
+        let key = format!("{{{}}}:{}:rwlock_timeout:1", self.name(want.key), attempt.owner);
+        if self.ask(want.key, &["EXISTS", &key], SOON) == Ok(Value::Int(1)) {
+            let text = format!("{key} is there after its reader has given back");
+            self.recorder().violation("reply", want.key, text);
+        }
     }
 
     fn in_transaction(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {

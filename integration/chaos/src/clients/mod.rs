@@ -58,12 +58,12 @@ impl Desk {
         // Short leases are left to their end by some.
         let lease =
             self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
-        let wait = self.dice.one_of(if quiet { &[0, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
+        let wait = self.dice.one_of(if quiet { &[0, 300, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
         let (side, fair) = (side(role.kind), role.kind.contains("fair"));
         let want = Want { key, side, fair, fenced: role.kind.contains("fenced"), lease, wait };
         match role.kind {
             "try" | "fenced try" => self.try_once(&want),
-            "snatch" => self.snatch(&Want { lease: 4_000, ..want }),
+            "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
             "redisson rw" => {

@@ -147,11 +147,17 @@ impl Desk {
     pub(crate) fn refused(&mut self, attempt: Attempt, code: &str, text: &str) {
         let expected =
             ["UNBLOCKED", "READONLY", "LOADING", "OOM", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF"];
-        if !expected.contains(&code) {
+        // No token can be given while its key holds something else.
+        let spoiled = code == "ERR" && text.contains("token");
+        if !spoiled && !expected.contains(&code) {
             let said = format!("{} was answered {code} {text}", attempt.owner);
             self.recorder().violation("answer", attempt.key, said);
         }
         self.without(attempt, Outcome::Denied);
+        if code == "UNBLOCKED" {
+            // The lock is served elsewhere now.
+            self.hang_up();
+        }
         // It will be refused for a while.
         self.sleep_us(10_000, 50_000);
     }

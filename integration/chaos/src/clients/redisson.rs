@@ -183,14 +183,8 @@ impl Desk {
     fn hold_redissons(&mut self, ask: Ask, mut attempt: Attempt) {
         self.stop_listening();
         attempt.outcome = Outcome::Held;
-        if ask.lease <= SHORT && self.dice.one_in(8) {
-            attempt.dead = true;
-            self.died = true;
-            self.hang_up();
-            return self.recorder().attempt(attempt);
-        }
         self.sleep_us(0, 4_000);
-        if self.dice.one_in(4) {
+        if self.dice.one_in(3) {
             let sent = self.now();
             match self.run(ask, Act::Renew, &attempt.owner) {
                 Ok(Value::Int(1)) => self.confirmed(&mut attempt, sent, ask.lease),
@@ -198,6 +192,12 @@ impl Desk {
                 _ => {}
             }
             std::thread::sleep(Duration::from_millis(2));
+        }
+        if ask.lease <= SHORT && self.dice.one_in(6) {
+            attempt.dead = true;
+            self.died = true;
+            self.hang_up();
+            return self.recorder().attempt(attempt);
         }
         attempt.released = Some(self.now());
         let answer = self.run(ask, Act::GiveBack, &attempt.owner);

@@ -7,7 +7,7 @@ use redis::Value;
 use super::desk::{Desk, SOON};
 use super::look::{entries, holds, number, word};
 use super::native::Want;
-use crate::history::{Attempt, Outcome, ms};
+use crate::history::{Attempt, Outcome, Us, ms};
 
 impl Desk {
     /// Takes the lock, waits for somebody to wait for it, and releases and kills at once.
@@ -29,11 +29,26 @@ impl Desk {
         while victim.is_none() && self.now() < deadline && !self.stopped() {
             self.sleep_us(2_000, 10_000);
             let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { break };
-            let first = entries(&info, "queue").first();
+            let queue = entries(&info, "queue");
+            // Better with somebody behind it.
+            let enough = queue.len() > 1 || self.now() + ms(1_000) > deadline;
+            let first = queue.first().filter(|_| enough);
             let blocked = first.filter(|waiter| word(waiter, "via") == "block");
             victim = blocked.map(|waiter| (word(waiter, "owner"), number(waiter, "client-id")));
         }
+        if let Some((owner, _)) = victim.as_ref().filter(|_| self.dice.one_in(3)) {
+            self.cancel(want, owner);
+            victim = None;
+        }
         self.hand_over(want, attempt, victim);
+    }
+
+    /// Takes somebody else out of the queue, whose client has to be told.
+    fn cancel(&mut self, want: &Want, owner: &str) {
+        let name = self.name(want.key);
+        if self.ask(want.key, &["RLOCK.CANCEL", &name, owner], SOON) == Ok(Value::Int(1)) {
+            self.recorder().cancelled(owner, self.now());
+        }
     }
 
     fn hand_over(&mut self, want: &Want, mut attempt: Attempt, victim: Option<(String, i64)>) {
@@ -42,15 +57,23 @@ impl Desk {
         let id = id.to_string();
         let release = ["RLOCK.RELEASE", &name, &owner, "ALL"];
         let kill = ["CLIENT", "KILL", "ID", &id];
+        let lease = want.lease.to_string();
+        // One that was heard of by another call keeps the lock all the same.
+        let heard = !victim.is_empty() && want.side.is_empty() && self.dice.one_in(3);
+        let renew = ["RLOCK.RENEW", &name, &victim, &lease];
+        let renew: &[&str] = if heard { &renew } else { &["PING"] };
         let kill: &[&str] = if victim.is_empty() { &["PING"] } else { &kill };
         attempt.released = Some(self.now());
-        let answer = self.ask_all(want.key, &[&["MULTI"], &release, kill, &["EXEC"]], SOON);
+        let answer = self.ask_all(want.key, &[&["MULTI"], &release, renew, kill, &["EXEC"]], SOON);
         let since = self.now();
         let Ok(Value::Array(answers)) = answer else { return self.withdraw(want, attempt) };
         attempt.gone = since;
         self.recorder().attempt(attempt);
-        if victim.is_empty() || answers.get(1) != Some(&Value::Int(1)) {
+        if victim.is_empty() || answers.get(2) != Some(&Value::Int(1)) {
             return;
+        }
+        if heard && answers.get(1) == Some(&Value::Int(1)) {
+            return self.see_it_kept(want, &victim, since);
         }
         self.recorder().count("killed with a grant");
         let mut holding = true;
@@ -63,6 +86,19 @@ impl Desk {
         if holding {
             let text = format!("{victim} holds the lock 100 ms after its client was killed with the grant");
             self.recorder().violation_unless("take-back", want.key, text, since, |harm| harm.stalls);
+        }
+    }
+    /// The one that was heard of has the lock still, a while after its client was killed.
+    fn see_it_kept(&mut self, want: &Want, victim: &str, since: Us) {
+        self.recorder().count("killed and heard of");
+        std::thread::sleep(Duration::from_millis(60));
+        let name = self.name(want.key);
+        let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { return };
+        // By then it may have cleaned up behind itself.
+        if self.now() < since + ms(130) && !holds(&info, victim) {
+            let text = format!("{victim} was heard of and lost the lock when its client was killed");
+            self.recorder()
+                .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);
         }
     }
 }

@@ -151,6 +151,8 @@ pub(crate) struct Harm {
     pub(crate) places: bool,
     /// Nothing may be answered or granted.
     pub(crate) stalls: bool,
+    /// It was seen that answers take long.
+    pub(crate) lags: bool,
     /// Nothing may be granted, and is not: writes are paused.
     pub(crate) pauses: bool,
     /// Leases that are under way last so much longer.
@@ -184,6 +186,8 @@ pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) events: Vec<Event>,
     pub(crate) steps: Vec<Step>,
+    /// Owners that somebody else has taken out of the queue, and when that was known.
+    pub(crate) cancelled: Vec<(String, Us)>,
     /// The machine's wall clock in ms when the run began.
     pub(crate) epoch_ms: i64,
     /// How long one of Redisson's may be waited for at the head of its list.

@@ -4,16 +4,16 @@ use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
 
 /// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
 /// take, apart from what was seen to stall.
-const FREE: Us = ms(700);
+const FREE: Us = ms(600);
 
 /// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
-const ANSWER: Us = ms(150);
+const ANSWER: Us = ms(100);
 
 /// Those who died so long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
 /// How much longer than asked for a wait may last.
-const LATE: Us = ms(1_500);
+const LATE: Us = ms(600);
 
 /// Stretches of time, sorted and apart.
 struct Stretches(Vec<(Us, Us)>);
@@ -111,7 +111,9 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         if !lapsed && !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
         }
-        overdue(key, attempt, limit, &taken.stalled, verdict);
+        if attempt.line != Line::Client || !history.finds_out_late(attempt) {
+            overdue(history, key, attempt, limit, &taken.stalled, verdict);
+        }
     }
 }
 
@@ -181,17 +183,31 @@ fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &m
     );
 }
 
-/// A wait ends when it was to end.
-fn overdue(key: usize, attempt: &Attempt, limit: Us, stalled: &Stretches, verdict: &mut Verdict) {
-    if limit == Us::MAX || attempt.outcome == Outcome::Held {
-        return;
-    }
-    let due = attempt.requested + limit;
+/// A wait ends when it was to end, or when it was cancelled.
+fn overdue(
+    history: &History,
+    key: usize,
+    attempt: &Attempt,
+    limit: Us,
+    stalled: &Stretches,
+    verdict: &mut Verdict,
+) {
+    let cancelled = history.cancelled.iter().find(|(owner, _)| *owner == attempt.owner);
+    let due = match cancelled {
+        Some((_, at)) => *at,
+        None if limit == Us::MAX => return,
+        None => attempt.requested + limit,
+    };
     let late = stalled.uncovered(due, attempt.answered.max(due));
     if late <= LATE {
         return;
     }
     let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
-    let text = format!("{owner} ({kind}) waited {late} ms longer than it asked for");
-    verdict.violation("wait", key, attempt.answered, text);
+    let end = if cancelled.is_some() { "it was cancelled" } else { "it was to end" };
+    verdict.violation(
+        "wait",
+        key,
+        attempt.answered,
+        format!("{owner} ({kind}) waited {late} ms after {end}"),
+    );
 }

@@ -20,6 +20,8 @@ struct Pair {
 
 pub(crate) struct Alone {
     pub(crate) proxy: Proxy,
+    /// For the Rust client, which of a server that is alone expects that it stays the primary.
+    pub(crate) own: Proxy,
     pair: Mutex<Pair>,
     port: AtomicU16,
     /// Whether the servers write an append only file, on the disk before they answer.
@@ -44,7 +46,7 @@ impl Alone {
         let port = primary.port();
         let replica = aof.then(|| follower(aof, port));
         let pair = Mutex::new(Pair { primary: Some(primary), replica });
-        Alone { proxy: Proxy::to(port), pair, port: AtomicU16::new(port), aof }
+        Alone { proxy: Proxy::to(port), own: Proxy::to(port), pair, port: AtomicU16::new(port), aof }
     }
 
     fn pair(&self) -> MutexGuard<'_, Pair> {
@@ -76,10 +78,18 @@ impl Alone {
         }
     }
 
+    /// Whoever connects from now on comes to this server.
     fn serve_from(&self, server: &TestServer) {
         self.port.store(server.port(), SeqCst);
         self.proxy.retarget(server.port());
-        self.proxy.cut(|| true);
+        self.own.retarget(server.port());
+        self.own.cut(|| true);
+    }
+
+    /// Cuts connections of all clients, or each that `chosen` says.
+    pub(crate) fn cut(&self, mut chosen: impl FnMut() -> bool) {
+        self.proxy.cut(&mut chosen);
+        self.own.cut(chosen);
     }
 
     /// Kills the primary, and starts it anew from its append only file.
@@ -107,7 +117,7 @@ impl Alone {
         self.attach();
         let mut pair = self.pair();
         let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
-        let linked = eventually_linked(replica);
+        let linked = is_linked_soon(replica);
         let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", replica.port());
         if !linked
             || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err()
@@ -121,6 +131,7 @@ impl Alone {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        // The old primary lives, and tells its clients itself that it is none any more.
         self.serve_from(replica);
         let Pair { primary, replica } = &mut *pair;
         std::mem::swap(primary, replica);
@@ -154,7 +165,7 @@ fn is_linked(replica: &TestServer) -> bool {
 }
 
 /// After a fault the replica may need a moment to come back.
-fn eventually_linked(replica: &TestServer) -> bool {
+fn is_linked_soon(replica: &TestServer) -> bool {
     let deadline = std::time::Instant::now() + Duration::from_secs(3);
     while std::time::Instant::now() < deadline {
         if is_linked(replica) {

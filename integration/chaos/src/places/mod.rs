@@ -40,7 +40,7 @@ impl Place {
     /// Where the Rust client connects to.
     pub(crate) fn url(&self) -> String {
         match self {
-            Place::Alone(alone) => format!("redis://127.0.0.1:{}", alone.entry()),
+            Place::Alone(alone) => format!("redis://127.0.0.1:{}", alone.own.port()),
             Place::Cluster(cluster) => {
                 let hosts: Vec<_> = cluster.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
                 format!("redis+cluster://{}", hosts.join(","))
