@@ -64,7 +64,8 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@./integration/interop/tools.sh
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server.
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server, of which
+# ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
