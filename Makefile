@@ -109,6 +109,8 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	done
 	$(CARGO) fmt --all --check
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# Those that only `make cluster` runs.
+	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run; \
 	else echo "lint: no shellcheck here, the scripts were not checked"; fi
