@@ -107,7 +107,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             Line::Foreign => shared,
             _ => false,
         };
-        let lapsed = told_wrong && lapses(attempts, attempt);
+        let lapsed = told_wrong && history.lapses(attempts, attempt);
         if !lapsed && !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
         }
@@ -117,15 +117,17 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
-/// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
-fn lapses(attempts: &[&Attempt], waiter: &Attempt) -> bool {
-    let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
-    let died = |other: &Attempt| other.dead && other.answered < waiter.answered;
-    attempts.iter().any(|other| died(other) && (in_list(other) || other.gone > waiter.requested))
-}
-
 impl History {
+    /// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
+    /// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
+    fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
+        let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
+        let held =
+            |other: &Attempt| self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested);
+        let died = attempts.iter().filter(|other| other.dead && other.answered < waiter.answered);
+        died.into_iter().any(|other| in_list(other) || held(other))
+    }
+
     /// Whether it may sleep for a while after a fault, since nobody can tell it.
     fn finds_out_late(&self, attempt: &Attempt) -> bool {
         let before = attempt.requested.saturating_sub(ms(2_000));
@@ -157,7 +159,8 @@ impl History {
                 let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
                 gone = gone.max(ends.unwrap_or(0));
             }
-            if event.begin < gone {
+            // A lease that has just ended lasts on where the server has not looked yet.
+            if event.begin < gone.saturating_add(ANSWER) {
                 gone = gone.saturating_add(event.harm.prolongs);
             }
         }
