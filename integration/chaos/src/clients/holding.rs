@@ -40,11 +40,8 @@ impl Desk {
             12..14 if want.side == "WRITE" && quiet && want.lease > SHORT => {
                 self.downgrade(want, &mut attempt)
             }
-            10 | 11 if quiet && want.lease > SHORT => {
-                // Long enough for waits to end.
-                self.sleep_us(900_000, 1_400_000);
-                true
-            }
+            10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
+            14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),
             10 => {
                 self.sleep_us(10_000, 40_000);
                 true
@@ -59,6 +56,12 @@ impl Desk {
         } else {
             self.withdraw_hold(want, attempt);
         }
+    }
+
+    /// Long enough for waits to end, and for readers to join.
+    fn hold_long(&mut self) -> bool {
+        self.sleep_us(900_000, 1_400_000);
+        true
     }
 
     /// After an answer that was lost, or said that it holds nothing.
