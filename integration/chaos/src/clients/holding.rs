@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use super::native::{Want, refs, told};
-use crate::history::{Attempt, Line, Mode, Outcome, ms};
+use crate::history::{Attempt, Harm, Line, Mode, Outcome, ms};
 use crate::scene::Class;
 use crate::wire::Trouble;
 
@@ -41,6 +41,8 @@ impl Desk {
                 self.downgrade(want, &mut attempt)
             }
             10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
+            12 | 13 if quiet && want.side != "READ" => return self.give_back_by_deletion(want, attempt),
+            18 => self.renew_under_watch(want, &mut attempt),
             14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),
             10 => {
                 self.sleep_us(10_000, 40_000);
@@ -62,6 +64,52 @@ impl Desk {
     fn hold_long(&mut self) -> bool {
         self.sleep_us(900_000, 1_400_000);
         true
+    }
+
+    /// Deletes the lock as a foreign client would, and leaves it alone for a while: who waits has to be woken by that.
+    fn give_back_by_deletion(&mut self, want: &Want, mut attempt: Attempt) {
+        let (name, sent) = (self.name(want.key), self.now());
+        if sent > attempt.end() {
+            return self.give_back(want, attempt);
+        }
+        attempt.released = Some(sent);
+        if self.ask(want.key, &["DEL", &name], SOON).is_err() {
+            return self.withdraw_hold(want, attempt);
+        }
+        // Whoever came in between is hit as well; and nobody tells those of Redisson's.
+        self.recorder().event(
+            "DEL by its holder",
+            sent,
+            Some(want.key),
+            Harm { holds: true, ..Harm::default() },
+        );
+        attempt.gone = self.now();
+        self.died = true;
+        self.recorder().attempt(attempt);
+    }
+
+    /// A renewal breaks WATCH, as any change does.
+    fn renew_under_watch(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        // The same end once more would be no change.
+        self.sleep_us(3_000, 6_000);
+        let (name, owner, sent) = (self.name(want.key), attempt.owner.clone(), self.now());
+        if sent > attempt.end() {
+            return true;
+        }
+        let lease = (want.lease + 50).to_string();
+        let mut renew = vec!["RLOCK.RENEW".to_owned(), name.clone(), owner, lease];
+        renew.extend(side(want, attempt));
+        let commands: [&[&str]; 5] = [&["WATCH", &name], &refs(&renew), &["MULTI"], &["PING"], &["EXEC"]];
+        match self.ask_all(want.key, &commands, SOON) {
+            Ok(Value::Array(_)) => {
+                let text = format!("{} renewed, and WATCH did not see it", attempt.owner);
+                let excuse = |harm: &Harm| harm.holds || harm.stalls;
+                self.recorder().violation_unless("watch", want.key, text, sent, excuse);
+                true
+            }
+            Ok(_) => true,
+            Err(_) => false,
+        }
     }
 
     /// After an answer that was lost, or said that it holds nothing.
