@@ -42,7 +42,8 @@ impl Desk {
             }
             10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
             12 | 13 if quiet && want.side != "READ" => return self.give_back_by_deletion(want, attempt),
-            18 => self.renew_under_watch(want, &mut attempt),
+            // Of readers only the lease keys may change.
+            18 if want.side != "READ" => self.renew_under_watch(want, &mut attempt),
             14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),
             10 => {
                 self.sleep_us(10_000, 40_000);
@@ -64,28 +65,6 @@ impl Desk {
     fn hold_long(&mut self) -> bool {
         self.sleep_us(900_000, 1_400_000);
         true
-    }
-
-    /// Deletes the lock as a foreign client would, and leaves it alone for a while: who waits has to be woken by that.
-    fn give_back_by_deletion(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, sent) = (self.name(want.key), self.now());
-        if sent > attempt.end() {
-            return self.give_back(want, attempt);
-        }
-        attempt.released = Some(sent);
-        if self.ask(want.key, &["DEL", &name], SOON).is_err() {
-            return self.withdraw_hold(want, attempt);
-        }
-        // Whoever came in between is hit as well; and nobody tells those of Redisson's.
-        self.recorder().event(
-            "DEL by its holder",
-            sent,
-            Some(want.key),
-            Harm { holds: true, ..Harm::default() },
-        );
-        attempt.gone = self.now();
-        self.died = true;
-        self.recorder().attempt(attempt);
     }
 
     /// A renewal breaks WATCH, as any change does.
@@ -113,7 +92,7 @@ impl Desk {
     }
 
     /// After an answer that was lost, or said that it holds nothing.
-    fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
+    pub(crate) fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
         let now = self.now();
         attempt.released = Some(attempt.released.unwrap_or(now));
         let releases = self.releases(want, &attempt.owner);
@@ -286,70 +265,10 @@ impl Desk {
         self.sleep_us(from, to);
         true
     }
-
-    fn give_back(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, owner) = (self.name(want.key), attempt.owner.clone());
-        let late = self.now() >= attempt.end();
-        let mut words = vec!["RLOCK.RELEASE".to_owned(), name, owner];
-        words.extend(side(want, &attempt));
-        words.extend(["HOLDS".to_owned(), "0".to_owned()]);
-        attempt.released = Some(self.now());
-        let answer = match self.dice.below(12) {
-            0 => self.in_transaction(want, &words),
-            1 => self.in_script(want, &words),
-            _ => self.ask(want.key, &refs(&words), SOON),
-        };
-        match answer {
-            Ok(Value::Int(1)) => {
-                attempt.gone = self.now();
-                self.look_for_lease_key(want, &attempt);
-            }
-            Ok(Value::Int(_)) => {
-                let text = format!("{} gave back all and was told that holds remain", attempt.owner);
-                self.recorder().violation("reply", want.key, text);
-            }
-            Ok(_) => {
-                attempt.gone = self.now();
-                attempt.refuted = Some(self.now()).filter(|_| !late);
-            }
-            Err(_) => return self.withdraw_hold(want, attempt),
-        }
-        self.recorder().attempt(attempt);
-    }
-
-    /// Of a reader that has given back nothing may be left.
-    fn look_for_lease_key(&mut self, want: &Want, attempt: &Attempt) {
-        if attempt.mode == Mode::Alone || !self.dice.one_in(8) {
-            return;
-        }
-        let key = format!("{{{}}}:{}:rwlock_timeout:1", self.name(want.key), attempt.owner);
-        if self.ask(want.key, &["EXISTS", &key], SOON) == Ok(Value::Int(1)) {
-            let text = format!("{key} is there after its reader has given back");
-            self.recorder().violation("reply", want.key, text);
-        }
-    }
-
-    fn in_transaction(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
-        match self.ask_all(want.key, &[&["MULTI"], &refs(words), &["EXEC"]], SOON)? {
-            Value::Array(mut answers) if answers.len() == 1 => Ok(answers.remove(0)),
-            _ => Err(Trouble::Lost),
-        }
-    }
-
-    fn in_script(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
-        const SCRIPT: &str = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
-        let mut all = vec!["EVAL", SCRIPT, "1", &words[1], &words[0]];
-        all.extend(words[2..].iter().map(String::as_str));
-        match self.ask(want.key, &all, SOON)? {
-            // Lua has no null: redis.call answers false, and that is null again.
-            Value::Boolean(false) => Ok(Value::Nil),
-            value => Ok(value),
-        }
-    }
 }
 
 /// READ or WRITE, where a call has to say it.
-fn side(want: &Want, attempt: &Attempt) -> Option<String> {
+pub(crate) fn side(want: &Want, attempt: &Attempt) -> Option<String> {
     match (want.side, attempt.mode) {
         ("", _) => None,
         (_, Mode::Shared) => Some("READ".to_owned()),
