@@ -8,13 +8,18 @@ use super::native::{Want, refs};
 use crate::history::{Attempt, Harm, Mode};
 use crate::wire::Trouble;
 
+/// A lease that does not end in a round.
+const LONG: u64 = 30_000;
+
 impl Desk {
     /// Deletes the lock as a foreign client would, and leaves it alone for a while: who waits has to be woken by that.
     pub(crate) fn give_back_by_deletion(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, sent) = (self.name(want.key), self.now());
-        if sent > attempt.end() {
-            return self.give_back(want, attempt);
+        // Neither is the end of its lease to wake them, nor is nobody to be there yet.
+        if !self.renew_once(want, &mut attempt, LONG) {
+            return self.withdraw_hold(want, attempt);
         }
+        self.sleep_us(50_000, 200_000);
+        let (name, sent) = (self.name(want.key), self.now());
         attempt.released = Some(sent);
         if self.ask(want.key, &["DEL", &name], SOON).is_err() {
             return self.withdraw_hold(want, attempt);

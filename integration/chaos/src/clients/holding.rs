@@ -13,6 +13,10 @@ use crate::wire::Trouble;
 /// Leases that somebody may leave to their end.
 pub(crate) const SHORT: u64 = 900;
 
+/// Two of the ways in which a hold goes, which are more frequent where few come.
+const DIES: u64 = 6;
+const DELETES: u64 = 12;
+
 impl Desk {
     /// Holds a lock and gives it back, in one of many ways.
     pub(crate) fn hold(&mut self, want: &Want, mut attempt: Attempt) {
@@ -22,14 +26,18 @@ impl Desk {
         }
         // Where nobody else comes it shows best whether a lease that ends is noticed.
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
-        let fate = if quiet && self.dice.one_in(3) { 6 } else { self.dice.below(20) };
+        let fate = match self.dice.below(12) {
+            0..4 if quiet => DIES,
+            4 | 5 if quiet => DELETES,
+            _ => self.dice.below(20),
+        };
         let going_on = match fate {
             0..3 => self.renew(want, &mut attempt),
             3..5 => self.enter_again(want, &mut attempt),
             5 => self.repeat(want, &mut attempt),
-            6..8 if want.lease <= SHORT => return self.die(attempt),
+            DIES | 7 if want.lease <= SHORT => return self.die(attempt),
             // The lock's key lasts longer than this reader then.
-            6 | 7 if want.side == "READ" => {
+            DIES | 7 if want.side == "READ" => {
                 if self.renew_once(want, &mut attempt, 300) {
                     return self.die(attempt);
                 }
@@ -41,7 +49,7 @@ impl Desk {
                 self.downgrade(want, &mut attempt)
             }
             10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
-            12 | 13 if quiet && want.side != "READ" => return self.give_back_by_deletion(want, attempt),
+            DELETES if quiet && want.side != "READ" => return self.give_back_by_deletion(want, attempt),
             // Of readers only the lease keys may change.
             18 if want.side != "READ" => self.renew_under_watch(want, &mut attempt),
             14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),
@@ -104,7 +112,7 @@ impl Desk {
     }
 
     /// Renews for a lease; `false` when it is to end.
-    fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
+    pub(crate) fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
         let (name, sent) = (self.name(want.key), self.now());
         if sent > attempt.end() {
             return false;
