@@ -82,15 +82,8 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     let taken = Taken::of(history, key, attempts);
     // Those who died in Redisson's list are passed one after the other, and so are those of ours whose place is there
     // still after a restart.
-    let dead: Vec<Us> = attempts
-        .iter()
-        .filter(|attempt| match attempt.line {
-            Line::ForeignFair => attempt.dead,
-            Line::NativeFair | Line::Client => attempt.outcome == Outcome::Unknown,
-            Line::Native | Line::Foreign => false,
-        })
-        .map(|attempt| attempt.answered)
-        .collect();
+    let left = attempts.iter().filter(|attempt| history.is_left_in_list(attempt));
+    let dead: Vec<Us> = left.map(|attempt| attempt.answered).collect();
     let shared = attempts.iter().any(|attempt| attempt.mode == Mode::Shared);
     for attempt in attempts {
         let Some(limit) = attempt.limit else { continue };
@@ -121,11 +114,24 @@ impl History {
     /// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
     /// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
     fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
-        let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
         let held =
             |other: &Attempt| self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested);
-        let died = attempts.iter().filter(|other| other.dead && other.answered < waiter.answered);
-        died.into_iter().any(|other| in_list(other) || held(other))
+        let mut before = attempts.iter().filter(|other| other.answered < waiter.answered);
+        before.any(|other| self.is_left_in_list(other) || (other.dead && held(other)))
+    }
+
+    /// Whether its place in Redisson's list is there, though it has gone: it died, or the server that knew it was
+    /// replaced.
+    fn is_left_in_list(&self, attempt: &Attempt) -> bool {
+        match attempt.line {
+            Line::ForeignFair => attempt.dead && attempt.outcome == Outcome::Denied,
+            Line::NativeFair | Line::Client => {
+                let without = matches!(attempt.outcome, Outcome::Denied | Outcome::Unknown);
+                let (from, to) = (attempt.requested, attempt.answered + ANSWER);
+                without && self.harmed(attempt.key, from, to, |harm| harm.places)
+            }
+            Line::Native | Line::Foreign => false,
+        }
     }
 
     /// Whether it may sleep for a while after a fault, since nobody can tell it.
