@@ -85,7 +85,7 @@ planted: setup ## Plant bugs, and show which proof finds which
 SEED ?=
 ROUND ?=
 DOC ?=
-chaos: build ## Hold a history of many clients and faults against the rules: SECONDS=60
+chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
 		$(if $(DOC),--doc docs/SAFETY.md --json docs/bench/chaos.json)
 
