@@ -111,7 +111,7 @@ fn a_writer_that_goes_lets_readers_in() {
     let java = Subscriber::channel(&server, CHANNEL);
     read_in_a_row(client, 3);
     let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
-    // It is looked every 300 ms whether anybody still listens.
+    // It is looked twice a second whether anybody still listens.
     late.waits_on(Duration::from_millis(900));
     drop(java);
     assert_eq!(late.answer(), "[1, 50000, 0]");

@@ -7,10 +7,14 @@
 
 use crate::bugs::{Bug, planted};
 use crate::decision::UnlockMessage;
+use crate::living::{self, Dead};
 use crate::port::{Note, Server, Site};
 use crate::queue::Closed;
 use crate::read_write::{self, State};
 use crate::types::{LeaseMs, Mode};
+
+/// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
+const LOOK_MS: i64 = 500;
 
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
 pub(crate) fn call_foreign_waiters<S: Site>(site: &S, message: UnlockMessage) -> u64 {
@@ -91,12 +95,14 @@ pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
     }
 }
 
-/// Keeps those waiting who come to read, if anybody of Redisson's listens, and says for how long before the next look.
+/// Keeps those waiting who come to read, if anybody of Redisson's listens and anybody reads who will give the lock back;
+/// and says for how long before the next look. Where only the dead are left, nobody of Redisson's can write before the
+/// key's end.
 fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
-    let again = LeaseMs::new(i64::try_from(settings.turns.after_ms).ok()?)?;
-    let wanted = settings.foreign_window.is_some() && site.read_write_listeners() > 0;
+    let again = LeaseMs::new(LOOK_MS)?;
+    let wanted = settings.foreign_window.is_some() && site.read_write_listeners() > 0 && is_read(site);
     server.queues(|queues| {
         if wanted {
             queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) });
@@ -105,6 +111,12 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
         }
     });
     wanted.then_some(again)
+}
+
+/// Whether one of the readers lives; in doubt one does.
+fn is_read<S: Site>(site: &S) -> bool {
+    let key_until = site.expiry(&site.open());
+    !matches!(living::first_living(site, None, key_until, Dead::Stay), Ok(None))
 }
 
 /// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.

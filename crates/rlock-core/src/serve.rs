@@ -275,11 +275,12 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
 
 /// Remembers how long a read lease lasts that was given by a change.
 pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
-    let (server, clock) = (site.server(), site.server().clock());
+    let server = site.server();
     match (change.mode, change.hash, change.leases.set) {
         (Mode::Mutex, ..) => {}
         (_, HashChange::Delete, _) => foreign::reading_ended(site),
         (Mode::Read, _, Some((_, _, ends))) => {
+            let clock = server.clock();
             server.queues(|queues| queues.note_read_end(site.lock(), ends, clock));
         }
         _ => {}

@@ -22,7 +22,7 @@ const RETRY_MS: u64 = 20;
 /// How soon to look again at a lock that could not be given away.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
-/// The most locks that are looked at in one go.
+/// The most locks that are looked at in one go, for one reason.
 const LOOKS_AT_ONCE: usize = 500;
 
 /// The timer has fired.
@@ -45,27 +45,11 @@ pub fn on_timer<V: Server>(server: &V) {
             break;
         }
     }
-    while !refused && let Some(lock) = server.queues(|queues| queues.next_fair_gone()) {
-        match server.at(&lock, |site| clear_gone(site)) {
-            Some(looked) => refused = looked == Looked::Refused,
-            // There is no such database any more.
-            None => drop(server.queues(|queues| queues.take_fair_gone(&lock))),
-        }
-    }
-    while !refused && let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) {
-        if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
-            server.queues(|queues| queues.look_at_reads_later(lock));
-            refused = true;
-        }
-    }
-    while !refused && let Some(lock) = server.queues(|queues| queues.next_fair_unknown()) {
-        if server.at(&lock, |site| cap(site)) == Some(Looked::Refused) {
-            server.queues(|queues| queues.note_fair_unknown(lock));
-            refused = true;
-        }
-    }
+    // What is left of these is due at once again, after whatever else the server has to do.
+    refused = refused || clear_lists(server) == Looked::Refused;
+    refused = refused || look_at_changed_reads(server) == Looked::Refused;
+    refused = refused || cap_lists(server) == Looked::Refused;
     let now = server.now();
-    // What is left is due at once again, after whatever else the server has to do.
     for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
         refused |= server.at(&lock, |site| look_at(site)) == Some(Looked::Refused);
     }
@@ -77,6 +61,44 @@ enum Looked {
     Done,
     /// The server refuses writes for now.
     Refused,
+}
+
+/// Takes those out of lists who wait no more.
+fn clear_lists<V: Server>(server: &V) -> Looked {
+    for _ in 0..LOOKS_AT_ONCE {
+        let Some(lock) = server.queues(|queues| queues.next_fair_gone()) else { break };
+        match server.at(&lock, |site| clear_gone(site)) {
+            Some(Looked::Done) => {}
+            Some(Looked::Refused) => return Looked::Refused,
+            // There is no such database any more.
+            None => drop(server.queues(|queues| queues.take_fair_gone(&lock))),
+        }
+    }
+    Looked::Done
+}
+
+/// Looks at locks that natives read and that somebody else has changed.
+fn look_at_changed_reads<V: Server>(server: &V) -> Looked {
+    for _ in 0..LOOKS_AT_ONCE {
+        let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) else { break };
+        if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
+            server.queues(|queues| queues.look_at_reads_later(lock));
+            return Looked::Refused;
+        }
+    }
+    Looked::Done
+}
+
+/// Sets bounds to the deadlines in lists that were found.
+fn cap_lists<V: Server>(server: &V) -> Looked {
+    for _ in 0..LOOKS_AT_ONCE {
+        let Some(lock) = server.queues(|queues| queues.next_fair_unknown()) else { break };
+        if server.at(&lock, |site| cap(site)) == Some(Looked::Refused) {
+            server.queues(|queues| queues.note_fair_unknown(lock));
+            return Looked::Refused;
+        }
+    }
+    Looked::Done
 }
 
 /// Looks at a lock with waiters outside a command.

@@ -14,6 +14,8 @@ const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const LEASE: i64 = 10_000;
 const TURN_MS: u64 = 300;
 const WINDOW: i64 = 20;
+/// How often it is looked whether one that waits to write still does.
+const LOOK_MS: u64 = 500;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -155,6 +157,73 @@ impl Scene {
     }
 }
 
+/// It is the writer's turn: three have come to read, who hold the lock for so long, and one more is kept waiting.
+fn kept_waiting(turn_ms: u64) -> Scene {
+    let scene = Scene::new();
+    scene.0.with(|world| world.settings.turns.after_ms = turn_ms);
+    scene.listen(true);
+    for owner in [0, 1, 2, 3] {
+        assert!(matches!(scene.ask(owner, Mode::Read, false), Some(Answer::Now(Reply::Acquired { .. }))));
+    }
+    assert!(matches!(scene.ask(4, Mode::Read, true), Some(Answer::Later)));
+    scene
+}
+
+/// How long one may have to wait before its turn says nothing of how often it is looked whether it still does.
+#[test]
+fn a_writer_that_goes_lets_readers_in_however_long_its_turn_takes_to_come() {
+    let scene = kept_waiting(1_000_000);
+    scene.0.pass_and_fire(2_000);
+    assert!(scene.waits("e"));
+    scene.listen(false);
+    scene.0.pass_and_fire(LOOK_MS + 50);
+    assert!(scene.reads("e"), "it waits for nobody");
+}
+
+#[test]
+fn it_is_not_looked_without_rest_whether_a_writer_still_waits() {
+    let scene = kept_waiting(1);
+    let mut fired = 0;
+    for _ in 0..5_000 {
+        fired += u32::from(scene.0.timer_is_due());
+        scene.0.fire();
+        scene.0.pass(1);
+    }
+    assert!(scene.waits("e"));
+    assert!(fired < 100, "the timer fired {fired} times in five seconds");
+}
+
+/// A lease that was long has left the key's end far ahead, and those who read after it have died: nobody of theirs
+/// gives the lock back any more, and no writer of Redisson's can have it before the key ends.
+#[test]
+fn nobody_is_kept_waiting_by_the_dead() {
+    let scene = Scene::new();
+    scene.0.with(|world| world.settings.turns = Turns { after_grants: 1_000, after_ms: 1_000_000 });
+    let ask = |owner: &str, ms: i64, wait| {
+        let request = Acquire {
+            owner: Owner::new(owner.as_bytes()).expect("an owner"),
+            lease: lease(ms),
+            mode: Mode::Read,
+            arrive_at: None,
+            fair: false,
+            fenced: false,
+            wait,
+        };
+        scene.0.acquire(1, &lock(), &request).expect("an answer")
+    };
+    ask("a", 3_600_000, None);
+    for reader in 0..12 {
+        ask(&format!("r{reader}"), 5_000, None);
+    }
+    scene.release(0);
+    scene.listen(true);
+    scene.0.with(|world| world.settings.turns = Turns { after_grants: 1, after_ms: 1_000_000 });
+    let late = ask("e", LEASE, Some(Wait::Block(WaitMs::new(0).expect("a wait"))));
+    assert_eq!(late, Answer::Later);
+    scene.0.pass_and_fire(5_000 + LOOK_MS + 50);
+    assert!(scene.reads("e"), "it waits for the dead");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
@@ -167,7 +236,7 @@ proptest! {
         }
         // Nobody of Redisson's waits any more, and those who hold the lock keep it.
         scene.listen(false);
-        scene.0.pass_and_fire(TURN_MS + 50);
+        scene.0.pass_and_fire(LOOK_MS + 50);
         scene.deliver();
         let (holders, writing) = scene.holders();
         let first = scene.0.with(|world| world.queues.head(&lock()).map(|head| (head.mode, head.owner.clone())));

@@ -1,7 +1,5 @@
 //! Who stands in the list of Redisson's fair lock as well.
 
-use std::collections::VecDeque;
-
 use super::{LockId, Queues, Waiter};
 use crate::types::{Mode, UnixMs};
 
@@ -51,18 +49,22 @@ impl Queues {
 
     /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
     pub fn take_fair_gone(&mut self, lock: &LockId) -> Vec<Box<[u8]>> {
-        if self.fair_gone.is_empty() {
-            return Vec::new();
+        self.fair_gone.remove(lock).unwrap_or_default()
+    }
+
+    /// The one who was the last to go from this lock's list waits again, and keeps its place in it.
+    pub(super) fn stays_in_list(&mut self, lock: &LockId) {
+        if let Some(gone) = self.fair_gone.get_mut(lock) {
+            gone.pop();
+            if gone.is_empty() {
+                self.fair_gone.remove(lock);
+            }
         }
-        let all = std::mem::take(&mut self.fair_gone);
-        let (here, elsewhere): (VecDeque<_>, _) = all.into_iter().partition(|(other, _)| other == lock);
-        self.fair_gone = elsewhere;
-        here.into_iter().map(|(_, owner)| owner).collect()
     }
 
     /// A lock in whose list somebody stands who waits no more.
     pub fn next_fair_gone(&self) -> Option<LockId> {
-        self.fair_gone.front().map(|(lock, _)| lock.clone())
+        self.fair_gone.keys().next().cloned()
     }
 
     /// In this lock's list somebody may stand of whom nobody here knows whether it lives.

@@ -97,8 +97,8 @@ pub struct Queues {
     unanswered: BTreeMap<LockId, VecDeque<Grant>>,
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
-    /// Who stands in a list of Redisson's fair lock, and waits no more.
-    fair_gone: VecDeque<(LockId, Box<[u8]>)>,
+    /// Who stands in the lists of Redisson's fair locks, and waits no more.
+    fair_gone: BTreeMap<LockId, Vec<Box<[u8]>>>,
     /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows.
     fair_unknown: BTreeSet<LockId>,
     /// Locks that owners from here read, which others may share.
@@ -200,7 +200,7 @@ impl Queues {
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
                 // It stands where it stood.
-                self.fair_gone.pop_back();
+                self.stays_in_list(&lock);
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
@@ -344,7 +344,7 @@ impl Queues {
             queue.fair = queue.fair.saturating_sub(1);
             // Where nobody is left to be put right in the list, a look at it would be due for ever.
             queue.fair_changed &= queue.fair > 0;
-            self.fair_gone.push_back(((**lock).clone(), waiter.owner.clone()));
+            self.fair_gone.entry((**lock).clone()).or_default().push(waiter.owner.clone());
         }
         Some(waiter)
     }

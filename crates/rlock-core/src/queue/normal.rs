@@ -67,8 +67,10 @@ impl Queues {
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
-        for (lock, owner) in &self.fair_gone {
-            form.extend([(lens.lock)(lock), (lens.name)(owner)]);
+        for (lock, gone) in &self.fair_gone {
+            for owner in gone {
+                form.extend([(lens.lock)(lock), (lens.name)(owner)]);
+            }
         }
         form.push(NONE);
         let reading = self.reading.iter().map(|(lock, reading)| {
