@@ -28,7 +28,8 @@ impl Desk {
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
         let fate = match self.dice.below(12) {
             0..4 if quiet => DIES,
-            4 | 5 if quiet => DELETES,
+            // Nobody would call those of Redisson's.
+            4 | 5 if quiet && !self.shared.scene.keys[want.key].foreign => DELETES,
             _ => self.dice.below(20),
         };
         let going_on = match fate {
@@ -49,7 +50,9 @@ impl Desk {
                 self.downgrade(want, &mut attempt)
             }
             10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
-            DELETES if quiet && want.side != "READ" => return self.give_back_by_deletion(want, attempt),
+            DELETES if quiet && want.side != "READ" && !self.shared.scene.keys[want.key].foreign => {
+                return self.give_back_by_deletion(want, attempt);
+            }
             // Of readers only the lease keys may change.
             18 if want.side != "READ" => self.renew_under_watch(want, &mut attempt),
             14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),

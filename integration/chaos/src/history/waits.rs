@@ -9,6 +9,9 @@ const FREE: Us = ms(600);
 /// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
 const ANSWER: Us = ms(100);
 
+/// For how long nobody may have looked at the lock of one who died.
+const UNSEEN: Us = ms(2_000);
+
 /// Those who died so long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
@@ -144,9 +147,10 @@ impl History {
             }
             // What deletes a lock calls nobody of Redisson's, unless natives wait too.
             Line::Foreign | Line::ForeignFair => {
-                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| {
-                    harm.holds || harm.prolongs > 0
-                })
+                // Nor does one who sleeps in the list before it.
+                let before = if attempt.line == Line::ForeignFair { ms(8_000) } else { 0 };
+                let since = attempt.requested.saturating_sub(before);
+                self.harmed(attempt.key, since, attempt.answered, |harm| harm.holds || harm.prolongs > 0)
             }
             Line::Native | Line::NativeFair => false,
         }
@@ -165,8 +169,9 @@ impl History {
                 let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
                 gone = gone.max(ends.unwrap_or(0));
             }
-            // A lease that has just ended lasts on where the server has not looked yet.
-            if event.begin < gone.saturating_add(ANSWER) {
+            // A lease that has ended lasts on where the server has not looked yet, or not been allowed to.
+            let unseen = if attempt.dead { UNSEEN } else { ANSWER };
+            if event.begin < gone.saturating_add(unseen) {
                 gone = gone.saturating_add(event.harm.prolongs);
             }
         }
