@@ -87,7 +87,7 @@ ROUND ?=
 DOC ?=
 chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
-		$(if $(DOC),--doc docs/SAFETY.md --json docs/bench/chaos.json)
+		$(if $(DOC),--doc docs/SAFETY.md --json docs/chaos.json)
 
 # What takes longer than a change should wait for.
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
