@@ -117,8 +117,12 @@ impl History {
     /// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
     /// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
     fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
-        let held =
-            |other: &Attempt| self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested);
+        // The key of a lock that others read may last as long as the longest lease that there was.
+        let longest = |other: &Attempt| other.confirms.iter().map(|one| one.replied + one.lease).max();
+        let lasts = |other: &Attempt| other.mode == Mode::Shared && longest(other) > Some(waiter.requested);
+        let held = |other: &Attempt| {
+            lasts(other) || self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested)
+        };
         let mut before = attempts.iter().filter(|other| other.answered < waiter.answered);
         before.any(|other| self.is_left_in_list(other) || (other.dead && held(other)))
     }
