@@ -52,7 +52,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_200))]
 
     #[test]
     fn core_does_with_fair_what_the_oracle_says(history in fair_history()) {

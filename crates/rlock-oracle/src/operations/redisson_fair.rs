@@ -54,7 +54,8 @@ fn lock(
             return Value::Held { by: owner, holds: 1, ends: Some(ends) };
         }
         Value::Held { by, holds, .. } if by == owner => {
-            return Value::Held { by, holds: holds + 1, ends: Some(ends) };
+            // With more than that it would be no lock.
+            return Value::Held { by, holds: (holds + 1).min(1 << 53), ends: Some(ends) };
         }
         _ => {}
     }
