@@ -64,7 +64,8 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@./integration/interop/tools.sh
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server.
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server, of which
+# ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
@@ -84,7 +85,7 @@ planted: setup ## Plant bugs, and show which proof finds which
 SEED ?=
 ROUND ?=
 DOC ?=
-chaos: build ## Hold a history of many clients and faults against the rules: SECONDS=60
+chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
 		$(if $(DOC),--doc docs/SAFETY.md --json docs/bench/chaos.json)
 
@@ -108,6 +109,8 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	done
 	$(CARGO) fmt --all --check
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# Those that only `make cluster` runs.
+	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run; \
 	else echo "lint: no shellcheck here, the scripts were not checked"; fi

@@ -58,7 +58,10 @@ fn everything(server: &TestServer) -> Vec<String> {
     let mut all: Vec<_> = keys
         .iter()
         .map(|key| {
-            ["TYPE", "DUMP", "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}"))).join(" ")
+            // Of those who stood in a fair queue nobody knows who is dead: a server that starts lowers their deadlines.
+            let deadlines = key.starts_with("redisson_lock_timeout:");
+            let value = if deadlines { "ZCARD" } else { "DUMP" };
+            ["TYPE", value, "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}"))).join(" ")
         })
         .zip(&keys)
         .map(|(value, key)| format!("{key} {value}"))

@@ -3,12 +3,13 @@
 #
 #     scripts/planted_chaos.sh [BUG...]    all bugs, or these; all of them also remake the table in docs/SAFETY.md
 #
-# ROUNDS says for how long each is looked for: 6 rounds of 10 s, from SEED=1 on.
+# ROUNDS says for how long each is looked for: 8 rounds of 10 s of the run SEED=1. On a busy machine more bugs are missed:
+# what nobody could have noticed in time is no violation.
 set -eu
 cd "$(dirname "$0")/.."
 
 doc=docs/SAFETY.md
-rounds=${ROUNDS:-6}
+rounds=${ROUNDS:-8}
 seed=${SEED:-1}
 mkdir -p "${CARGO_TARGET_DIR:-target}/planted"
 out=$(cd "${CARGO_TARGET_DIR:-target}/planted" && pwd)
@@ -45,6 +46,16 @@ found() {
 # The rules that the last round found violated, the most frequent first.
 rules() { sed -n 's/^  VIOLATION of \([a-z-]*\) .*/\1/p' "$log" | sort | uniq -c | sort -rn | awk '{ printf "%s%s", sep, $2; sep = ", " }'; }
 
+# Why a bug cannot be seen by clients, or hardly.
+why_not() {
+    case $1 in
+    publish-before-write | edge-publish-before-write) echo 'the server sends both at once: no client sees what came first' ;;
+    take-back-without-id) echo 'no client is quick enough to change a lease between a departure and the timer' ;;
+    keep-streak) echo 'what is left in memory, and a turn that comes too early, excludes nobody wrongly' ;;
+    key-outlasts-readers) echo 'natives do not care; of Redisson, whose own releases call nobody then, nothing is demanded' ;;
+    esac
+}
+
 bug=none
 round=0
 while [ "$round" -lt 4 ]; do
@@ -59,7 +70,7 @@ rows=$out/chaos-rows
 : >"$rows"
 caught=0 count=0
 for bug in $wanted; do
-    cell='–' round=0
+    cell="– $(why_not "$bug")" round=0
     while [ "$round" -lt "$rounds" ]; do
         if found "$round"; then
             cell="round $((round + 1)): $(rules)"

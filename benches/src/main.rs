@@ -63,12 +63,12 @@ fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
     let results = measure(plan);
     print!("{}", tables::everything(&results));
-    if plan.is_full() {
+    if plan.is_full() || plan.is_uncontended_alone() && !store::is_main(&results) {
         let path = store::save(&results)?;
         store::render()?;
         println!("\nstored in {}, and docs/BENCHMARKS.md remade", path.display());
     } else {
-        println!("\nnot stored: only a run of everything is");
+        println!("\nnot stored: only a run of everything is, or of uncontended on another server");
     }
     Ok(())
 }

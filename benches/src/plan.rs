@@ -6,7 +6,8 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 5] = ["uncontended", "contention", "memory", "readers", "client"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, readers, client; without any: all, and the results are stored
+benchmarks: uncontended, contention, memory, readers, client; without any: all, and the results are stored,
+            as are those of uncontended alone on another server than the one that the targets are about
 render: make docs/BENCHMARKS.md and its plots from the stored results again
 --quick           a few rounds of each, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
@@ -26,6 +27,7 @@ pub(crate) struct Plan {
     pub(crate) memory_rounds: usize,
     pub(crate) readers_rounds: usize,
     full: bool,
+    uncontended_alone: bool,
 }
 
 /// What the command line asks for.
@@ -54,6 +56,7 @@ impl Task {
             }
             plan.full = false;
         }
+        plan.uncontended_alone = arguments == [BENCHMARKS[0]];
         Ok(Task::Measure(plan))
     }
 }
@@ -70,6 +73,7 @@ impl Plan {
             memory_rounds: 0,
             readers_rounds: 0,
             full: true,
+            uncontended_alone: false,
         };
         plan.set_rounds(150, 8, 3, 60);
         plan
@@ -105,6 +109,11 @@ impl Plan {
         self.full
     }
 
+    /// Whether they are all that is stored of servers beside the main one.
+    pub(crate) fn is_uncontended_alone(&self) -> bool {
+        self.uncontended_alone
+    }
+
     /// Whether this benchmark is part of the run.
     pub(crate) fn wants(&self, benchmark: &str) -> bool {
         self.benchmarks.is_empty() || self.benchmarks.iter().any(|wanted| wanted == benchmark)
@@ -137,6 +146,10 @@ mod tests {
             other => panic!("{line}: {other:?}"),
         };
         assert!(plan("").is_full() && plan("").wants("client"));
+        assert!(plan("uncontended").is_uncontended_alone());
+        assert!(
+            !["", "memory", "uncontended --depth 1"].iter().any(|line| plan(line).is_uncontended_alone())
+        );
         for line in ["memory", "--quick", "--rounds 3", "--depth 1", "--setting plain"] {
             assert!(!plan(line).is_full(), "{line}");
         }

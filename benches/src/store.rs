@@ -10,6 +10,11 @@ use crate::results::{Results, SCHEMA};
 /// The server that the targets are about.
 const MAIN: &str = "Redis 7.0.";
 
+/// Whether these are of the server that the targets are about.
+pub(crate) fn is_main(results: &Results) -> bool {
+    results.environment.server.starts_with(MAIN)
+}
+
 /// All stored results: those of the main server first.
 pub(crate) struct Stored {
     pub(crate) main: Results,
@@ -37,7 +42,7 @@ pub(crate) fn load() -> Result<Stored, String> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
-    let main = all.iter().position(|results| results.environment.server.starts_with(MAIN));
+    let main = all.iter().position(is_main);
     let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
     Ok(Stored { main: all.remove(main), others: all })
 }
@@ -99,6 +104,9 @@ mod tests {
         for results in [main].iter().chain(&others) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
+            if !is_main(results) && results.contention.is_empty() {
+                continue;
+            }
             let sizes = |one: Protocol| one.sizes().iter().map(move |size| (one.name().to_string(), *size));
             let expected: Vec<(String, usize)> = Protocol::ALL.into_iter().flat_map(sizes).collect();
             let contention = results.contention.iter().map(|one| (one.protocol.clone(), one.waiters));

@@ -382,3 +382,20 @@ fn a_key_that_is_put_right_keeps_nobody_waiting() {
     ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);
     read_write(ops);
 }
+
+/// The lock was left to foreign waiters, its readers being dead, and a forced release cleared what was left of them: it was
+/// free already, and the turn goes on. (The oracle gave it to the one who waited here.)
+#[test]
+fn a_forced_release_of_dead_readers_does_not_end_a_turn() {
+    let options = Options { turn_ms: 39, window: 5, kinds: Kinds::ReadWrite, ..OPTIONS };
+    let mut ops = vec![Op::Listen(true), write(1, Wait::No), read(0, 160, BLOCK)];
+    ops.extend([
+        release(1),
+        Op::Deliver(0),
+        Op::Foreign { lock: LOCK, what: Foreign::Persist },
+        write(1, BLOCK),
+    ]);
+    ops.extend([Op::Stall(Span(179)), read(2, 1, Wait::No), Op::ForceRelease { lock: LOCK, owner: None }]);
+    ops.push(Op::Pass(Span(10)));
+    operations::check(&History { options, ops });
+}

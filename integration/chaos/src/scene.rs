@@ -16,6 +16,8 @@ pub(crate) struct Key {
     pub(crate) class: Class,
     /// Whether those who come ask for fencing tokens.
     pub(crate) fenced: bool,
+    /// Whether some of them come by Redisson's protocol.
+    pub(crate) foreign: bool,
 }
 
 /// All locks of a round.
@@ -64,14 +66,21 @@ impl Scene {
         for (name, count, kinds) in BUSY {
             let first = keys.len();
             let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
-            keys.extend((0..count).map(|n| Key { name: format!("{name}:{n}"), class: Class::Busy, fenced }));
+            let foreign = kinds.iter().any(|kind| kind.contains("redisson"));
+            keys.extend((0..count).map(|n| Key {
+                name: format!("{name}:{n}"),
+                class: Class::Busy,
+                fenced,
+                foreign,
+            }));
             let all: Vec<usize> = (first..keys.len()).collect();
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: all.clone() }));
         }
         for (name, kinds) in QUIET {
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: vec![keys.len()] }));
             let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
-            keys.push(Key { name: name.to_owned(), class: Class::Quiet, fenced });
+            let foreign = kinds.iter().any(|kind| kind.contains("redisson"));
+            keys.push(Key { name: name.to_owned(), class: Class::Quiet, fenced, foreign });
         }
         (Scene { keys }, roles)
     }

@@ -63,6 +63,8 @@ impl<'a> Arbitrary<'a> for FairOp {
             95..=99 => Op::ByList { lock: Lock::arbitrary(bytes)?, what: ByList::DeleteDeadlines },
             100..=105 => Op::Sweep,
             106..=111 => Op::Step(MINUTE * i64::from(i8::arbitrary(bytes)? / 8)),
+            // Read/write locks on the same keys.
+            112..=119 => return Ok(Self(Op::arbitrary(bytes)?)),
             _ => Op::arbitrary(bytes)?,
         };
         Ok(Self(with_fair(op)))
@@ -88,7 +90,9 @@ fn script(bytes: &mut Unstructured<'_>) -> Result<ByList> {
     let owner = Owner(match u8::arbitrary(bytes)? {
         0..=127 => 5,
         128..=199 => 6,
-        _ => 7,
+        200..=247 => 7,
+        // One that waits here as well.
+        _ => 1,
     });
     // Most clocks are right, some are a little off, and some by minutes.
     let ahead = match i64::from(u8::arbitrary(bytes)?) {

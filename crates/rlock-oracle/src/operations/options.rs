@@ -46,7 +46,7 @@ impl Kinds {
             Op::Acquire { word, .. } | Op::Release { word, .. } | Op::Renew { word, .. } => Some(word),
             _ => None,
         };
-        if let (Self::Plain | Self::Fair, Some(word)) = (self, word) {
+        if let (Self::Plain, Some(word)) = (self, word) {
             *word = Word::None;
         }
         if let Op::Acquire { owner, word, fenced, .. } = &mut op {

@@ -38,6 +38,10 @@ impl Oracle {
             self.place(lock).unconfirmed = None;
         }
         let access = self.head_access(lock);
+        if access == Access::Free && self.is_left_to_others(lock) {
+            // It was free already, but for readers that had died.
+            return;
+        }
         let given = access != Access::No && self.serve(lock, access);
         if !given {
             self.place(lock).streak = None;

@@ -159,9 +159,9 @@ impl Desk {
                 self.hold(want, attempt);
             }
             Ok(_) => {
-                // How long the message was under way is not known, only that the grant came after it had queued.
-                let queued = attempt.queued.unwrap_or(attempt.requested);
-                self.confirmed(&mut attempt, queued, shortly);
+                // When the grant came is not known, only that it was after the request.
+                let requested = attempt.requested;
+                self.confirmed(&mut attempt, requested, shortly);
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;

@@ -6,12 +6,16 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use super::native::{Want, refs, told};
-use crate::history::{Attempt, Line, Mode, Outcome, ms};
+use crate::history::{Attempt, Harm, Line, Mode, Outcome, ms};
 use crate::scene::Class;
 use crate::wire::Trouble;
 
 /// Leases that somebody may leave to their end.
 pub(crate) const SHORT: u64 = 900;
+
+/// Two of the ways in which a hold goes, which are more frequent where few come.
+const DIES: u64 = 6;
+const DELETES: u64 = 12;
 
 impl Desk {
     /// Holds a lock and gives it back, in one of many ways.
@@ -22,14 +26,19 @@ impl Desk {
         }
         // Where nobody else comes it shows best whether a lease that ends is noticed.
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
-        let fate = if quiet && self.dice.one_in(3) { 6 } else { self.dice.below(20) };
+        let fate = match self.dice.below(12) {
+            0..4 if quiet => DIES,
+            // Nobody would call those of Redisson's.
+            4 | 5 if quiet && !self.shared.scene.keys[want.key].foreign => DELETES,
+            _ => self.dice.below(20),
+        };
         let going_on = match fate {
             0..3 => self.renew(want, &mut attempt),
             3..5 => self.enter_again(want, &mut attempt),
             5 => self.repeat(want, &mut attempt),
-            6..8 if want.lease <= SHORT => return self.die(attempt),
+            DIES | 7 if want.lease <= SHORT => return self.die(attempt),
             // The lock's key lasts longer than this reader then.
-            6 | 7 if want.side == "READ" => {
+            DIES | 7 if want.side == "READ" => {
                 if self.renew_once(want, &mut attempt, 300) {
                     return self.die(attempt);
                 }
@@ -40,11 +49,13 @@ impl Desk {
             12..14 if want.side == "WRITE" && quiet && want.lease > SHORT => {
                 self.downgrade(want, &mut attempt)
             }
-            10 | 11 if quiet && want.lease > SHORT => {
-                // Long enough for waits to end.
-                self.sleep_us(900_000, 1_400_000);
-                true
+            10 | 11 if quiet && want.lease > SHORT => self.hold_long(),
+            DELETES if quiet && want.side != "READ" && !self.shared.scene.keys[want.key].foreign => {
+                return self.give_back_by_deletion(want, attempt);
             }
+            // Of readers only the lease keys may change.
+            18 if want.side != "READ" => self.renew_under_watch(want, &mut attempt),
+            14..18 if quiet && want.side == "READ" && want.lease > SHORT => self.hold_long(),
             10 => {
                 self.sleep_us(10_000, 40_000);
                 true
@@ -61,8 +72,38 @@ impl Desk {
         }
     }
 
+    /// Long enough for waits to end, and for readers to join.
+    fn hold_long(&mut self) -> bool {
+        self.sleep_us(900_000, 1_400_000);
+        true
+    }
+
+    /// A renewal breaks WATCH, as any change does.
+    fn renew_under_watch(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
+        // The same end once more would be no change.
+        self.sleep_us(3_000, 6_000);
+        let (name, owner, sent) = (self.name(want.key), attempt.owner.clone(), self.now());
+        if sent > attempt.end() {
+            return true;
+        }
+        let lease = (want.lease + 50).to_string();
+        let mut renew = vec!["RLOCK.RENEW".to_owned(), name.clone(), owner, lease];
+        renew.extend(side(want, attempt));
+        let commands: [&[&str]; 5] = [&["WATCH", &name], &refs(&renew), &["MULTI"], &["PING"], &["EXEC"]];
+        match self.ask_all(want.key, &commands, SOON) {
+            Ok(Value::Array(_)) => {
+                let text = format!("{} renewed, and WATCH did not see it", attempt.owner);
+                let excuse = |harm: &Harm| harm.holds || harm.stalls;
+                self.recorder().violation_unless("watch", want.key, text, sent, excuse);
+                true
+            }
+            Ok(_) => true,
+            Err(_) => false,
+        }
+    }
+
     /// After an answer that was lost, or said that it holds nothing.
-    fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
+    pub(crate) fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
         let now = self.now();
         attempt.released = Some(attempt.released.unwrap_or(now));
         let releases = self.releases(want, &attempt.owner);
@@ -74,7 +115,7 @@ impl Desk {
     }
 
     /// Renews for a lease; `false` when it is to end.
-    fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
+    pub(crate) fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
         let (name, sent) = (self.name(want.key), self.now());
         if sent > attempt.end() {
             return false;
@@ -235,70 +276,10 @@ impl Desk {
         self.sleep_us(from, to);
         true
     }
-
-    fn give_back(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, owner) = (self.name(want.key), attempt.owner.clone());
-        let late = self.now() >= attempt.end();
-        let mut words = vec!["RLOCK.RELEASE".to_owned(), name, owner];
-        words.extend(side(want, &attempt));
-        words.extend(["HOLDS".to_owned(), "0".to_owned()]);
-        attempt.released = Some(self.now());
-        let answer = match self.dice.below(12) {
-            0 => self.in_transaction(want, &words),
-            1 => self.in_script(want, &words),
-            _ => self.ask(want.key, &refs(&words), SOON),
-        };
-        match answer {
-            Ok(Value::Int(1)) => {
-                attempt.gone = self.now();
-                self.look_for_lease_key(want, &attempt);
-            }
-            Ok(Value::Int(_)) => {
-                let text = format!("{} gave back all and was told that holds remain", attempt.owner);
-                self.recorder().violation("reply", want.key, text);
-            }
-            Ok(_) => {
-                attempt.gone = self.now();
-                attempt.refuted = Some(self.now()).filter(|_| !late);
-            }
-            Err(_) => return self.withdraw_hold(want, attempt),
-        }
-        self.recorder().attempt(attempt);
-    }
-
-    /// Of a reader that has given back nothing may be left.
-    fn look_for_lease_key(&mut self, want: &Want, attempt: &Attempt) {
-        if attempt.mode == Mode::Alone || !self.dice.one_in(8) {
-            return;
-        }
-        let key = format!("{{{}}}:{}:rwlock_timeout:1", self.name(want.key), attempt.owner);
-        if self.ask(want.key, &["EXISTS", &key], SOON) == Ok(Value::Int(1)) {
-            let text = format!("{key} is there after its reader has given back");
-            self.recorder().violation("reply", want.key, text);
-        }
-    }
-
-    fn in_transaction(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
-        match self.ask_all(want.key, &[&["MULTI"], &refs(words), &["EXEC"]], SOON)? {
-            Value::Array(mut answers) if answers.len() == 1 => Ok(answers.remove(0)),
-            _ => Err(Trouble::Lost),
-        }
-    }
-
-    fn in_script(&mut self, want: &Want, words: &[String]) -> Result<Value, Trouble> {
-        const SCRIPT: &str = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
-        let mut all = vec!["EVAL", SCRIPT, "1", &words[1], &words[0]];
-        all.extend(words[2..].iter().map(String::as_str));
-        match self.ask(want.key, &all, SOON)? {
-            // Lua has no null: redis.call answers false, and that is null again.
-            Value::Boolean(false) => Ok(Value::Nil),
-            value => Ok(value),
-        }
-    }
 }
 
 /// READ or WRITE, where a call has to say it.
-fn side(want: &Want, attempt: &Attempt) -> Option<String> {
+pub(crate) fn side(want: &Want, attempt: &Attempt) -> Option<String> {
     match (want.side, attempt.mode) {
         ("", _) => None,
         (_, Mode::Shared) => Some("READ".to_owned()),

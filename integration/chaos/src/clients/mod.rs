@@ -2,6 +2,7 @@
 
 pub(crate) mod desk;
 mod enqueue;
+mod giving;
 mod holding;
 pub(crate) mod look;
 mod native;

@@ -68,8 +68,11 @@ impl Desk {
         let since = self.now();
         let Ok(Value::Array(answers)) = answer else { return self.withdraw(want, attempt) };
         attempt.gone = since;
+        let freed = answers.first() == Some(&Value::Int(1));
+        attempt.refuted = Some(since).filter(|_| !freed);
         self.recorder().attempt(attempt);
-        if victim.is_empty() || answers.get(2) != Some(&Value::Int(1)) {
+        // Its lease may have ended before, and the other have the lock for good.
+        if !freed || victim.is_empty() || answers.get(2) != Some(&Value::Int(1)) {
             return;
         }
         if heard && answers.get(1) == Some(&Value::Int(1)) {

@@ -9,6 +9,9 @@ const FREE: Us = ms(600);
 /// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
 const ANSWER: Us = ms(100);
 
+/// For how long nobody may have looked at the lock of one who died.
+const UNSEEN: Us = ms(2_000);
+
 /// Those who died so long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
@@ -82,15 +85,8 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     let taken = Taken::of(history, key, attempts);
     // Those who died in Redisson's list are passed one after the other, and so are those of ours whose place is there
     // still after a restart.
-    let dead: Vec<Us> = attempts
-        .iter()
-        .filter(|attempt| match attempt.line {
-            Line::ForeignFair => attempt.dead,
-            Line::NativeFair | Line::Client => attempt.outcome == Outcome::Unknown,
-            Line::Native | Line::Foreign => false,
-        })
-        .map(|attempt| attempt.answered)
-        .collect();
+    let left = attempts.iter().filter(|attempt| history.is_left_in_list(attempt));
+    let dead: Vec<Us> = left.map(|attempt| attempt.answered).collect();
     let shared = attempts.iter().any(|attempt| attempt.mode == Mode::Shared);
     for attempt in attempts {
         let Some(limit) = attempt.limit else { continue };
@@ -107,7 +103,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             Line::Foreign => shared,
             _ => false,
         };
-        let lapsed = told_wrong && lapses(attempts, attempt);
+        let lapsed = told_wrong && history.lapses(attempts, attempt);
         if !lapsed && !history.finds_out_late(attempt) {
             asleep(key, attempt, &taken, allowed, verdict);
         }
@@ -117,15 +113,30 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
-/// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
-fn lapses(attempts: &[&Attempt], waiter: &Attempt) -> bool {
-    let in_list = |other: &Attempt| other.line == Line::ForeignFair && other.outcome == Outcome::Denied;
-    let died = |other: &Attempt| other.dead && other.answered < waiter.answered;
-    attempts.iter().any(|other| died(other) && (in_list(other) || other.gone > waiter.requested))
-}
-
 impl History {
+    /// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
+    /// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
+    fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
+        let held =
+            |other: &Attempt| self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested);
+        let mut before = attempts.iter().filter(|other| other.answered < waiter.answered);
+        before.any(|other| self.is_left_in_list(other) || (other.dead && held(other)))
+    }
+
+    /// Whether its place in Redisson's list is there, though it has gone: it died, or the server that knew it was
+    /// replaced.
+    fn is_left_in_list(&self, attempt: &Attempt) -> bool {
+        match attempt.line {
+            Line::ForeignFair => attempt.dead && attempt.outcome == Outcome::Denied,
+            Line::NativeFair | Line::Client => {
+                let without = matches!(attempt.outcome, Outcome::Denied | Outcome::Unknown);
+                let (from, to) = (attempt.requested, attempt.answered + ANSWER);
+                without && self.harmed(attempt.key, from, to, |harm| harm.places)
+            }
+            Line::Native | Line::Foreign => false,
+        }
+    }
+
     /// Whether it may sleep for a while after a fault, since nobody can tell it.
     fn finds_out_late(&self, attempt: &Attempt) -> bool {
         let before = attempt.requested.saturating_sub(ms(2_000));
@@ -136,9 +147,10 @@ impl History {
             }
             // What deletes a lock calls nobody of Redisson's, unless natives wait too.
             Line::Foreign | Line::ForeignFair => {
-                self.harmed(attempt.key, attempt.requested, attempt.answered, |harm| {
-                    harm.holds || harm.prolongs > 0
-                })
+                // Nor does one who sleeps in the list before it.
+                let before = if attempt.line == Line::ForeignFair { ms(8_000) } else { 0 };
+                let since = attempt.requested.saturating_sub(before);
+                self.harmed(attempt.key, since, attempt.answered, |harm| harm.holds || harm.prolongs > 0)
             }
             Line::Native | Line::NativeFair => false,
         }
@@ -157,7 +169,9 @@ impl History {
                 let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
                 gone = gone.max(ends.unwrap_or(0));
             }
-            if event.begin < gone {
+            // A lease that has ended lasts on where the server has not looked yet, or not been allowed to.
+            let unseen = if attempt.dead { UNSEEN } else { ANSWER };
+            if event.begin < gone.saturating_add(unseen) {
                 gone = gone.saturating_add(event.harm.prolongs);
             }
         }

@@ -104,17 +104,22 @@ impl Alone {
         pair.primary = Some(primary);
     }
 
-    /// Attaches a replica where there is none.
-    pub(crate) fn attach(&self) {
+    /// Attaches a replica where there is none; whether there was none.
+    pub(crate) fn attach(&self) -> bool {
         let mut pair = self.pair();
-        if pair.replica.is_none() {
+        let none = pair.replica.is_none();
+        if none {
             pair.replica = Some(follower(self.aof, pair.primary.as_ref().expect("the primary").port()));
         }
+        none
     }
 
     /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
     pub(crate) fn switch(&self) -> bool {
-        self.attach();
+        if self.attach() {
+            // What is written from now on has to be there, not only what it began with.
+            std::thread::sleep(Duration::from_millis(300));
+        }
         let mut pair = self.pair();
         let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
         let linked = is_linked_soon(replica);

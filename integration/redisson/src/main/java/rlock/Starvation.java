@@ -24,6 +24,7 @@ final class Starvation {
     static List<Scenario> scenarios() {
         return List.of(
             new Scenario("a crowd of native waiters lets Redisson in", Starvation::nativeCrowd),
+            new Scenario("a crowd of native readers lets a Redisson writer in", Starvation::nativeReaders),
             new Scenario("a crowd of Redisson threads at work lets a native waiter in", world -> redissonCrowd(world, WORK_MS)),
             new Scenario("a crowd of Redisson threads without work lets a native waiter in", world -> redissonCrowd(world, 0)));
     }
@@ -59,6 +60,45 @@ final class Starvation {
         Check.that(turns >= SECONDS / 2, "Redisson got only " + turns + " turns");
         Check.that(longest < SECONDS * 1_000 / 2, "the longest wait of a Redisson thread was " + longest + " ms");
         return handOffs + " native and " + turns + " Redisson turns in " + SECONDS + " s, Redisson's longest wait " + longest + " ms";
+    }
+
+    /**
+     * Somebody always reads, since the next comes before the last has gone; but every 100 readers, or every second, those who
+     * come to read wait until the lock is free, as long as Redisson listens.
+     */
+    private static String nativeReaders(World world) throws Exception {
+        String key = world.key("native-readers");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong reads = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            crowd.add(Check.start(() -> readerOfTheCrowd(world, key, stop, reads)));
+        }
+        Future<long[]> writer =
+            Check.start(() -> takeTurns(world.clients().get(0).getReadWriteLock(key).writeLock(), stop));
+        Thread.sleep(SECONDS * 1_000);
+        stop.set(true);
+        long[] turnsAndLongest = Check.soon(writer);
+        for (Future<Void> one : crowd) {
+            Check.soon(one);
+        }
+        String found = reads + " native reads and " + turnsAndLongest[0] + " of Redisson's writes in " + SECONDS
+            + " s, its longest wait " + turnsAndLongest[1] + " ms";
+        Check.that(turnsAndLongest[0] >= SECONDS / 2 && turnsAndLongest[1] < SECONDS * 1_000 / 2, found);
+        return found;
+    }
+
+    private static Void readerOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong reads) throws Exception {
+        try (Native client = world.client()) {
+            while (!stop.get()) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "0"), "not acquired");
+                reads.incrementAndGet();
+                Thread.sleep(WORK_MS);
+                client.release(key, owner);
+            }
+        }
+        return null;
     }
 
     static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
