@@ -6,8 +6,12 @@ use std::io;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::call::Told;
 use super::ctx::{Ctx, clear_errno, free, reply_kind};
 use super::string::{OwnedString, StringRef};
+
+/// What the names of all our commands begin with.
+const COMMANDS: &[u8] = b"rlock.";
 
 impl Ctx<'_> {
     /// Whether the user of the command under way may publish to a channel. The server itself checks only
@@ -55,6 +59,19 @@ impl Ctx<'_> {
         }
     }
 
+    /// Whether the rules of any user name one of our commands. From 7.2 on servers read all rules anew when a module is
+    /// unloaded, and all but Valkey 9.1 end themselves where one names a command that is gone.
+    pub(super) fn is_named_in_rules(self) -> bool {
+        if optional_api!(RedisModule_SetCommandACLCategories).is_none() {
+            // An older server, which lets such rules be.
+            return false;
+        }
+        let Told::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
+            return false;
+        };
+        users.iter().any(|user| names_command(user))
+    }
+
     /// The user of the command under way; `None` for the server itself and for other modules.
     fn user(self) -> Option<OwnedString> {
         // SAFETY: the context is valid.
@@ -80,4 +97,14 @@ impl Ctx<'_> {
         // SAFETY: the client has a user; the server made the name for us.
         unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.as_ptr())) }
     }
+}
+
+/// Whether a user, as ACL LIST shows it, is allowed or denied one of our commands by its name.
+fn names_command(user: &[u8]) -> bool {
+    user.split(|byte| matches!(byte, b' ' | b'(' | b')')).any(|rule| match rule {
+        [b'+' | b'-', name @ ..] => {
+            name.get(..COMMANDS.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(COMMANDS))
+        }
+        _ => false,
+    })
 }

@@ -37,7 +37,7 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0.5 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
-        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyLength
+        RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyInteger RedisModule_CallReplyLength
         RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
         RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckKeyPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
         RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
@@ -54,7 +54,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_KeyType RedisModule_LoadConfigs RedisModule_Log RedisModule_Milliseconds
         RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey RedisModule_PublishMessage
         RedisModule_PublishMessageShard RedisModule_RegisterBoolConfig RedisModule_RegisterNumericConfig RedisModule_RegisterInfoFunc
-        RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_ReplyWithArray RedisModule_ReplyWithError
+        RedisModule_Scan RedisModule_Free RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_ReplyWithArray RedisModule_ReplyWithError
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithMap RedisModule_ReplyWithNull
         RedisModule_ReplyWithNullArray RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate
         RedisModule_ScanCursorDestroy RedisModule_ScanKey RedisModule_ServerInfoGetFieldC

@@ -91,7 +91,7 @@ impl<'a> Ctx<'a> {
     /// Works in another database from here on; false if there is none of that number.
     #[must_use]
     pub(crate) fn select(self, db: i32) -> bool {
-        // SAFETY: the context is that of a timer, whose client is the server's own.
+        // SAFETY: the context is that of a timer or a server event, whose client is the server's own.
         unsafe { api!(RedisModule_SelectDb)(self.raw, db) == raw::REDISMODULE_OK as c_int }
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum Callback {
     Timer,
     /// A key has changed.
     KeyEvent,
-    /// A field of a hash that is scanned.
+    /// A field of a hash, or a key, that is scanned.
     Scan,
 }
 

@@ -31,7 +31,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 16] = [
+const NEEDED: [&CStr; 17] = [
     c"DEL",
     c"EXISTS",
     c"GET",
@@ -43,6 +43,7 @@ const NEEDED: [&CStr; 16] = [
     c"LREM",
     c"PEXPIREAT",
     c"PUBLISH",
+    c"PUBSUB",
     c"RPUSH",
     c"SET",
     c"ZADD",
@@ -113,7 +114,8 @@ fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
 fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let words = [
         OwnedString::new(name.to_bytes()),
-        OwnedString::new(b"x"),
+        // Of a command with subcommands, PUBSUB, one has to be named; to the others it is a word like any.
+        OwnedString::new(b"NUMSUB"),
         OwnedString::new(b"x"),
         OwnedString::new(b"x"),
     ];
@@ -137,8 +139,13 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
 /// Only the server may call it.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, unreachable_pub)]
-pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
+pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> c_int {
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
+        // SAFETY: the context is valid for this call.
+        if unsafe { Ctx::from_raw(ctx) }.is_named_in_rules() {
+            warn(c"not unloaded: the ACL rules of a user name commands of rlock; see ACL LIST");
+            return raw::REDISMODULE_ERR as c_int;
+        }
         if crate::waiters::idle() {
             crate::waiters::tear_down();
             crate::readers::tear_down();
