@@ -18,9 +18,9 @@ macro_rules! index {
     };
 }
 
-index!(/** One of [`LOCKS`]. */ Lock, [192, 224]);
-index!(/** One of [`OWNERS`]. */ Owner, [64, 128, 192, 224]);
-index!(/** One of [`CHANNELS`]. */ Channel, [128, 192]);
+index!(/** One of [`super::op::LOCKS`]. */ Lock, [192, 224]);
+index!(/** One of [`super::op::OWNERS`]. */ Owner, [64, 128, 192, 224]);
+index!(/** One of [`super::op::CHANNELS`]. */ Channel, [128, 192]);
 
 /// A count of holds: small, or at the end of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
