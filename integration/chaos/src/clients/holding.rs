@@ -93,8 +93,9 @@ impl Desk {
         match self.ask_all(want.key, &commands, SOON) {
             Ok(Value::Array(_)) => {
                 let text = format!("{} renewed, and WATCH did not see it", attempt.owner);
+                // Who has lost the lock since it asked renews nothing.
                 let excuse = |harm: &Harm| harm.holds || harm.stalls;
-                self.recorder().violation_unless("watch", want.key, text, sent, excuse);
+                self.recorder().violation_unless("watch", want.key, text, attempt.requested, excuse);
                 true
             }
             Ok(_) => true,
