@@ -92,6 +92,10 @@ impl Oracle {
                     (Word::Write, Value::ReadWrite(hash)) => self.end_write(grant.lock, grant.owner, hash),
                     _ => self.free(grant.lock, Freed::Entirely),
                 }
+                // A reader that others kept out who have gone joins those who are left, before the next grant goes back.
+                if self.head_access(grant.lock) == Access::Shared {
+                    self.serve_unseen(grant.lock);
+                }
                 self.looked(grant.lock);
             }
         }
