@@ -74,7 +74,7 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
 
 /// What becomes of one of Redisson's at the head of a free lock.
 enum Turn {
-    /// It is called the first time, and has its turn.
+    /// It has its turn.
     Has,
     /// It counts as gone, and was taken out of the list.
     Passed,
@@ -82,6 +82,7 @@ enum Turn {
     Stuck,
 }
 
+/// Calls the one at the head of a free lock the first time, or takes it out of the list where it counts as gone.
 fn turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> Turn {
     let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) else {
         return if site.fair_leave(&entry.owner) { Turn::Passed } else { Turn::Stuck };
