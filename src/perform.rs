@@ -95,7 +95,7 @@ fn write(key: &mut Key<'_>, field: Option<StringRef<'_>>, change: &Change) -> Re
         key.remove_field(field);
     }
     let expires = change.expire_at.is_none_or(|at| key.set_expiry(at));
-    if deleted && becomes && set && expires {
+    if deleted && becomes && set && expires && read_write::unpack(key, change) {
         Ok(())
     } else {
         Err(Error::Internal("the server refused a write"))

@@ -293,3 +293,29 @@ fn words_that_exclude_each_other_are_refused() {
     }
     assert_eq!(say(client, "DBSIZE"), "0");
 }
+
+#[test]
+fn many_readers_are_kept_in_a_table() {
+    // The server would search a list of up to 128 fields from its start for each of them.
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let reader = |index: i32| format!("owner-{index}");
+    let encoding = |client: &mut _| say(client, "OBJECT ENCODING lock");
+    for index in 1..15 {
+        say(client, &format!("RLOCK.ACQUIRE lock {} 100000 READ", reader(index)));
+    }
+    assert_eq!(encoding(client), r#""listpack""#);
+    say(client, &format!("RLOCK.ACQUIRE lock {} 100000 READ", reader(15)));
+    let table =
+        [("OBJECT ENCODING lock", r#""hashtable""#), ("HGET lock mode", r#""read""#), ("HLEN lock", "16")];
+    story(client, &table);
+    // It stays one, and comes back as a list from a file, until some more readers have come.
+    story(client, &[("RLOCK.RELEASE lock owner-15 READ", "1"), ("OBJECT ENCODING lock", r#""hashtable""#)]);
+    story(client, &[("DEBUG RELOAD", "OK"), ("OBJECT ENCODING lock", r#""listpack""#)]);
+    say(client, "RLOCK.ACQUIRE lock owner-15 100000 READ");
+    story(client, &table);
+    for index in 1..15 {
+        assert_eq!(say(client, &format!("RLOCK.RELEASE lock {} READ", reader(index))), "1");
+    }
+    story(client, &[("RLOCK.RELEASE lock owner-15 READ", "1"), ("DBSIZE", "0")]);
+}

@@ -46,5 +46,5 @@ pub(crate) use key::{Key, KeyKind};
 pub(crate) use load_error::LoadError;
 pub(crate) use scan::Scan;
 pub(crate) use shared::Shared;
-pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, WRITE, ZERO};
+pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

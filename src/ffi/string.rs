@@ -103,6 +103,8 @@ pub(crate) static MODE: Constant = Constant::new(rlock_core::shape::MODE_FIELD);
 pub(crate) static READ: Constant = Constant::new(b"read");
 /// What it says where there is a writer.
 pub(crate) static WRITE: Constant = Constant::new(b"write");
+/// One byte more than the server keeps in a listpack (`hash-max-listpack-value` 64).
+pub(crate) static TOO_LONG_TO_PACK: Constant = Constant::new(&[b' '; 65]);
 
 impl Constant {
     const fn new(bytes: &'static [u8]) -> Self {
@@ -129,7 +131,7 @@ impl Constant {
 
 /// Frees all of these.
 pub(super) fn free_constants() {
-    for constant in [&ONE, &ZERO, &MODE, &READ, &WRITE] {
+    for constant in [&ONE, &ZERO, &MODE, &READ, &WRITE, &TOO_LONG_TO_PACK] {
         constant.free();
     }
 }

@@ -2,15 +2,34 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::port::Reader;
-use rlock_core::{Change, Error, Mode, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, Mode, UnixMs, names};
 
 use super::note_failure;
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, READ, StringRef, WRITE, own_event};
+use crate::ffi::{
+    Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
+};
 use crate::{effects, events};
 
 /// What the hash's field `mode` says.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
     if mode == Mode::Write { WRITE.get() } else { READ.get() }
+}
+
+/// At every so many fields a hash that more and more read is unpacked.
+const UNPACKED_AT: usize = 16;
+
+/// Sees to it that one reader of many costs no more than one of few. To the server a hash of up to 128 fields is a
+/// listpack, which it searches from its start for each field. A value that is too long for one makes it a table, and
+/// leaves it one; a server that is set to pack longer values or fewer fields goes by that. It is asked for anew now and
+/// then, as a server that has loaded the hash has packed it again. Replicas and AOF are told nothing: it is the same hash.
+pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
+    let joins =
+        change.leases.set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
+    if !joins || !key.len().is_multiple_of(UNPACKED_AT) {
+        return true;
+    }
+    let Some(mode) = key.field(MODE.get()) else { return true };
+    key.set_text(MODE.get(), TOO_LONG_TO_PACK.get()) && key.set_text(MODE.get(), mode.borrow())
 }
 
 /// The lease keys that a change writes and deletes.
