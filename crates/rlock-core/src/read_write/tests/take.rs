@@ -1,0 +1,227 @@
+//! Taking a lock, entering it again, handing it on.
+
+use super::*;
+
+/// reply, hash, what `mode` becomes, lease keys written, the key's expiry
+type Taken = (Reply, HashChange, Option<Mode>, Option<(i64, i64, UnixMs)>, Option<UnixMs>);
+
+const DENIED: Taken = (Reply::Denied, HashChange::Keep, None, None, None);
+
+fn taken(decision: Decision) -> Taken {
+    let Change { hash, becomes, leases, expire_at, .. } = decision.change;
+    assert_eq!(leases.gone, None, "no acquisition deletes lease keys");
+    (decision.reply, hash, becomes, leases.set, expire_at)
+}
+
+fn check_acquire(mode: Mode, cases: Vec<(&str, State, i64, Option<i64>, Taken)>) {
+    for (story, state, lease_ms, arrive_at, expected) in cases {
+        let request = ask(mode, lease_ms, arrive_at);
+        let decision = acquire(state, &request, None, NOW, ANYBODY, false);
+        assert_eq!(decision.map(taken), Ok(expected), "{mode:?}: {story}");
+    }
+}
+
+#[test]
+fn readers_take_what_is_free_join_and_re_enter() {
+    let set = |n| HashChange::Set(holds(n));
+    let read = Some(Mode::Read);
+    let fifty = Some((1, 1, at(50)));
+    check_acquire(
+        Mode::Read,
+        vec![
+            ("free", State::Free, 50, None, (acquired(1, 50), set(1), read, fifty, Some(at(50)))),
+            (
+                "nobody holds what is there",
+                State::Abandoned,
+                50,
+                None,
+                (acquired(1, 50), HashChange::Replace(Holds::ONE), read, fifty, Some(at(50))),
+            ),
+            ("joins others", reading(0, 3), 50, None, (acquired(1, 50), set(1), None, fifty, None)),
+            (
+                "joins others, and stays longer than they",
+                reading(0, 3),
+                20_000,
+                None,
+                (acquired(1, 20_000), set(1), None, Some((1, 1, at(20_000))), Some(at(20_000))),
+            ),
+            (
+                "joins where the key has no end",
+                for_ever(reading(0, 1)),
+                50,
+                None,
+                (acquired(1, 50), set(1), None, fifty, None),
+            ),
+            (
+                "re-enters, longer than before: the newest lease key",
+                reading(1, 1),
+                9_000,
+                None,
+                (acquired(2, 9_000), set(2), None, Some((2, 2, at(9_000))), None),
+            ),
+            (
+                "re-entry never shortens",
+                reading(2, 0),
+                50,
+                None,
+                (acquired(3, READS_LEFT), set(3), None, Some((3, 3, at(READS_LEFT))), None),
+            ),
+            (
+                "re-entry beyond the key's end",
+                reading(1, 0),
+                30_000,
+                None,
+                (acquired(2, 30_000), set(2), None, Some((2, 2, at(30_000))), Some(at(30_000))),
+            ),
+            ("another writes", written(), 50, None, DENIED),
+            ("the writer reads too", writing(0, 1), 50, None, (acquired(1, 50), set(1), None, fifty, None)),
+            (
+                "the writer re-enters its read",
+                writing(1, 1),
+                50,
+                None,
+                (acquired(2, READS_LEFT), set(2), None, Some((2, 2, at(READS_LEFT))), None),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
+    let set = |n| HashChange::Set(holds(n));
+    let write = Some(Mode::Write);
+    check_acquire(
+        Mode::Write,
+        vec![
+            ("free", State::Free, 50, None, (acquired(1, 50), set(1), write, None, Some(at(50)))),
+            (
+                "all readers are dead",
+                State::Abandoned,
+                50,
+                None,
+                (acquired(1, 50), HashChange::Replace(Holds::ONE), write, None, Some(at(50))),
+            ),
+            ("others read", reading(0, 1), 50, None, DENIED),
+            ("upgrade", reading(1, 0), 50, None, DENIED),
+            ("another writes", written(), 50, None, DENIED),
+            ("re-entry", writing(0, 1), 50, None, (acquired(2, LEFT), set(2), None, None, None)),
+            (
+                "re-entry, longer",
+                writing(0, 1),
+                20_000,
+                None,
+                (acquired(2, 20_000), set(2), None, None, Some(at(20_000))),
+            ),
+            (
+                "re-entry where the key has no end",
+                for_ever(writing(0, 1)),
+                50,
+                None,
+                (acquired(2, -1), set(2), None, None, None),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn holds_says_where_to_arrive() {
+    let keep = HashChange::Keep;
+    let set = |n| HashChange::Set(holds(n));
+    check_acquire(
+        Mode::Read,
+        vec![
+            ("the first is lost", State::Free, 50, Some(2), DENIED),
+            ("the first is lost, others read", reading(0, 1), 50, Some(2), DENIED),
+            (
+                "a repeat changes nothing",
+                reading(2, 0),
+                50,
+                Some(2),
+                (acquired(2, READS_LEFT), keep, None, None, None),
+            ),
+            (
+                "a repeat lengthens",
+                reading(2, 0),
+                9_000,
+                Some(2),
+                (acquired(2, 9_000), keep, None, Some((2, 2, at(9_000))), None),
+            ),
+            (
+                "n - 1 to n",
+                reading(1, 0),
+                50,
+                Some(2),
+                (acquired(2, READS_LEFT), set(2), None, Some((2, 2, at(READS_LEFT))), None),
+            ),
+            ("less than n - 1: lost", reading(1, 0), 50, Some(3), DENIED),
+        ],
+    );
+    check_acquire(
+        Mode::Write,
+        vec![
+            ("the first is lost", State::Abandoned, 50, Some(2), DENIED),
+            ("a repeat stays", writing(0, 2), 50, Some(2), (acquired(2, LEFT), keep, None, None, None)),
+            ("less than n - 1: lost", writing(0, 1), 50, Some(3), DENIED),
+        ],
+    );
+    let full = acquire(writing(0, 1 << 53), &ask(Mode::Write, 50, None), None, NOW, ANYBODY, false);
+    assert_eq!(full, Err(Error::TooManyHolds));
+}
+
+#[test]
+fn a_reader_that_would_wait_for_itself_is_told_so() {
+    let wait = Some(Wait::Block(WaitMs::new(0).expect("a wait")));
+    let request = Acquire { wait, ..ask(Mode::Write, 50, None) };
+    for (state, upgrade) in
+        [(reading(1, 0), true), (reading(1, 2), true), (reading(0, 2), false), (writing(1, 1), false)]
+    {
+        let decision = acquire(state, &request, None, NOW, ANYBODY, false);
+        assert_eq!(decision == Err(Error::Upgrade), upgrade, "{state:?}");
+    }
+}
+
+#[test]
+fn nobody_overtakes_those_who_wait_but_holders_re_enter() {
+    let all =
+        [(State::Free, false), (State::Abandoned, false), (reading(0, 2), false), (reading(1, 0), true)];
+    for (state, holder) in all {
+        let awaited =
+            acquire(state, &ask(Mode::Read, 50, None), None, NOW, ANYBODY, true).expect("a decision");
+        assert_eq!(awaited.reply != Reply::Denied, holder, "{state:?}");
+        let closed = acquire(state, &ask(Mode::Read, 50, None), None, NOW, Admission::HoldersOnly, false);
+        assert_eq!(closed == Err(Error::NotAccepting), !holder, "{state:?}");
+    }
+    for state in [writing(0, 1), writing(1, 1)] {
+        for mode in [Mode::Read, Mode::Write] {
+            let own = acquire(state, &ask(mode, 50, None), None, NOW, Admission::HoldersOnly, true);
+            assert!(own.is_ok_and(|own| own.reply != Reply::Denied), "{state:?} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn only_what_changes_the_holds_is_an_event() {
+    let event = |state, mode, n| {
+        acquire(state, &ask(mode, 20_000, n), None, NOW, ANYBODY, false).expect("a decision").change.event
+    };
+    assert_eq!(event(State::Free, Mode::Write, None), Some(LockEvent::Acquire));
+    assert_eq!(event(reading(0, 1), Mode::Read, None), Some(LockEvent::Acquire));
+    assert_eq!(event(reading(1, 0), Mode::Read, Some(1)), None);
+    assert_eq!(event(writing(0, 1), Mode::Write, Some(1)), None);
+}
+
+#[test]
+fn a_hand_off_gives_the_waiter_its_own_lease() {
+    let taken = |state, mode| hand_off(state, mode, lease(50), None, NOW).map(taken);
+    let new = |hash, mode, set| Some((acquired(1, 50), hash, Some(mode), set, Some(at(50))));
+    let (set, replace) = (HashChange::Set(Holds::ONE), HashChange::Replace(Holds::ONE));
+    let key = Some((1, 1, at(50)));
+    assert_eq!(taken(State::Free, Mode::Read), new(set, Mode::Read, key));
+    assert_eq!(taken(State::Free, Mode::Write), new(set, Mode::Write, None));
+    assert_eq!(taken(State::Abandoned, Mode::Write), new(replace, Mode::Write, None));
+    assert_eq!(taken(reading(0, 2), Mode::Read), Some((acquired(1, 50), set, None, key, None)));
+    assert_eq!(taken(reading(0, 2), Mode::Write), None);
+    assert_eq!(taken(written(), Mode::Read), None);
+    let event = hand_off(State::Free, Mode::Read, lease(50), None, NOW).and_then(|given| given.change.event);
+    assert_eq!(event, Some(LockEvent::HandOff));
+}
