@@ -193,7 +193,7 @@ impl Oracle {
             self.place(lock).gone.clear();
             self.place(lock).list_found = false;
             self.place(lock).streak = None;
-            self.open(lock);
+            self.forget_gate(lock);
         }
         self.open.clear();
         self.take_backs.clear();

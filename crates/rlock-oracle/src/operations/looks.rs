@@ -144,6 +144,9 @@ impl Oracle {
             self.looked(lock);
             return;
         }
+        if access == Access::Free && self.moment_may_go_on(lock) {
+            return;
+        }
         let sent_away = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
         if access == Access::Free
             && self.is_left_to_others(lock)

@@ -124,7 +124,7 @@ impl Oracle {
         if hash.writing {
             self.is_written_now(lock);
         } else {
-            self.passes(lock, true);
+            self.passes(lock, true, false);
         }
         if hash.writing {
             hash.writes[owner.0] = 1;
@@ -137,9 +137,7 @@ impl Oracle {
 
     /// Others read, or the owner writes.
     pub(super) fn read_as_well(&mut self, lock: Lock, owner: Owner, lease: i64, mut hash: Hash) {
-        if !hash.writing {
-            self.passes(lock, false);
-        }
+        self.passes(lock, false, hash.writing);
         let ends = self.now + lease;
         hash.reads[owner.0] = 1;
         hash.last_until(ends);
@@ -167,6 +165,7 @@ impl Oracle {
     ) -> (i64, i64) {
         let (has, now) = (hash.reads[owner.0], self.now);
         let Some(arrives) = arrives(has, wanted) else { return (0, now) };
+        self.reads_on(lock);
         let before = self.reads_until(lock, owner).unwrap_or(now);
         let ends = before.max(now + lease);
         hash.reads[owner.0] = arrives;

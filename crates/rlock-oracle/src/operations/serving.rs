@@ -34,7 +34,9 @@ impl Oracle {
     /// A command has freed the lock, or opened it to readers.
     pub(super) fn free(&mut self, lock: Lock, freed: Freed) {
         if freed == Freed::Entirely {
-            self.is_free_now(lock);
+            if matches!(self.value(lock), Value::ReadWrite(_)) {
+                self.is_free_now(lock);
+            }
             self.set(lock, Value::Nothing);
             self.place(lock).unconfirmed = None;
         }

@@ -123,6 +123,14 @@ impl Oracle {
         }
     }
 
+    /// Whether a lock that is left free for a moment may be looked at later, as the real thing does.
+    pub(super) fn moment_may_go_on(&self, lock: Lock) -> bool {
+        let gate = self.places[lock.0].turns.gate;
+        matches!(gate, Gate::ForAMoment { until } if self.clock < until)
+            && self.seen_gates[lock.0] == gate
+            && self.seen_looks[lock.0].waiters > 0
+    }
+
     /// Those who come to read are kept waiting no more.
     pub(super) fn open(&mut self, lock: Lock) {
         if self.places[lock.0].turns.gate != Gate::Open {
@@ -130,9 +138,17 @@ impl Oracle {
         }
     }
 
-    /// A native reads that did not; alone, or beside others.
-    pub(super) fn passes(&mut self, lock: Lock, alone: bool) {
-        self.open(lock);
+    /// A native reads on, or has a lease to read from here.
+    pub(super) fn reads_on(&mut self, lock: Lock) {
+        let clock = self.clock;
+        self.place(lock).turns.most.get_or_insert((0, clock));
+    }
+
+    /// A native reads that did not; alone, or beside others, or writes.
+    pub(super) fn passes(&mut self, lock: Lock, alone: bool, writes: bool) {
+        if !writes {
+            self.open(lock);
+        }
         let (clock, listened) = (self.clock, self.listened);
         let turns = &mut self.place(lock).turns;
         if alone {
@@ -140,15 +156,21 @@ impl Oracle {
         }
         let (count, since) = turns.most.unwrap_or((0, clock));
         turns.most = Some((count + 1, since));
-        if listened {
+        if listened && !writes {
             let (count, since) = turns.least.unwrap_or((0, clock));
             turns.least = Some((count + 1, since));
         }
     }
 
-    /// A native writes, that did not.
+    /// A native writes that did not.
     pub(super) fn is_written_now(&mut self, lock: Lock) {
         self.place(lock).turns = Turns::default();
+    }
+
+    /// Nothing is known any more of who was passed over.
+    pub(super) fn forget_gate(&mut self, lock: Lock) {
+        let most = self.places[lock.0].turns.most;
+        self.place(lock).turns = Turns { most, ..Turns::default() };
     }
 
     /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment.
