@@ -156,6 +156,11 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         form.extend([rank(*ticket), until(grant.ends)]);
     }
     form.push(state.ghost.steps.into());
+    form.push(i64::try_from(world.foreign_writers).unwrap_or(i64::MAX));
+    let passed = state.ghost.passed.iter().map(|(lock, passed)| {
+        [renaming.lock(*lock), passed.came.into(), passed.passed.into(), passed.listened.into()]
+    });
+    append_sorted(passed, form);
 }
 
 /// What a client gets to know by an answer.

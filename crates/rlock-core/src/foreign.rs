@@ -102,7 +102,8 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let again = LeaseMs::new(LOOK_MS)?;
-    let wanted = settings.foreign_window.is_some() && site.read_write_listeners() > 0 && is_read(site);
+    let listened = site.read_write_listeners() > 0 || planted_for_ever(site);
+    let wanted = settings.foreign_window.is_some() && listened && is_read(site);
     server.queues(|queues| {
         if wanted {
             queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) });
@@ -111,6 +112,12 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
         }
     });
     wanted.then_some(again)
+}
+
+/// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
+fn planted_for_ever<S: Site>(site: &S) -> bool {
+    planted(Bug::ForeignWriterForEver)
+        && site.server().queues(|queues| queues.closed_to_readers(site.lock()).is_some())
 }
 
 /// Whether one of the readers lives; in doubt one does.
@@ -122,7 +129,8 @@ fn is_read<S: Site>(site: &S) -> bool {
 /// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.
 pub(crate) fn reading_ended<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
-    let until = server.settings().foreign_window.map(|window| server.clock().after(window));
+    let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
+    let until = window.map(|window| server.clock().after(window));
     server.queues(|queues| queues.forget_read_end(lock, until));
 }
 
@@ -135,7 +143,7 @@ pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
         HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
     };
     // Nobody held the lock, though nobody may have told of it.
-    let alone = first_hold && change.becomes.is_some();
+    let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
     match (change.mode, change.hash, change.leases.set) {
         (Mode::Mutex, ..) => {}
         (_, HashChange::Delete, _) => reading_ended(site),

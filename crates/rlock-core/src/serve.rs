@@ -127,7 +127,10 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     match (mode, state) {
         (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
         (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
-            let kept_out = foreign::kept_out_ms(site).filter(|_| !living::holds_any(site, owner, &hash));
+            let kept_out = foreign::kept_out_ms(site).filter(|_| {
+                let reads = planted(Bug::ForeignWriterBehindDead) && hash.reads.is_some();
+                !reads && !living::holds_any(site, owner, &hash)
+            });
             match kept_out {
                 Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(key_until)),
                 None => Access::Shared,
