@@ -178,7 +178,7 @@ core_test_finds() {
 # What the stored corpus finds is the fuzzer's.
 properties_find() {
     core_test_finds operations core_does || core_test_finds queue_model || core_test_finds fair_properties ||
-        core_test_finds writers_turns
+        core_test_finds writers_turns || core_test_finds writers_operations
 }
 units_find() {
     core_test_finds rlock_core || core_test_finds histories || core_test_finds writers_histories ||

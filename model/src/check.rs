@@ -19,7 +19,7 @@ pub(crate) const PROPERTIES: [&str; 10] = [
     "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
     "one order: who waits with FAIR stands in Redisson's list, and where it is Redisson's turn that ends soon",
-    "turns both ways: readers do not pass over one of Redisson's that waits to write for ever, nor are they kept out too early or for long",
+    "turns both ways: readers do not pass Redisson's writer for ever, nor are they kept out too early, or for long",
     "tokens grow: who asks for one is told a larger one than anybody before, nobody else is told any",
 ];
 
@@ -135,7 +135,7 @@ fn may_be_had(state: &State, head: Party) -> u64 {
     match head.mode {
         // Readers join at once.
         Mode::Read if writers::may_have_turn(state, head.lock) => {
-            until(value.expiry).min(writers::LOOK).max(SOON)
+            until(value.expiry).clamp(SOON, writers::LOOK)
         }
         Mode::Read if !value.writing || value.writes.contains_key(&scene::owner(head.owner)[..]) => 0,
         Mode::Write if !value.writing => {

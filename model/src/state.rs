@@ -56,9 +56,7 @@ impl State {
             Came::Joined(waiting) => next.ghost.join(waiting),
             Came::Took(_) | Came::Neither => {}
         }
-        if scene.writers {
-            writers::note(scene, self, &mut next, action)?;
-        }
+        writers::note(scene, self, &mut next, action)?;
         next.ghost.tokens_grow(scene.fenced)?;
         // A lease holds in the very millisecond in which it ends, and no longer.
         next.ghost.beliefs.retain(|_, belief| belief.ends >= now);

@@ -83,7 +83,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
 
 /// Takes in who has come to read in a step, and who was kept waiting.
 pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Action) -> Result<(), Violation> {
-    for lock in 0..scene.locks {
+    for lock in (0..scene.locks).filter(|_| scene.writers) {
         let id = scene::lock(lock);
         // Time has passed on both by now.
         let read_before: Vec<_> = before.world.living_readers(&id);
@@ -116,7 +116,7 @@ pub(crate) fn may_have_turn(state: &State, lock: u8) -> bool {
     state.ghost.passed.get(&lock).is_some_and(|known| known.listened && known.came >= READERS)
 }
 
-/// Who comes to read beside others is kept waiting only where one of Redisson's waits to write, whom enough have passed.
+/// Who comes to read beside others is kept waiting only for one that waits to write, whom enough have passed.
 fn kept_out_in_time(
     before: &State,
     next: &State,

@@ -112,8 +112,12 @@ fn a_dead_reader_that_comes_back_comes_to_read() {
 fn a_moment_that_has_passed_is_over() {
     let wait = [Op::Pass(Span(14)), read(2, 60_000, BLOCK), Op::Pass(Span(2))];
     let taken = [redisson(Script::Write), read(2, 60_000, BLOCK), Op::Pass(Span(20))];
-    let given_back = [redisson(Script::EndWrite), Op::Pass(Span(2))];
-    for ops in [&wait[..], &[taken, [given_back[0], given_back[1], Op::Deliver(0)]].concat()] {
+    let given_back = [redisson(Script::EndWrite), Op::Pass(Span(2)), Op::Deliver(0)];
+    // By force it came to another moment.
+    let forced = [redisson(Script::Read), Op::Pass(Span(20)), Op::ForceRelease { lock: LOCK, owner: None }];
+    for ops in
+        [&wait[..], &[taken, given_back].concat(), &[&forced[..], &[read(2, 60_000, Wait::No)]].concat()]
+    {
         let mut all = vec![read(0, 60_000, Wait::No), read(1, 60_000, Wait::No), read(2, 60_000, Wait::No)];
         all.extend([release(0), release(1)]);
         all.extend(ops);

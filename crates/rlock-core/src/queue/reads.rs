@@ -74,7 +74,10 @@ impl Queues {
         match (self.reading.get_mut(lock), until) {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
                 reading.ends = None;
-                reading.closed = Some(Closed::ForAMoment { until });
+                // Who has had its moment has no other one.
+                if matches!(reading.closed, Some(Closed::UntilFree { .. })) {
+                    reading.closed = Some(Closed::ForAMoment { until });
+                }
             }
             _ => drop(self.reading.remove(lock)),
         }
