@@ -49,6 +49,10 @@ pub(crate) struct Passed {
     pub(crate) passed: u8,
     /// Whether one has waited to write since the lock was free.
     pub(crate) listened: bool,
+    /// Whether somebody was kept from reading for that one.
+    pub(crate) turn: bool,
+    /// Since when nobody holds the lock.
+    pub(crate) free_at: Option<u64>,
 }
 
 /// What it may do.
@@ -93,10 +97,12 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         let new = u8::try_from(new).unwrap_or(u8::MAX);
         let mut known = before.ghost.passed.get(&lock).copied().unwrap_or_default();
         kept_out_in_time(before, next, known, action, lock)?;
-        if !stayed {
-            known = Passed::default();
-        }
         let listens = next.world.foreign_writers > 0;
+        known.turn |= is_kept_out(before, next, action, lock);
+        // Where nobody waits here any more, nothing is known of what the lock was left free for.
+        let waits = |state: &State| state.ghost.somebody_waits(lock);
+        known.turn &= listens && (new > 0 || !waits(before) || waits(next));
+        known = left_free(next, known, (stayed, new), lock)?;
         known.came = known.came.saturating_add(new).min(READERS);
         known.listened |= listens;
         known.passed = if listens && stayed { known.passed.saturating_add(new) } else { 0 };
@@ -109,6 +115,33 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         next.ghost.passed.insert(lock, known);
     }
     Ok(())
+}
+
+/// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of
+/// Redisson's that waits to write.
+fn left_free(next: &State, known: Passed, (stayed, new): (bool, u8), lock: u8) -> Result<Passed, Violation> {
+    let Passed { turn, free_at, .. } = known;
+    if stayed {
+        return Ok(Passed { free_at: None, ..known });
+    }
+    let clock = next.world.clock.0;
+    let free = clock.saturating_sub(free_at.unwrap_or(clock));
+    if turn && new > 0 && free < WINDOW {
+        return Err(format!(
+            "k{lock} is read {free} ms after it was free, and one of Redisson's was to write"
+        ));
+    }
+    let is_free = !next.is_held(lock);
+    let free_at = is_free.then_some(free_at.unwrap_or(clock));
+    Ok(Passed { turn: turn && is_free, free_at, ..Passed::default() })
+}
+
+/// Whether one who comes to read beside others does not.
+fn is_kept_out(before: &State, next: &State, action: Action, lock: u8) -> bool {
+    let Action::Acquire { party, .. } = action else { return false };
+    let comes = party.lock == lock && !before.holds_any(party) && !before.ghost.somebody_waits(lock);
+    let others = !before.world.living_readers(&scene::lock(lock)).is_empty();
+    comes && others && !next.holds_any(party)
 }
 
 /// Whether enough have come to read for a turn of one that waits to write.
@@ -124,15 +157,9 @@ fn kept_out_in_time(
     action: Action,
     lock: u8,
 ) -> Result<(), Violation> {
-    let Action::Acquire { party, .. } = action else { return Ok(()) };
     let is_due = known.came >= READERS && known.listened;
-    let comes = party.lock == lock && !before.holds_any(party) && !before.ghost.somebody_waits(lock);
-    let others = !before.world.living_readers(&scene::lock(lock)).is_empty();
-    if comes && others && !is_due && !next.holds_any(party) {
-        return Err(format!(
-            "o{} is kept from reading k{lock} beside others, and it is nobody's turn",
-            party.owner
-        ));
+    if !is_due && is_kept_out(before, next, action, lock) {
+        return Err(format!("who comes to read k{lock} beside others is kept out, and it is nobody's turn"));
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ fn history() -> impl Strategy<Value = History> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn natives_and_redissons_writers_have_their_turns(history in history()) {
