@@ -8,6 +8,7 @@ use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};
 use crate::scene::{self, Scene};
 use crate::state::State;
+use crate::writers::{self, Deed};
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(crate) enum Action {
     ForeignAcquire { lock: u8 },
     /// A script of Redisson's fair lock.
     Fair { lock: u8, script: Script },
+    /// What one of Redisson's does that wants to write.
+    Writer { lock: u8, deed: Deed },
     /// FORCERELEASE.
     ForceRelease { lock: u8 },
     /// Somebody writes the key of the last fencing token: something that is none, or what was there.
@@ -97,6 +100,7 @@ impl fmt::Display for Action {
             Self::ForeignDelete { lock } => write!(f, "a foreign client deletes k{lock}"),
             Self::ForeignAcquire { lock } => write!(f, "a foreign client takes k{lock}"),
             Self::Fair { lock, script } => write!(f, "Redisson's fair lock k{lock}: {script:?}"),
+            Self::Writer { lock, deed } => write!(f, "one of Redisson's {deed} k{lock}"),
             Self::ForceRelease { lock } => write!(f, "an operator: FORCERELEASE k{lock}"),
             Self::SpoilToken { lock } => write!(f, "the token key of k{lock} is spoiled, or mended"),
             Self::Listen { channel } => write!(f, "channel c{channel} falls silent, or is heard again"),
@@ -128,6 +132,10 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
         if scene.fair {
             let scripts = fair::possible(world, lock).into_iter();
             actions.extend(scripts.map(|script| Action::Fair { lock, script }));
+        }
+        if scene.writers {
+            actions
+                .extend(writers::possible(world, lock).into_iter().map(|deed| Action::Writer { lock, deed }));
         }
         if scene.fenced {
             actions.push(Action::SpoilToken { lock });

@@ -7,9 +7,10 @@ use crate::fair;
 use crate::ghost::{InLine, Party};
 use crate::scene::{self, Scene};
 use crate::state::{State, Violation};
+use crate::writers;
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 9] = [
+pub(crate) const PROPERTIES: [&str; 10] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
     "a writer is alone: nobody else holds a lock that is written",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
@@ -18,6 +19,7 @@ pub(crate) const PROPERTIES: [&str; 9] = [
     "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
     "one order: who waits with FAIR stands in Redisson's list, and where it is Redisson's turn that ends soon",
+    "turns both ways: readers do not pass Redisson's writer for ever, nor are they kept out too early, or for long",
     "tokens grow: who asks for one is told a larger one than anybody before, nobody else is told any",
 ];
 
@@ -36,6 +38,7 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
         lines_are_queues(state, lock)?;
         timer_is_set(scene, state, lock)?;
         fair::check(scene, state, lock)?;
+        writers::check(scene, state, lock)?;
     }
     everybody_is_answered(scene, state)
 }
@@ -131,6 +134,9 @@ fn may_be_had(state: &State, head: Party) -> u64 {
     };
     match head.mode {
         // Readers join at once.
+        Mode::Read if writers::may_have_turn(state, head.lock) => {
+            until(value.expiry).clamp(SOON, writers::LOOK)
+        }
         Mode::Read if !value.writing || value.writes.contains_key(&scene::owner(head.owner)[..]) => 0,
         Mode::Write if !value.writing => {
             let leases = world.read_leases.iter().filter(|((lock, reader, _), _)| {

@@ -7,6 +7,8 @@ use std::fmt;
 use rlock_core::queue::Ticket;
 use rlock_core::{Mode, UnixMs};
 
+use crate::writers::Passed;
+
 /// The most calls of one owner for one lock that wait or are being answered: a call and its repeat.
 pub(crate) const MOST_CALLS: usize = 2;
 
@@ -72,6 +74,8 @@ pub(crate) struct Ghost {
     pub(crate) told: Vec<(u8, i64)>,
     /// How often the clock was stepped.
     pub(crate) steps: u8,
+    /// Whom natives have passed over that read.
+    pub(crate) passed: BTreeMap<u8, Passed>,
 }
 
 impl Ghost {

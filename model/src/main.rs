@@ -10,6 +10,7 @@ mod scene;
 mod search;
 mod state;
 mod steps;
+mod writers;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

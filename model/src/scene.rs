@@ -11,6 +11,11 @@ pub(crate) const WAIT: i64 = 3;
 /// How long a grant by message lasts until it is confirmed, in ms.
 pub(crate) const CONFIRM: i64 = 2;
 
+/// After so many readers one of Redisson's that waits to write has a turn.
+pub(crate) const READERS: u8 = 2;
+/// For how long a lock is left free then, in ms.
+pub(crate) const WINDOW: u64 = 2;
+
 /// Part of what may happen, so that each part can be explored deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scene {
@@ -38,6 +43,8 @@ pub(crate) struct Scene {
     pub(crate) foreign: bool,
     /// Whether foreign waiters listen, and get turns.
     pub(crate) turns: bool,
+    /// Whether one of Redisson's waits to write now and then, and gets turns.
+    pub(crate) writers: bool,
     /// Whether the server is demoted, paused, or loses the key's slot.
     pub(crate) server: bool,
     /// Whether the wall clock steps.
@@ -64,13 +71,14 @@ const NOTHING: Scene = Scene {
     fair: false,
     foreign: false,
     turns: false,
+    writers: false,
     server: false,
     clock: false,
     depth: 0,
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 11] = [
+pub(crate) const SCENES: [Scene; 12] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -167,6 +175,15 @@ pub(crate) const SCENES: [Scene; 11] = [
         ..NOTHING
     },
     Scene {
+        name: "writers",
+        about: "3 readers of one lock, blocked or not, and one of Redisson's that waits to write and gets turns",
+        modes: [READS; 3],
+        block: true,
+        writers: true,
+        depth: 9,
+        ..NOTHING
+    },
+    Scene {
         name: "fair",
         about: "2 owners of one lock wait with FAIR, blocked, beside one of Redisson's",
         owners: 2,
@@ -200,12 +217,12 @@ impl Scene {
             admission: Admission::Open,
             limits: Limits { server: usize::MAX, lock: usize::MAX },
             grant_confirm: ms(CONFIRM),
-            turns: if self.turns {
-                Turns { after_grants: 1, after_ms: 1_000 }
-            } else {
-                Turns { after_grants: u32::MAX, after_ms: u64::MAX }
+            turns: match (self.turns, self.writers) {
+                (true, _) => Turns { after_grants: 1, after_ms: 1_000 },
+                (_, true) => Turns { after_grants: READERS.into(), after_ms: 1_000 },
+                (false, false) => Turns { after_grants: u32::MAX, after_ms: u64::MAX },
             },
-            foreign_window: self.turns.then(|| ms(2)),
+            foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
         }
     }

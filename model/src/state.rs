@@ -9,6 +9,7 @@ use crate::fair;
 use crate::ghost::{Belief, Ghost, Granted, InLine, Party};
 use crate::scene::{self, Scene};
 use crate::steps::{Came, perform};
+use crate::writers;
 
 /// The server, and what the model knows beside it.
 #[derive(Clone, Debug)]
@@ -55,6 +56,7 @@ impl State {
             Came::Joined(waiting) => next.ghost.join(waiting),
             Came::Took(_) | Came::Neither => {}
         }
+        writers::note(scene, self, &mut next, action)?;
         next.ghost.tokens_grow(scene.fenced)?;
         // A lease holds in the very millisecond in which it ends, and no longer.
         next.ghost.beliefs.retain(|_, belief| belief.ends >= now);

@@ -14,6 +14,7 @@ use crate::fair;
 use crate::ghost::{Belief, Ghost, InLine, Party};
 use crate::scene::{self, LEASE, Scene, WAIT};
 use crate::state::{FOREIGN, State, Violation, hold, is_served};
+use crate::writers;
 
 /// What became of a caller.
 pub(crate) enum Came {
@@ -67,6 +68,7 @@ pub(crate) fn perform(
             }
         }
         Action::Fair { lock, script } => fair::perform(sim, lock, script),
+        Action::Writer { lock, deed } => writers::perform(sim, lock, deed),
         Action::SpoilToken { lock } => sim.with(|world| {
             let last = ghost.tokens.get(&lock).copied().unwrap_or(0);
             let spoiled = world.tokens.get(&scene::lock(lock)) == Some(&None);

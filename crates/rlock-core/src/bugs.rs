@@ -104,6 +104,14 @@ pub enum Bug {
     FairUncapped,
     /// Natives read on and on, whoever of Redisson's waits to write.
     ForeignWriterStarves,
+    /// Those who come to read are kept waiting for one of Redisson's that waits to write no more.
+    ForeignWriterForEver,
+    /// A lock that nobody reads any more is not left free for one of Redisson's that waits to write.
+    ForeignWriterNoMoment,
+    /// Readers are counted on, and kept waiting too early, where nobody told that the lock was free.
+    ForeignWriterTooEarly,
+    /// A dead reader that comes back passes one of Redisson's that waits to write.
+    ForeignWriterBehindDead,
     /// The module replicates a hand-off as nothing.
     EdgeHandOffNotReplicated,
     /// The module replicates no expiry.
@@ -132,7 +140,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 61] = [
+    pub const ALL: [(Self, &'static str); 65] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -182,6 +190,10 @@ impl Bug {
         (Self::FairHeadDies, "fair-head-dies"),
         (Self::FairUncapped, "fair-uncapped"),
         (Self::ForeignWriterStarves, "foreign-writer-starves"),
+        (Self::ForeignWriterForEver, "foreign-writer-for-ever"),
+        (Self::ForeignWriterNoMoment, "foreign-writer-no-moment"),
+        (Self::ForeignWriterTooEarly, "foreign-writer-too-early"),
+        (Self::ForeignWriterBehindDead, "foreign-writer-behind-dead"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
         (Self::EdgeExpiryNotReplicated, "edge-expiry-not-replicated"),
         (Self::EdgePublishBeforeWrite, "edge-publish-before-write"),

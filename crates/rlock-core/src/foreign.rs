@@ -6,12 +6,12 @@
 //! are behind a writer that waits here.
 
 use crate::bugs::{Bug, planted};
-use crate::decision::UnlockMessage;
+use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::living::{self, Dead};
 use crate::port::{Note, Server, Site};
 use crate::queue::Closed;
 use crate::read_write::{self, State};
-use crate::types::{LeaseMs, Mode};
+use crate::types::{Holds, LeaseMs, Mode};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
 const LOOK_MS: i64 = 500;
@@ -29,7 +29,7 @@ pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let due = server.queues(|queues| {
-        queues.foreign_turn_is_due(lock, settings.turns, clock) || queues.closed_to_readers(lock).is_some()
+        queues.foreign_turn_is_due(lock, settings.turns, clock) || queues.is_left_to_writers(lock, clock)
     });
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
     if call_foreign_waiters(site, UnlockMessage::to_all(mode)) == 0 {
@@ -102,7 +102,8 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let again = LeaseMs::new(LOOK_MS)?;
-    let wanted = settings.foreign_window.is_some() && site.read_write_listeners() > 0 && is_read(site);
+    let listened = site.read_write_listeners() > 0 || planted_for_ever(site);
+    let wanted = settings.foreign_window.is_some() && listened && is_read(site);
     server.queues(|queues| {
         if wanted {
             queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) });
@@ -111,6 +112,12 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
         }
     });
     wanted.then_some(again)
+}
+
+/// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
+fn planted_for_ever<S: Site>(site: &S) -> bool {
+    planted(Bug::ForeignWriterForEver)
+        && site.server().queues(|queues| queues.closed_to_readers(site.lock()).is_some())
 }
 
 /// Whether one of the readers lives; in doubt one does.
@@ -122,6 +129,38 @@ fn is_read<S: Site>(site: &S) -> bool {
 /// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.
 pub(crate) fn reading_ended<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
-    let until = server.settings().foreign_window.map(|window| server.clock().after(window));
+    let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
+    let until = window.map(|window| server.clock().after(window));
     server.queues(|queues| queues.forget_read_end(lock, until));
+}
+
+/// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
+/// that nobody reads any more.
+pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
+    let (server, lock) = (site.server(), site.lock());
+    let first_hold = match change.hash {
+        HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
+        HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
+    };
+    // Nobody held the lock, though nobody may have told of it.
+    let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
+    match (change.mode, change.hash, change.leases.set) {
+        (Mode::Mutex, ..) => {}
+        (_, HashChange::Delete, _) => reading_ended(site),
+        (Mode::Write, ..) if alone => server.queues(|queues| queues.forget_read_end(lock, None)),
+        (Mode::Read, _, Some((_, _, ends))) => {
+            let clock = server.clock();
+            let comes = first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
+            server.queues(|queues| {
+                if alone {
+                    queues.forget_read_end(lock, None);
+                }
+                queues.note_read_end(lock, ends, clock);
+                if comes {
+                    queues.count_reader(lock);
+                }
+            });
+        }
+        _ => {}
+    }
 }

@@ -74,6 +74,12 @@ pub(crate) fn state_to_acquire<S: Site>(
     Ok((seen, if abandoned { State::Abandoned } else { state }))
 }
 
+/// Whether this owner writes, or reads and lives.
+pub(crate) fn holds_any<S: Site>(site: &S, owner: &[u8], hash: &ReadWrite) -> bool {
+    let reads = || hash.reads.and_then(|holds| own_reads(site, owner, holds, hash));
+    hash.writes.is_some() || reads().is_some()
+}
+
 fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) -> Option<Reads> {
     let until = lease_end(site, owner, holds, hash.expiry)?;
     Some(Reads { holds, until })

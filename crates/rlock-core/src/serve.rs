@@ -6,7 +6,7 @@ use crate::decide::{self, told};
 use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
-use crate::foreign::{self, call_foreign_waiters, foreign_turn};
+use crate::foreign::{self, call_foreign_waiters, foreign_turn, remember_reads};
 use crate::leave::refuse;
 use crate::living::{self, Dead};
 use crate::message;
@@ -127,8 +127,11 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     match (mode, state) {
         (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
         (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
-            let owns = hash.writes.is_some() || hash.reads.is_some();
-            match if owns { None } else { foreign::kept_out_ms(site) } {
+            let kept_out = foreign::kept_out_ms(site).filter(|_| {
+                let reads = planted(Bug::ForeignWriterBehindDead) && hash.reads.is_some();
+                !reads && !living::holds_any(site, owner, &hash)
+            });
+            match kept_out {
                 Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(key_until)),
                 None => Access::Shared,
             }
@@ -271,20 +274,6 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
     let gone = server.queues(|queues| queues.drop_channel(lock, channel));
     server.note(Note::Gone(gone));
     false
-}
-
-/// Remembers how long a read lease lasts that was given by a change.
-pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
-    let server = site.server();
-    match (change.mode, change.hash, change.leases.set) {
-        (Mode::Mutex, ..) => {}
-        (_, HashChange::Delete, _) => foreign::reading_ended(site),
-        (Mode::Read, _, Some((_, _, ends))) => {
-            let clock = server.clock();
-            server.queues(|queues| queues.note_read_end(site.lock(), ends, clock));
-        }
-        _ => {}
-    }
 }
 
 /// Makes the head of the queue the holder, and says by what change.

@@ -73,8 +73,10 @@ impl Queues {
             }
         }
         form.push(NONE);
+        // Where foreign waiters never have a turn, nobody asks how many came to read.
+        let turns = lens.turns.after_grants < u32::MAX;
         let reading = self.reading.iter().map(|(lock, reading)| {
-            // How many came counts only where one of Redisson's listens to write.
+            let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
             [
                 (lens.lock)(lock),
                 reading.ends.map_or(NONE, |ends| lens.until(ends)),
@@ -83,6 +85,8 @@ impl Queues {
                     Closed::UntilFree { look_at } => lens.on_clock(look_at).saturating_mul(2),
                     Closed::ForAMoment { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
                 }),
+                if turns { reading.came.min(lens.turns.after_grants).into() } else { NONE },
+                if turns { i64::try_from(age).unwrap_or(i64::MAX) } else { NONE },
             ]
         });
         append_sorted(reading, form);

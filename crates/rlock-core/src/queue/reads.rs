@@ -53,14 +53,18 @@ impl Queues {
     /// A read lease was given that ends then.
     pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs, clock: MonoMs) {
         match self.reading.get_mut(lock) {
-            Some(reading) => {
-                reading.ends = reading.ends.max(Some(ends));
-                reading.came = reading.came.saturating_add(1);
-            }
+            Some(reading) => reading.ends = reading.ends.max(Some(ends)),
             None => {
-                let reading = Reading { ends: Some(ends), came: 1, since: clock, closed: None };
+                let reading = Reading { ends: Some(ends), came: 0, since: clock, closed: None };
                 self.reading.insert(lock.clone(), reading);
             }
+        }
+    }
+
+    /// One has come to read who did not.
+    pub fn count_reader(&mut self, lock: &LockId) {
+        if let Some(reading) = self.reading.get_mut(lock) {
+            reading.came = reading.came.saturating_add(1);
         }
     }
 
@@ -70,7 +74,10 @@ impl Queues {
         match (self.reading.get_mut(lock), until) {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
                 reading.ends = None;
-                reading.closed = Some(Closed::ForAMoment { until });
+                // Who has had its moment has no other one.
+                if matches!(reading.closed, Some(Closed::UntilFree { .. })) {
+                    reading.closed = Some(Closed::ForAMoment { until });
+                }
             }
             _ => drop(self.reading.remove(lock)),
         }
@@ -96,6 +103,15 @@ impl Queues {
     /// Whether those who come to read are kept waiting.
     pub fn closed_to_readers(&self, lock: &LockId) -> Option<Closed> {
         self.reading.get(lock)?.closed
+    }
+
+    /// Whether a lock that is free is left to foreign writers: not where they have had their moment.
+    pub fn is_left_to_writers(&self, lock: &LockId, clock: MonoMs) -> bool {
+        match self.closed_to_readers(lock) {
+            None => false,
+            Some(Closed::UntilFree { .. }) => true,
+            Some(Closed::ForAMoment { until }) => until > clock,
+        }
     }
 
     /// Those who come to read are kept waiting.

@@ -12,6 +12,7 @@ impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
+        self.forget_passes();
         match op {
             Op::Acquire { lock, owner, word, lease: Ms(lease), holds, wait, fenced, fair } => {
                 let holds = holds.map(|Count(n)| n.max(1));
@@ -192,6 +193,7 @@ impl Oracle {
             self.place(lock).gone.clear();
             self.place(lock).list_found = false;
             self.place(lock).streak = None;
+            self.forget_gate(lock);
         }
         self.open.clear();
         self.take_backs.clear();

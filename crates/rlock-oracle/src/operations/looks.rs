@@ -15,11 +15,16 @@ impl Oracle {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
                 Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
+                // It is left free for a moment, and somebody has come to wait in that.
+                Access::Free if self.is_writers_turn(lock) => Some(self.clock + 1),
                 // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
                 Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
                 // Its key is there still when its time has come, and not after that.
-                Access::No => self.may_be_had(lock).map(|at| from_now(at + 1)),
+                Access::No => {
+                    let ends = self.may_be_had(lock).map(|at| from_now(at + 1));
+                    ends.into_iter().chain(self.seen_at(lock)).min()
+                }
             }
         });
         let take_backs = self.take_backs.first().map(|_| self.clock);
@@ -137,6 +142,9 @@ impl Oracle {
         let access = self.head_access(lock);
         if access == Access::No {
             self.looked(lock);
+            return;
+        }
+        if access == Access::Free && self.moment_may_go_on(lock) {
             return;
         }
         let sent_away = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;

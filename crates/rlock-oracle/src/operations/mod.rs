@@ -22,6 +22,7 @@ mod serving;
 mod state;
 mod told;
 mod values;
+mod writers;
 
 pub use fair_op::{ByList, FairOp, FairScript};
 pub use op::{

@@ -74,11 +74,12 @@ impl Oracle {
             return Answer::Error("ERR");
         }
         let holds_something = reads.is_some() || writes;
+        let kept_out = !holds_something && self.queue(lock).is_empty() && self.keeps_out(lock, ask.word);
         if !holds_something && !self.accept {
             return Answer::Error("ERR");
         }
         let first = ask.holds.is_none_or(|n| n == 1);
-        if !holds_something && !self.queue(lock).is_empty() {
+        if !holds_something && (!self.queue(lock).is_empty() || kept_out) {
             return if first { self.wait(lock, owner, ask) } else { Answer::Null };
         }
         let answer = match hash {
@@ -121,6 +122,11 @@ impl Oracle {
         let ends = self.now + lease;
         let mut hash = Hash { writing: word == Word::Write, ends: Some(ends), ..Hash::default() };
         if hash.writing {
+            self.is_written_now(lock);
+        } else {
+            self.passes(lock, true, false);
+        }
+        if hash.writing {
             hash.writes[owner.0] = 1;
         } else {
             hash.reads[owner.0] = 1;
@@ -131,6 +137,7 @@ impl Oracle {
 
     /// Others read, or the owner writes.
     pub(super) fn read_as_well(&mut self, lock: Lock, owner: Owner, lease: i64, mut hash: Hash) {
+        self.passes(lock, false, hash.writing);
         let ends = self.now + lease;
         hash.reads[owner.0] = 1;
         hash.last_until(ends);
@@ -158,6 +165,7 @@ impl Oracle {
     ) -> (i64, i64) {
         let (has, now) = (hash.reads[owner.0], self.now);
         let Some(arrives) = arrives(has, wanted) else { return (0, now) };
+        self.reads_on(lock);
         let before = self.reads_until(lock, owner).unwrap_or(now);
         let ends = before.max(now + lease);
         hash.reads[owner.0] = arrives;

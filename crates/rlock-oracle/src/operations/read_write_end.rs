@@ -61,6 +61,7 @@ impl Oracle {
 
     fn fewer_reads(&mut self, lock: Lock, owner: Owner, left: i64, ends: Option<i64>, mut hash: Hash) {
         let until = ends.or(self.reads_until(lock, owner)).unwrap_or(self.now);
+        self.reads_on(lock);
         let had = hash.reads[owner.0];
         let leases = &mut self.place(lock).leases;
         for hold in left + 1..=had {
@@ -128,6 +129,7 @@ impl Oracle {
                 hash.ends = Some(reads.map_or(ends, |reads| ends.max(reads)));
             }
             Some(Word::Read) if reads.is_some() => {
+                self.reads_on(lock);
                 for hold in 1..=hash.reads[owner.0] {
                     self.place(lock).leases.insert((owner, hold), ends);
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
 use rlock_core::port::{self, Settings};
-use rlock_core::queue::{self, Limits, LockId, Ticket, Turns};
+use rlock_core::queue::{self, Closed, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
 use rlock_sim::{Sim, World};
@@ -16,6 +16,7 @@ use super::real_words::{
     answer, channel_of, entry, error, hash_of, holds_other, id, lease, lock_of, name, owner_of, said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
+use super::writers::Gate;
 
 /// `rlock-core` in a simulated server.
 pub(super) struct Real {
@@ -60,7 +61,10 @@ impl Real {
                     false => world.heard.remove(name),
                 });
             }
-            Op::Listen(listened) => self.sim.with(|world| world.foreign_waiters = listened.into()),
+            Op::Listen(listened) => self.sim.with(|world| {
+                world.foreign_waiters = listened.into();
+                world.foreign_writers = listened.into();
+            }),
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;
                 world.ground = match ground {
@@ -228,6 +232,15 @@ impl Real {
             Mode::Write => Word::Write,
         };
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
+    }
+
+    /// Whether those who come to read are kept waiting.
+    pub(super) fn gate(&self, lock: Lock) -> Gate {
+        match self.sim.with(|world| world.queues.closed_to_readers(&id(lock))) {
+            None => Gate::Open,
+            Some(Closed::UntilFree { look_at }) => Gate::UntilFree { look_at: look_at.0 },
+            Some(Closed::ForAMoment { until }) => Gate::ForAMoment { until: until.0 },
+        }
     }
 
     fn call(&self, ticket: Ticket) -> usize {

@@ -54,7 +54,9 @@ impl Run {
             _ => {
                 let answer = self.real.step(op);
                 self.oracle.hint.clone_from(&answer);
+                self.see_gates();
                 self.oracle.step(op);
+                self.oracle.judge_gates(told);
                 self.compare(answer, told);
             }
         }
@@ -118,12 +120,18 @@ impl Run {
             waiters: self.real.queue(Lock(lock)).len(),
             told: self.real.has_called(Lock(lock)) || self.real.unlock_messages(Lock(lock)) > 0,
         });
+        self.see_gates();
         self.oracle.look();
+        self.oracle.judge_gates(told);
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
         self.compare(None, told);
         self.note_refusal();
+    }
+
+    fn see_gates(&mut self) {
+        self.oracle.seen_gates = std::array::from_fn(|lock| self.real.gate(Lock(lock)));
     }
 
     /// Whatever there is to do next, the timer is set to do it in time.

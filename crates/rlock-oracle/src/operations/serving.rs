@@ -34,6 +34,9 @@ impl Oracle {
     /// A command has freed the lock, or opened it to readers.
     pub(super) fn free(&mut self, lock: Lock, freed: Freed) {
         if freed == Freed::Entirely {
+            if matches!(self.value(lock), Value::ReadWrite(_)) {
+                self.is_free_now(lock);
+            }
             self.set(lock, Value::Nothing);
             self.place(lock).unconfirmed = None;
         }
@@ -56,8 +59,10 @@ impl Oracle {
     pub(super) fn access(&self, lock: Lock, owner: Owner, word: Word) -> Access {
         match (self.value(lock), word) {
             (Value::Nothing, _) => Access::Free,
-            (Value::ReadWrite(hash), Word::Read) if !hash.writing || hash.writes[owner.0] > 0 => {
-                Access::Shared
+            (Value::ReadWrite(hash), Word::Read) if hash.writes[owner.0] > 0 => Access::Shared,
+            (Value::ReadWrite(hash), Word::Read) if !hash.writing => {
+                let reads = self.reads_until(lock, owner).is_some();
+                if reads || !self.is_kept_out(lock) { Access::Shared } else { Access::No }
             }
             (Value::ReadWrite(hash), Word::Write) if !hash.writing && self.all_are_dead(lock, &hash) => {
                 Access::Free
@@ -213,14 +218,16 @@ impl Oracle {
     /// and the lock is left to them.
     fn foreign_turn(&mut self, lock: Lock) -> bool {
         let (options, clock) = (self.options, self.clock);
-        let due = self.places[lock.0]
+        let in_a_row = self.places[lock.0]
             .streak
             .is_some_and(|(grants, since)| grants >= options.turn_grants || clock - since >= options.turn_ms);
+        let due = in_a_row || self.is_writers_turn(lock);
         if !due || options.window == 0 {
             return false;
         }
         let listened = self.listened;
         self.place(lock).streak = None;
+        self.open(lock);
         if listened {
             self.publish(lock);
             self.place(lock).window = Some(clock + options.window);

@@ -7,6 +7,7 @@ use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner};
 use super::options::Options;
 use super::told::Told;
 use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
+use super::writers::{Gate, Turns};
 
 /// A lock's key and queue.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Place {
     pub(super) streak: Option<(u32, u64)>,
     /// Until when the lock is left to foreign waiters, by the clock that never steps.
     pub(super) window: Option<u64>,
+    /// The turns of those of Redisson's that wait to write.
+    pub(super) turns: Turns,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
@@ -105,6 +108,8 @@ pub(super) struct Oracle {
     pub(super) hint: Option<Answer>,
     /// What the real thing's timer has left of each lock, where it may look at one or not.
     pub(super) seen_looks: [SeenLook; LOCKS.len()],
+    /// Whether the real thing keeps those waiting now who come to read each lock.
+    pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
 }
 
@@ -126,6 +131,7 @@ impl Oracle {
             called: None,
             streak: None,
             window: None,
+            turns: Turns::default(),
             unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,
@@ -147,6 +153,7 @@ impl Oracle {
             accept: true,
             hint: None,
             seen_looks: [SeenLook::default(); LOCKS.len()],
+            seen_gates: [Gate::Open; LOCKS.len()],
             seen: Seen::default(),
         }
     }

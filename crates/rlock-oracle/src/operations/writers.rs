@@ -1,0 +1,213 @@
+//! Turns of those of Redisson's that wait to write, among natives that read without a gap: from docs/COMMANDS.md.
+//!
+//! When such a turn begins and ends the contract leaves open, within bounds. So it is taken from the real thing where
+//! it keeps those waiting who come to read, and judged: not too early and not too late, for somebody, and not for ever.
+
+use super::hash::Hash;
+use super::op::{Lock, Word};
+use super::state::Oracle;
+use super::values::Value;
+
+/// It is seen so soon that nobody listens any more, in ms. The contract says no more than that it is seen.
+const SEEN_WITHIN: u64 = 1_000;
+
+/// Whether those who come to read are kept waiting, for one of Redisson's that waits to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// They are not.
+    #[default]
+    Open,
+    /// Until the lock is free; then it is looked whether anybody listens.
+    UntilFree { look_at: u64 },
+    /// Until then: the lock is free, and left to the other.
+    ForAMoment { until: u64 },
+}
+
+/// What is known of these turns at one lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turns {
+    pub(super) gate: Gate,
+    /// Who has waited to write all the time was passed over by so many at least, and since when.
+    least: Option<(u32, u64)>,
+    /// By so many at most, and since when.
+    most: Option<(u32, u64)>,
+}
+
+impl Oracle {
+    /// Those who read, and nobody writes: the lock's hash.
+    fn read_by(&self, lock: Lock) -> Option<Hash> {
+        match self.value(lock) {
+            Value::ReadWrite(hash) if !hash.writing => Some(hash),
+            _ => None,
+        }
+    }
+
+    fn is_read(&self, lock: Lock) -> bool {
+        self.read_by(lock).is_some_and(|hash| !self.all_are_dead(lock, &hash))
+    }
+
+    /// Whether one who reads nothing yet is kept from reading with others.
+    pub(super) fn is_kept_out(&self, lock: Lock) -> bool {
+        match self.places[lock.0].turns.gate {
+            Gate::Open => false,
+            Gate::UntilFree { look_at } => self.clock < look_at || self.listened && self.is_read(lock),
+            Gate::ForAMoment { until } => self.clock < until,
+        }
+    }
+
+    /// When it has to be seen at the latest that those who wait to read are kept waiting for nobody.
+    pub(super) fn seen_at(&self, lock: Lock) -> Option<u64> {
+        let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
+        match self.places[lock.0].turns.gate {
+            Gate::UntilFree { look_at } if reads && self.read_by(lock).is_some() => Some(look_at + 1),
+            Gate::ForAMoment { until } if reads && self.read_by(lock).is_some() => Some(until + 1),
+            _ => None,
+        }
+    }
+
+    /// The same for one who comes to a lock that nobody waits for.
+    pub(super) fn keeps_out(&mut self, lock: Lock, word: Word) -> bool {
+        let others = self.read_by(lock).filter(|hash| word == Word::Read || !self.all_are_dead(lock, hash));
+        match (self.value(lock), others) {
+            // Those who read are in the way of a writer anyway.
+            (_, Some(_)) if word == Word::Write => return false,
+            (_, Some(_)) => self.begins(lock),
+            (Value::ReadWrite(hash), None) if hash.writing => return false,
+            (_, None) => self.is_free_now(lock),
+        }
+        let kept_out = self.is_kept_out(lock);
+        if !kept_out {
+            self.open(lock);
+        }
+        kept_out
+    }
+
+    /// One comes to read beside others: it may be the turn of the one that waits to write now, or has to be.
+    fn begins(&mut self, lock: Lock) {
+        let (options, clock) = (self.options, self.clock);
+        let Turns { gate, least, most } = self.places[lock.0].turns;
+        if gate != Gate::Open {
+            return;
+        }
+        let is_due = |passed: Option<(u32, u64)>| {
+            passed.is_some_and(|(count, since)| {
+                count >= options.turn_grants || clock - since >= options.turn_ms
+            })
+        };
+        let for_somebody = self.listened && options.window > 0 && self.is_read(lock);
+        match self.seen_gates[lock.0] {
+            Gate::UntilFree { look_at } => {
+                assert!(for_somebody, "who comes to read is kept waiting for nobody");
+                assert!(is_due(most), "who comes to read is kept waiting too early: {most:?}");
+                self.place(lock).turns.gate = Gate::UntilFree { look_at };
+            }
+            _ => assert!(!for_somebody || !is_due(least), "who waits to write is passed over: {least:?}"),
+        }
+    }
+
+    /// Nobody holds the lock any more: if that was for the one that waits to write, it is left free for a moment.
+    pub(super) fn is_free_now(&mut self, lock: Lock) {
+        let until = self.clock + self.options.window;
+        let turns = &mut self.place(lock).turns;
+        if matches!(turns.gate, Gate::UntilFree { .. }) {
+            turns.gate = Gate::ForAMoment { until };
+        }
+    }
+
+    /// Whether a lock that is free is left to one that waits to write.
+    pub(super) fn is_writers_turn(&self, lock: Lock) -> bool {
+        match self.places[lock.0].turns.gate {
+            Gate::Open => false,
+            Gate::UntilFree { .. } => true,
+            Gate::ForAMoment { until } => self.clock < until,
+        }
+    }
+
+    /// Whether a lock that is left free for a moment may be looked at later, as the real thing does.
+    pub(super) fn moment_may_go_on(&self, lock: Lock) -> bool {
+        let gate = self.places[lock.0].turns.gate;
+        matches!(gate, Gate::ForAMoment { until } if self.clock < until)
+            && self.seen_gates[lock.0] == gate
+            && self.seen_looks[lock.0].waiters > 0
+    }
+
+    /// Those who come to read are kept waiting no more.
+    pub(super) fn open(&mut self, lock: Lock) {
+        if self.places[lock.0].turns.gate != Gate::Open {
+            self.place(lock).turns = Turns::default();
+        }
+    }
+
+    /// A native reads on, or has a lease to read from here.
+    pub(super) fn reads_on(&mut self, lock: Lock) {
+        let clock = self.clock;
+        self.place(lock).turns.most.get_or_insert((0, clock));
+    }
+
+    /// A native reads that did not; alone, or beside others, or writes.
+    pub(super) fn passes(&mut self, lock: Lock, alone: bool, writes: bool) {
+        if !writes {
+            self.open(lock);
+        }
+        let (clock, listened) = (self.clock, self.listened);
+        let turns = &mut self.place(lock).turns;
+        if alone {
+            *turns = Turns::default();
+        }
+        let (count, since) = turns.most.unwrap_or((0, clock));
+        turns.most = Some((count + 1, since));
+        if listened && !writes {
+            let (count, since) = turns.least.unwrap_or((0, clock));
+            turns.least = Some((count + 1, since));
+        }
+    }
+
+    /// A native writes that did not.
+    pub(super) fn is_written_now(&mut self, lock: Lock) {
+        self.place(lock).turns = Turns::default();
+    }
+
+    /// Nothing is known any more of who was passed over.
+    pub(super) fn forget_gate(&mut self, lock: Lock) {
+        let most = self.places[lock.0].turns.most;
+        self.place(lock).turns = Turns { most, ..Turns::default() };
+    }
+
+    /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment.
+    pub(super) fn forget_passes(&mut self) {
+        for lock in self.all_locks() {
+            if !self.listened || !self.is_read(lock) {
+                self.place(lock).turns.least = None;
+            }
+        }
+    }
+
+    /// A step is over: where the real thing has begun or ended a turn, it may have.
+    pub(super) fn judge_gates(&mut self, told: &str) {
+        self.forget_passes();
+        for lock in self.all_locks() {
+            let (before, seen) = (self.places[lock.0].turns.gate, self.seen_gates[lock.0]);
+            let held = self.value(lock) != Value::Nothing;
+            let ends = match (before, seen) {
+                _ if before == seen => continue,
+                // It was looked whether anybody listens.
+                (Gate::UntilFree { .. }, Gate::UntilFree { look_at }) => {
+                    let soon = look_at <= self.clock + SEEN_WITHIN;
+                    soon && self.listened && self.is_read(lock)
+                }
+                // Nobody listens any more, or the lock was free.
+                (Gate::UntilFree { .. }, Gate::Open) => !self.is_kept_out(lock) || !self.is_read(lock),
+                (Gate::UntilFree { .. }, Gate::ForAMoment { until }) => {
+                    !self.is_read(lock) && until <= self.clock + self.options.window
+                }
+                (Gate::ForAMoment { until }, Gate::Open) => held || self.clock >= until,
+                _ => false,
+            };
+            assert!(ends, "{told}: the turn to write was {before:?}, and is {seen:?} now");
+            self.place(lock).turns.gate = seen;
+            if seen == Gate::Open {
+                self.place(lock).turns = Turns::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! One of Redisson's that waits to write, while natives read so that somebody always does: it has its turn, and they
+//! have theirs again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rlock_core::call::Answer;
+use rlock_core::request::Acquire;
+use rlock_core::{Expiry, Holds, LeaseMs, Mode, Owner, Reply};
+use rlock_sim::{ReadWrite, Sim, Value, World};
+
+use crate::action::Action;
+use crate::scene::{self, LEASE, READERS, Scene, WINDOW};
+use crate::state::{FOREIGN, State, Violation};
+
+/// How late it may be seen that one that waited to write does so no more, in ms.
+pub(crate) const LOOK: u64 = 501;
+
+/// What one of Redisson's does that wants to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// It could not have the lock, and listens for a message.
+    Waits,
+    /// It waits no more.
+    Goes,
+    /// It takes the lock, which is free.
+    Takes,
+    /// It gives the lock back.
+    GivesBack,
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waits => "waits to write",
+            Self::Goes => "waits no more to write",
+            Self::Takes => "writes",
+            Self::GivesBack => "writes no more",
+        })
+    }
+}
+
+/// What is known of a lock beside what the server knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// How many natives came to read since it was free; no more are counted than matter.
+    pub(crate) came: u8,
+    /// How many of them while one of Redisson's waited to write all the time.
+    pub(crate) passed: u8,
+    /// Whether one has waited to write since the lock was free.
+    pub(crate) listened: bool,
+    /// Whether somebody was kept from reading for that one.
+    pub(crate) turn: bool,
+    /// Since when nobody holds the lock.
+    pub(crate) free_at: Option<u64>,
+}
+
+/// What it may do.
+pub(crate) fn possible(world: &World, lock: u8) -> Vec<Deed> {
+    let id = scene::lock(lock);
+    let value = world.read_write(&id);
+    if value.is_some_and(|value| value.writes.contains_key(&FOREIGN[..])) {
+        return vec![Deed::GivesBack];
+    }
+    let waits = if world.foreign_writers > 0 { Deed::Goes } else { Deed::Waits };
+    [waits].into_iter().chain(value.is_none().then_some(Deed::Takes)).collect()
+}
+
+/// What that does.
+pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
+    let id = scene::lock(lock);
+    match deed {
+        Deed::Waits | Deed::Goes => sim.with(|world| {
+            world.foreign_writers = u64::from(deed == Deed::Waits);
+            world.foreign_waiters = world.foreign_writers;
+        }),
+        Deed::Takes => {
+            let until = sim.with(|world| world.now.0.saturating_add(LEASE));
+            let writes = BTreeMap::from([(Box::from(&FOREIGN[..]), Holds::ONE)]);
+            let expiry = Expiry::At(rlock_core::UnixMs(until));
+            let value = ReadWrite { writing: true, reads: BTreeMap::new(), writes, expiry };
+            sim.foreign_write(&id, Some(Value::ReadWrite(value)));
+        }
+        Deed::GivesBack => sim.foreign_write(&id, None),
+    }
+}
+
+/// Takes in who has come to read in a step, and who was kept waiting.
+pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Action) -> Result<(), Violation> {
+    for lock in (0..scene.locks).filter(|_| scene.writers) {
+        let id = scene::lock(lock);
+        // Time has passed on both by now.
+        let read_before: Vec<_> = before.world.living_readers(&id);
+        let reads = next.world.living_readers(&id);
+        let stayed = reads.iter().any(|reader| read_before.contains(reader));
+        let new = reads.iter().filter(|reader| !read_before.contains(reader)).count();
+        let new = u8::try_from(new).unwrap_or(u8::MAX);
+        let mut known = before.ghost.passed.get(&lock).copied().unwrap_or_default();
+        kept_out_in_time(before, next, known, action, lock)?;
+        let listens = next.world.foreign_writers > 0;
+        known.turn |= is_kept_out(before, next, action, lock);
+        // Where nobody waits here any more, nothing is known of what the lock was left free for.
+        let waits = |state: &State| state.ghost.somebody_waits(lock);
+        known.turn &= listens && (new > 0 || !waits(before) || waits(next));
+        known = left_free(next, known, (stayed, new), lock)?;
+        known.came = known.came.saturating_add(new).min(READERS);
+        known.listened |= listens;
+        known.passed = if listens && stayed { known.passed.saturating_add(new) } else { 0 };
+        if known.passed > READERS {
+            return Err(format!(
+                "{} came to read k{lock} while one of Redisson's waited to write",
+                known.passed
+            ));
+        }
+        next.ghost.passed.insert(lock, known);
+    }
+    Ok(())
+}
+
+/// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of
+/// Redisson's that waits to write.
+fn left_free(next: &State, known: Passed, (stayed, new): (bool, u8), lock: u8) -> Result<Passed, Violation> {
+    let Passed { turn, free_at, .. } = known;
+    if stayed {
+        return Ok(Passed { free_at: None, ..known });
+    }
+    let clock = next.world.clock.0;
+    let free = clock.saturating_sub(free_at.unwrap_or(clock));
+    if turn && new > 0 && free < WINDOW {
+        return Err(format!(
+            "k{lock} is read {free} ms after it was free, and one of Redisson's was to write"
+        ));
+    }
+    let is_free = !next.is_held(lock);
+    let free_at = is_free.then_some(free_at.unwrap_or(clock));
+    Ok(Passed { turn: turn && is_free, free_at, ..Passed::default() })
+}
+
+/// Whether one who comes to read beside others does not.
+fn is_kept_out(before: &State, next: &State, action: Action, lock: u8) -> bool {
+    let Action::Acquire { party, .. } = action else { return false };
+    let comes = party.lock == lock && !before.holds_any(party) && !before.ghost.somebody_waits(lock);
+    let others = !before.world.living_readers(&scene::lock(lock)).is_empty();
+    comes && others && !next.holds_any(party)
+}
+
+/// Whether enough have come to read for a turn of one that waits to write.
+pub(crate) fn may_have_turn(state: &State, lock: u8) -> bool {
+    state.ghost.passed.get(&lock).is_some_and(|known| known.listened && known.came >= READERS)
+}
+
+/// Who comes to read beside others is kept waiting only for one that waits to write, whom enough have passed.
+fn kept_out_in_time(
+    before: &State,
+    next: &State,
+    known: Passed,
+    action: Action,
+    lock: u8,
+) -> Result<(), Violation> {
+    let is_due = known.came >= READERS && known.listened;
+    if !is_due && is_kept_out(before, next, action, lock) {
+        return Err(format!("who comes to read k{lock} beside others is kept out, and it is nobody's turn"));
+    }
+    Ok(())
+}
+
+/// Whatever has happened, natives read again after a while, also those who do not wait.
+pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
+    if !scene.writers || state.ghost.somebody_waits(lock) {
+        return Ok(());
+    }
+    let sim = Sim::resume(state.world.clone());
+    let all_leases = u64::try_from(LEASE).unwrap_or(0) + 1;
+    // By the first call the server may learn that the lock is free, and leaves it to the other for a moment.
+    let reads = [all_leases, WINDOW].into_iter().any(|ms| {
+        sim.pass_and_fire(ms);
+        comes_to_read(&sim, lock)
+    });
+    if reads { Ok(()) } else { Err(format!("k{lock} is free for long, and nobody can read it")) }
+}
+
+fn comes_to_read(sim: &Sim, lock: u8) -> bool {
+    let name = scene::owner(0);
+    let (Ok(owner), Some(lease)) = (Owner::new(&name), LeaseMs::new(LEASE)) else { return false };
+    let request =
+        Acquire { owner, lease, mode: Mode::Read, fair: false, arrive_at: None, fenced: false, wait: None };
+    matches!(sim.acquire(0, &scene::lock(lock), &request), Ok(Answer::Now(Reply::Acquired { .. })))
+}
