@@ -3,7 +3,10 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
-use rlock_oracle::operations::{self, FairOp, History, Op};
+use rlock_oracle::operations::{
+    self, ByList, Count, FairOp, FairScript, Ground, History, Kinds, Lock, Ms, Op, Options, Owner, Span,
+    Wait, WaitMs, Word,
+};
 
 /// A history from records of bytes, so that shrinking drops operations and makes each one simpler.
 fn history() -> impl Strategy<Value = History> {
@@ -72,4 +75,48 @@ fn the_stored_corpus_passes() {
         count += 1;
     }
     assert!(count > 0, "{corpus} is empty");
+}
+
+/// A lease that had ended was noticed by the timer while somebody waited, whom the server's refusal of writes kept from the
+/// lock: that it was free later, when nobody waited, was news to the oracle alone, which forgot the row of hand-offs.
+#[test]
+fn a_lease_that_ended_while_writes_were_refused() {
+    let lock = Lock(0);
+    let theirs = || {
+        let (script, owner) = (FairScript::Lock, Owner(5));
+        Op::ByList { lock, what: ByList::Script { script, owner, ahead: 0, budget: 1, lease: Ms(1) } }
+    };
+    let ask = |owner, holds: Option<i64>, wait| Op::Acquire {
+        lock,
+        owner: Owner(owner),
+        lease: Ms(1),
+        word: Word::None,
+        holds: holds.map(Count),
+        wait: Wait::Block(WaitMs(wait)),
+        fenced: false,
+        fair: true,
+    };
+    let ops = [
+        theirs(),
+        ask(0, None, 0),
+        Op::Step(60_000),
+        ask(1, Some(0), 3),
+        Op::Ground(Ground::Refused),
+        Op::Pass(Span(22)),
+        theirs(),
+        Op::Ground(Ground::Firm),
+        ask(0, None, 0),
+        theirs(),
+    ];
+    let options = Options {
+        max_waiters: 8,
+        max_waiters_per_key: 5,
+        grant_confirm: 1,
+        turn_grants: 1,
+        turn_ms: 1,
+        window: 1,
+        fair_turn: 1,
+        kinds: Kinds::Fair,
+    };
+    operations::check(&History { options, ops: ops.into() });
 }

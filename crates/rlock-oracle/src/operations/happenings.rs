@@ -70,6 +70,18 @@ impl Oracle {
         }
     }
 
+    /// The server has deleted the key in a look of the timer, or there was none. If its lease has run out, this is when
+    /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
+    pub(super) fn may_be_deleted(&mut self, lock: Lock, row_goes_on: bool) {
+        if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
+            if !row_goes_on {
+                self.place(lock).streak = None;
+            }
+            self.has_ended(lock);
+            self.clean_up(lock);
+        }
+    }
+
     pub(super) fn all_locks(&self) -> impl Iterator<Item = Lock> + use<> {
         (0..LOCKS.len()).map(Lock)
     }

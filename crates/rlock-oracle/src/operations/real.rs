@@ -180,6 +180,18 @@ impl Real {
         self.sim.disconnect(self.tickets[call]);
     }
 
+    /// Whether a row of hand-offs is counted.
+    pub(super) fn counts_grants(&self, lock: Lock) -> bool {
+        let at_once = Turns { after_grants: 0, after_ms: 0 };
+        let clock = port::Server::clock(&self.sim);
+        port::Server::queues(&self.sim, |queues| queues.foreign_turn_is_due(&id(lock), at_once, clock))
+    }
+
+    /// Whether the key is not even there as one that has expired.
+    pub(super) fn is_gone(&self, lock: Lock) -> bool {
+        self.sim.with(|world| !world.keys.contains_key(&id(lock)))
+    }
+
     pub(super) fn value(&self, lock: Lock) -> Value {
         let lock = &id(lock);
         self.sim.with(|world| match world.hold(lock) {

@@ -115,6 +115,12 @@ impl Run {
         self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
         self.real.fire();
+        if self.is_refused() {
+            // The look that cannot serve a lock is the one that notices its end.
+            for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {
+                self.oracle.may_be_deleted(lock, self.real.counts_grants(lock));
+            }
+        }
         self.oracle.seen_looks = std::array::from_fn(|lock| SeenLook {
             head: self.real.list(Lock(lock)).first().copied(),
             waiters: self.real.queue(Lock(lock)).len(),
