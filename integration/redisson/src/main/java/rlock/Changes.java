@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
  * subscriptions of those who wait, and Redisson does not subscribe again: they sleep until the lease that they were told of; after that
  * their client cannot wait for this lock any more, only try. So here threads try for the locks that are taken again and again while a
  * slot moves. RFencedLock is only held then: to ask for it at such a moment may never return. In Redisson 3 unlock may throw
- * IllegalMonitorStateException then, though it has unlocked.
+ * IllegalMonitorStateException then.
  */
 final class Changes {
     private static final int MOVES = 6;
