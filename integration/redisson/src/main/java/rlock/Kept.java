@@ -13,8 +13,11 @@ import org.redisson.api.RedissonClient;
  * client and native clients wait for them. For one thread.
  */
 final class Kept implements AutoCloseable {
-    /** How long each may wait after the locks are free and the leases have ended that it was told of. */
-    private static final long SLACK_MS = 5_000;
+    /**
+     * How long each may wait after the locks are free and the leases have ended that it was told of: what fails meanwhile Redisson
+     * tries again after a second or two, and to subscribe again takes it 7.5 s to give up.
+     */
+    private static final long SLACK_MS = 15_000;
 
     private final World world;
     private final long leaseMs;
