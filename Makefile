@@ -59,7 +59,7 @@ matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
 	@$(ENV) ./integration/cluster.sh '$(ONLY)'
 
-# ONLY='go ioredis' runs fewer of them. What is missing of the languages is installed, or named.
+# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
 	@./integration/interop/tools.sh
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
@@ -93,6 +93,7 @@ chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	./.ci/run
 	$(MAKE) matrix ONLY=none
+	$(MAKE) interop ONLY=long
 	$(MAKE) model DEEPER=1
 	$(MAKE) fuzz SECONDS=600
 	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak

@@ -1,40 +1,55 @@
 //! Shows that the module works with software that this project did not write: Redisson, and client libraries
 //! of several languages, each against a real server. `make interop` runs it; arguments name the parts to run.
 
+mod lanes;
+mod orders;
 mod parts;
 mod place;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use parts::PARTS;
+use parts::{PARTS, Part};
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let known = |name: &String| PARTS.iter().any(|part| part.name == *name);
-    if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
+    // All that run only when they are asked for.
+    let long = wanted == ["long"];
+    if let Some(unknown) = wanted.iter().find(|name| !long && !known(name)) {
         let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
-        eprintln!("interop: there is no part {unknown}; there are {}", names.join(", "));
+        eprintln!("interop: there is no part {unknown}; there are long, {}", names.join(", "));
         return ExitCode::FAILURE;
     }
-    let start = Instant::now();
-    let chosen = PARTS.iter().filter(|part| wanted.is_empty() || wanted.iter().any(|name| name == part.name));
-    let (mut passed, mut failed) = (0, Vec::new());
-    for part in chosen {
-        println!("\n=== {} ===", part.name);
-        let start = Instant::now();
-        match (part.run)() {
-            Ok(()) => passed += 1,
-            Err(reason) => {
-                println!("{}: {reason}", part.name);
-                failed.push(part.name);
-            }
-        }
-        println!("({}: {:.1} s)", part.name, start.elapsed().as_secs_f64());
+    let chosen = |part: &&Part| match &wanted[..] {
+        [] => !part.long,
+        _ if long => part.long,
+        _ => wanted.iter().any(|name| name == part.name),
+    };
+    let chosen: Vec<&Part> = PARTS.iter().filter(chosen).collect();
+    if let [part] = chosen[..] {
+        return alone(part);
     }
+    let start = Instant::now();
+    if let Err(reason) = parts::prepare(&chosen) {
+        eprintln!("interop: {reason}");
+        return ExitCode::FAILURE;
+    }
+    let failed = lanes::run(&chosen);
     println!("\nin {:.0} s{}", start.elapsed().as_secs_f64(), names_of(&failed));
-    println!("{passed} passed, {} failed", failed.len());
+    println!("{} passed, {} failed", chosen.len() - failed.len(), failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn alone(part: &Part) -> ExitCode {
+    let start = Instant::now();
+    println!("\n=== {} ===", part.name);
+    let outcome = (part.run)();
+    if let Err(reason) = &outcome {
+        println!("{}: {reason}", part.name);
+    }
+    println!("({}: {:.1} s)", part.name, start.elapsed().as_secs_f64());
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn names_of(failed: &[&str]) -> String {

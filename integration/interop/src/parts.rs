@@ -1,34 +1,74 @@
 //! What is run, part by part.
 
+use std::fs;
+
 use rlock_testkit::TestServer;
 use rlock_testkit::docs::code;
 
-use crate::place::{Outcome, Place, address, cluster, root, url};
+use crate::orders::on_a_changing_cluster;
+use crate::place::{Outcome, Place, address, cluster, root, server, url};
 
 /// One thing to show.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
+    /// Whether it takes all of the machine now and then, to measure how long others wait: no two of those at once.
+    pub(crate) heavy: bool,
+    /// Whether it runs only when it is asked for.
+    pub(crate) long: bool,
     pub(crate) run: fn() -> Outcome,
+}
+
+const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
+    Part { name, heavy: false, long: false, run }
+}
+
+const fn heavy(name: &'static str, run: fn() -> Outcome) -> Part {
+    Part { name, heavy: true, long: false, run }
+}
+
+const fn long(part: Part) -> Part {
+    Part { long: true, ..part }
 }
 
 /// The newest Redisson, and the last of those before.
 const REDISSON: &str = "4.7.0";
 const REDISSON_3: &str = "3.52.0";
 
+/// A selection of the scenarios, by parts of their names: something of each kind.
+const SHORT: &str = "respects|fencing tokens|missed by|forceUnlock|listener|watchdog keeps|multi lock|in the order they came|\
+                     readers of both sides|is alone|outlives|never two holders";
+
 pub(crate) const PARTS: &[Part] = &[
-    Part { name: "redisson", run: || redisson_alone(REDISSON) },
-    Part { name: "redisson-cluster", run: || redisson_cluster(REDISSON) },
-    Part { name: "redisson-replica", run: redisson_replica },
-    Part { name: "redisson-3", run: || redisson_alone(REDISSON_3) },
-    Part { name: "redisson-3-cluster", run: || redisson_cluster(REDISSON_3) },
-    Part { name: "python", run: python },
-    Part { name: "node-redis", run: || node("node-redis") },
-    Part { name: "ioredis", run: || node("ioredis") },
-    Part { name: "go", run: go },
-    Part { name: "java", run: java },
-    Part { name: "rust", run: rust },
-    Part { name: "redis-cli", run: redis_cli },
+    heavy("redisson", || redisson_alone(REDISSON)),
+    heavy("redisson-cluster", || redisson_cluster(REDISSON)),
+    part("redisson-replica", redisson_replica),
+    part("redisson-changes", || redisson_changes(REDISSON)),
+    part("redisson-valkey", || redisson_valkey("valkey-9.1", SHORT)),
+    heavy("redisson-3", || redisson_alone(REDISSON_3)),
+    heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
+    long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
+    long(heavy("redisson-valkey-9", || redisson_valkey("valkey-9.1", ""))),
+    long(heavy("redisson-valkey-8", || redisson_valkey("valkey-8.1", ""))),
+    part("python", python),
+    part("node-redis", || node("node-redis")),
+    part("ioredis", || node("ioredis")),
+    part("go", go),
+    part("java", java),
+    part("rust", rust),
+    part("redis-cli", redis_cli),
 ];
+
+/// What several of the parts build, so that no two build it at once.
+pub(crate) fn prepare(parts: &[&Part]) -> Outcome {
+    let any = |begins: &str| parts.iter().any(|part| part.name.starts_with(begins));
+    if any("redisson") || any("java") {
+        build_redisson(REDISSON)?;
+    }
+    if any("redisson-3") {
+        build_redisson(REDISSON_3)?;
+    }
+    Ok(())
+}
 
 /// The code of a page for those who use a client library.
 fn page(name: &str, language: &str) -> String {
@@ -38,11 +78,17 @@ fn page(name: &str, language: &str) -> String {
 /// Builds integration/redisson with this version; the libraries are in `lib` then.
 fn build_redisson(version: &str) -> Result<Place, String> {
     let place = Place::new(&format!("redisson-{version}"));
-    let pom = root().join("integration/redisson/pom.xml").display().to_string();
+    let home = root().join("integration/redisson");
+    let pom = home.join("pom.xml");
+    let mut files = vec![pom.clone()];
+    let sources = fs::read_dir(home.join("src/main/java/rlock")).map_err(|error| error.to_string())?;
+    files.extend(sources.flatten().map(|file| file.path()));
+    files.sort();
+    let sources: String = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default()).collect();
     // Maven writes codes for colours even where it is told not to: what it says is of interest when it fails.
     let build = "mvn --batch-mode --quiet -f \"$0\" -Dout=\"$PWD\" -Dredisson.version=\"$1\" compile >build.log 2>&1 \
                  || { code=$?; cat build.log; exit $code; }";
-    place.run("sh", &["-c", build, &pom, version])?;
+    place.once(&sources, || place.run("sh", &["-c", build, &pom.display().to_string(), version]))?;
     Ok(place)
 }
 
@@ -57,6 +103,16 @@ fn redisson_alone(version: &str) -> Outcome {
 fn redisson_cluster(version: &str) -> Outcome {
     let nodes = cluster(3);
     redisson(version, &[url(&nodes[0]), ("REDIS_CLUSTER", "1".into())], "")
+}
+
+/// Slots move, and primaries fail or are replaced.
+fn redisson_changes(version: &'static str) -> Outcome {
+    on_a_changing_cluster(move |variables| redisson(version, variables, ""))
+}
+
+/// On a server of the matrix.
+fn redisson_valkey(name: &str, only: &str) -> Outcome {
+    redisson(REDISSON, &[url(&TestServer::builder().binary(server(name)?).start())], only)
 }
 
 /// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those

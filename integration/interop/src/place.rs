@@ -55,12 +55,21 @@ impl Place {
     /// Installs what `manifest` pins, unless that was done before: then the network is not needed.
     pub(crate) fn install(&self, manifest: &str, install: impl FnOnce() -> Outcome) -> Outcome {
         let content = fs::read_to_string(self.path(manifest)).expect("it was taken here");
+        self.once(&content, || {
+            println!("installing what {manifest} names");
+            install()
+        })
+    }
+
+    /// Does what makes this place what `content` says, unless that was done before.
+    pub(crate) fn once(&self, content: &str, work: impl FnOnce() -> Outcome) -> Outcome {
         let done = self.path(".installed");
         if fs::read_to_string(&done).is_ok_and(|before| before == content) {
             return Ok(());
         }
-        println!("installing what {manifest} names");
-        install()?;
+        // What is left half done is not taken for done.
+        let _ = fs::remove_file(&done);
+        work()?;
         fs::write(done, content).map_err(|error| error.to_string())
     }
 
@@ -100,6 +109,21 @@ pub(crate) fn url(server: &TestServer) -> (&'static str, String) {
 
 pub(crate) fn address(server: &TestServer) -> String {
     format!("redis://127.0.0.1:{}", server.port())
+}
+
+/// The newest server of a name such as `valkey-9.1`, of those that the matrix runs on; brought here if it is not yet.
+pub(crate) fn server(name: &str) -> Result<PathBuf, String> {
+    let servers = root().join("target/servers");
+    let newest = || {
+        let list = fs::read_to_string(servers.join("servers.tsv")).unwrap_or_default();
+        let line = list.lines().rfind(|line| line.starts_with(&format!("{name}.")))?.to_owned();
+        line.split('\t').nth(5).map(PathBuf::from)
+    };
+    if newest().is_none() {
+        let bring = root().join("integration/servers.sh");
+        Command::new(bring).arg(&servers).arg(name).status().map_err(|error| error.to_string())?;
+    }
+    newest().ok_or_else(|| format!("{name} could not be had"))
 }
 
 /// How many slots a cluster has.

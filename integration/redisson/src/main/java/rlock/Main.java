@@ -2,7 +2,6 @@ package rlock;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -10,10 +9,13 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 
 /**
- * Runs every scenario against the server at REDIS_URL, or those whose name holds the argument, and prints a line for each.
- * REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster. Exits with 1 if one failed.
+ * Runs every scenario against the server at REDIS_URL, or those whose names hold the argument, or one of several that `|`
+ * separates, and prints a line for each.
+ * REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster. CLUSTER_ORDERS says who changes the cluster on order:
+ * then it runs the scenarios of a cluster that changes instead. Exits with 1 if one failed.
  */
 public final class Main {
     /** How long one scenario may take: far more than any needs. */
@@ -27,37 +29,41 @@ public final class Main {
 
     public static void main(String[] arguments) throws Exception {
         String only = arguments.length > 0 ? arguments[0] : "";
+        boolean changes = System.getenv("CLUSTER_ORDERS") != null;
+        if (changes) {
+            // It complains of every connection that ends with its server.
+            System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "off");
+        }
         try (World world = World.connect()) {
             System.out.println("Redisson " + World.redissonVersion() + ", " + world);
-            List<Scenario> beside = new ArrayList<>();
-            List<Scenario> alone = new ArrayList<>();
-            beside.addAll(Sight.scenarios());
-            beside.addAll(WakeUps.scenarios());
-            beside.addAll(Watchdogs.scenarios());
-            beside.addAll(Listeners.scenarios());
-            beside.addAll(Kinds.scenarios());
-            beside.addAll(Fair.scenarios());
-            beside.addAll(FairOrder.scenarios());
-            beside.addAll(ReadWrite.scenarios());
-            beside.addAll(ReadLeases.scenarios());
-            alone.addAll(Contention.scenarios());
-            alone.addAll(ReadLeases.alone());
-            alone.addAll(Starvation.scenarios());
-            alone.addAll(Fair.alone());
-            alone.addAll(FairOrder.alone());
-            runAll(beside, only, world, 12);
-            runAll(alone, only, world, 1);
+            if (changes) {
+                runAll(Changes.scenarios(), only, world, 1);
+            } else {
+                runAll(beside(), only, world, 12);
+                runAll(alone(), only, world, 1);
+            }
         }
         System.out.println(passed + " passed, " + failed + " failed");
         // Threads that a failed scenario left waiting must not keep the process.
         System.exit(failed.get() == 0 && passed.get() > 0 ? 0 : 1);
     }
 
+    private static List<Scenario> beside() {
+        return Stream.of(Sight.scenarios(), WakeUps.scenarios(), Watchdogs.scenarios(), Listeners.scenarios(), Kinds.scenarios(),
+            Fair.scenarios(), FairOrder.scenarios(), ReadWrite.scenarios(), ReadLeases.scenarios()).flatMap(List::stream).toList();
+    }
+
+    /** They have the machine to themselves. */
+    private static List<Scenario> alone() {
+        return Stream.of(Contention.scenarios(), ReadLeases.alone(), Starvation.scenarios(), Fair.alone(), FairOrder.alone())
+            .flatMap(List::stream).toList();
+    }
+
     /** Most scenarios wait most of the time, so that several run at once. */
     private static void runAll(List<Scenario> scenarios, String only, World world, int atOnce) throws InterruptedException {
         ExecutorService pool = Executors.newFixedThreadPool(atOnce);
         for (Scenario scenario : scenarios) {
-            if (scenario.name().contains(only)) {
+            if (Stream.of(only.split("\\|")).anyMatch(scenario.name()::contains)) {
                 pool.execute(() -> run(scenario, world));
             }
         }

@@ -100,7 +100,7 @@ final class Native implements AutoCloseable {
     }
 
     /** A map as RESP2 has it: keys and values in turn. */
-    private static Map<String, Object> map(Object flat) {
+    static Map<String, Object> map(Object flat) {
         List<?> list = (List<?>) flat;
         Map<String, Object> fields = new HashMap<>();
         for (int i = 0; i + 1 < list.size(); i += 2) {

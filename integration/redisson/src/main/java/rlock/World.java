@@ -1,5 +1,6 @@
 package rlock;
 
+import java.io.IOException;
 import java.net.URI;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -10,6 +11,7 @@ import org.redisson.config.ReadMode;
 import org.redisson.config.SubscriptionMode;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.util.JedisClusterCRC16;
 
 /** The server, two Redisson clients as two processes would have them, and as many native clients as are asked for. */
 final class World implements AutoCloseable {
@@ -21,25 +23,30 @@ final class World implements AutoCloseable {
     /** Where Redisson listens, if there is one. */
     private final URI replica;
     private final Nodes nodes;
+    /** What changes the cluster; null: it stays as it is. */
+    private final Orders orders;
     private final AtomicInteger names = new AtomicInteger();
     /** Another run may have left something on the same server. */
     private final String run = Long.toString(System.currentTimeMillis(), Character.MAX_RADIX);
     final RedissonClient one;
     final RedissonClient two;
 
-    private World(URI url, boolean cluster, URI replica) {
+    private World(URI url, boolean cluster, URI replica, Orders orders) {
         this.url = url;
         this.cluster = cluster;
         this.replica = replica;
+        this.orders = orders;
         this.nodes = new Nodes(url, cluster);
         this.one = redisson();
         this.two = redisson();
     }
 
-    static World connect() {
+    static World connect() throws IOException {
         URI url = URI.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399"));
         String replica = System.getenv("REDIS_REPLICA_URL");
-        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica));
+        String orders = System.getenv("CLUSTER_ORDERS");
+        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica),
+            orders == null ? null : new Orders(orders));
         List<HostAndPort> servers = world.nodes.all();
         if (replica != null) {
             servers.add(Nodes.address(world.replica));
@@ -55,13 +62,19 @@ final class World implements AutoCloseable {
 
     /** One more Redisson client, for who shuts it down. */
     RedissonClient redisson() {
+        return redisson(WATCHDOG_MS);
+    }
+
+    /** One with leases of its own. */
+    RedissonClient redisson(long watchdogMs) {
         Config config = new Config();
-        config.setLockWatchdogTimeout(WATCHDOG_MS);
+        config.setLockWatchdogTimeout(watchdogMs);
         if (replica != null) {
             config.useMasterSlaveServers().setMasterAddress(url.toString()).addSlaveAddress(replica.toString())
                 .setSubscriptionMode(SubscriptionMode.SLAVE).setReadMode(ReadMode.MASTER);
         } else if (cluster) {
-            config.useClusterServers().addNodeAddress(url.toString());
+            // It learns of a fail-over when it looks: each second instead of five, not to wait for nothing.
+            config.useClusterServers().addNodeAddress(url.toString()).setScanInterval(1_000);
         } else {
             config.useSingleServer().setAddress(url.toString()).setConnectionMinimumIdleSize(4);
         }
@@ -76,6 +89,24 @@ final class World implements AutoCloseable {
     /** A new native client, for one thread at a time. */
     Native client() {
         return new Native(nodes);
+    }
+
+    Nodes nodes() {
+        return nodes;
+    }
+
+    Orders orders() {
+        return orders;
+    }
+
+    /** A hash tag whose slot the primary of this number has, of three that share the slots equally. */
+    String placeOn(int primary) {
+        while (true) {
+            String tag = "{" + key("place") + "}";
+            if (JedisClusterCRC16.getSlot(tag) * 3 / 16_384 == primary) {
+                return tag;
+            }
+        }
     }
 
     /** The name of a lock that no other scenario uses. */
@@ -95,17 +126,22 @@ final class World implements AutoCloseable {
 
     /** The channel of Redisson's unlock messages for a lock. */
     static String channel(String key) {
-        return "redisson_lock__channel:{" + key + "}";
+        return prefixed("redisson_lock__channel", key);
+    }
+
+    /** In the slot of the lock. */
+    private static String prefixed(String prefix, String key) {
+        return prefix + ":" + (key.contains("{") ? key : "{" + key + "}");
     }
 
     /** Where a fair lock keeps those who wait for it. */
     static String fairQueue(String key) {
-        return "redisson_lock_queue:{" + key + "}";
+        return prefixed("redisson_lock_queue", key);
     }
 
     /** That of a read/write lock. */
     static String readWriteChannel(String key) {
-        return "redisson_rwlock:{" + key + "}";
+        return prefixed("redisson_rwlock", key);
     }
 
     /** Whether the server publishes these messages only to those who subscribed by SSUBSCRIBE. */
@@ -132,13 +168,20 @@ final class World implements AutoCloseable {
         return Redisson.class.getPackage().getImplementationVersion();
     }
 
+    static boolean isRedisson3() {
+        return redissonVersion().startsWith("3.");
+    }
+
     @Override
     public String toString() {
         return (cluster ? "a cluster at " : "the server at ") + url + (replica == null ? "" : ", listening to the replica at " + replica);
     }
 
     @Override
-    public void close() {
+    public void close() throws IOException {
+        if (orders != null) {
+            orders.close();
+        }
         one.shutdown();
         two.shutdown();
     }

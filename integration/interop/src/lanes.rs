@@ -1,0 +1,45 @@
+//! Parts beside one another, since they mostly wait: each in a process of its own, whose output is shown when it ends.
+
+use std::io::{Write, stdout};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::parts::Part;
+
+/// Runs the parts, and returns the names of those that failed. Those that take all of the machine by turns are in one lane,
+/// one after the other; all others in another.
+pub(crate) fn run(parts: &[&Part]) -> Vec<&'static str> {
+    let (heavy, light): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| part.heavy);
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for lane in [heavy, light] {
+            scope.spawn(|| {
+                for part in lane {
+                    if !passes(part) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(part.name);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn passes(part: &Part) -> bool {
+    let own = std::env::current_exe().expect("the path of this program");
+    let mut command = Command::new(own);
+    // One after the other as they were written: both go to one pipe.
+    let (mut output, both) = std::io::pipe().expect("a pipe");
+    let errors = both.try_clone().expect("a second handle of the pipe");
+    command.arg(part.name).stdin(Stdio::null()).stdout(both).stderr(errors);
+    let mut child = command.spawn().expect("this program again");
+    // It has handles of the pipe, which would keep it open.
+    drop(command);
+    let mut text = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut output, &mut text);
+    let passed = child.wait().is_ok_and(|status| status.success());
+    let mut out = stdout().lock();
+    let _ = out.write_all(&text).and_then(|()| out.flush());
+    passed
+}

@@ -1,0 +1,112 @@
+//! A cluster of three primaries with a replica each, and what a program on it may order while it runs: a line by TCP,
+//! which is answered by `done` once the cluster has changed and all its servers know.
+
+#[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
+#[path = "../../../crates/rlock-client/tests/common/cluster.rs"]
+mod nodes;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+
+use crate::place::{Outcome, address};
+use nodes::{Cluster, failing_soon};
+
+/// How long a fail-over may take on a busy machine.
+const FAILED_OVER: Duration = Duration::from_secs(40);
+
+/// Runs a program on a cluster, which changes as the program orders: it gets its variables.
+pub(crate) fn on_a_changing_cluster(
+    program: impl FnOnce(&[(&str, String)]) -> Outcome + Send + 'static,
+) -> Outcome {
+    let mut cluster = Cluster::start_with_replicas(3);
+    let orders = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    let to = orders.local_addr().map_err(|error| error.to_string())?;
+    orders.set_nonblocking(true).map_err(|error| error.to_string())?;
+    let variables = [
+        ("REDIS_URL", address(&cluster.primaries[0])),
+        ("REDIS_CLUSTER", "1".into()),
+        ("CLUSTER_ORDERS", to.to_string()),
+    ];
+    let program = thread::spawn(move || program(&variables));
+    while !program.is_finished() {
+        match orders.accept() {
+            Ok((connection, _)) => take_orders(&mut cluster, connection)?,
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    program.join().unwrap_or_else(|_| Err("the program could not be run".into()))
+}
+
+/// Until the program ends.
+fn take_orders(cluster: &mut Cluster, connection: TcpStream) -> Outcome {
+    connection.set_nonblocking(false).map_err(|error| error.to_string())?;
+    let mut answers = connection.try_clone().map_err(|error| error.to_string())?;
+    for line in BufReader::new(connection).lines().map_while(Result::ok) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let shard = |word: &str| word.parse::<usize>().map_err(|error| format!("{line}: {error}"));
+        match words[..] {
+            ["move", lock, from, to] => move_slot(cluster, lock, shard(from)?, shard(to)?),
+            ["fail-over", of] => fail_over(cluster, shard(of)?),
+            ["kill", of] => kill(cluster, shard(of)?),
+            _ => return Err(format!("no such order: {line}")),
+        }
+        answers.write_all(b"done\n").map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Key by key, and until all servers know.
+fn move_slot(cluster: &Cluster, lock: &str, from: usize, to: usize) {
+    let moving = pin!(cluster.move_slot_of(lock, from, to, async || ()));
+    let moved = moving.poll(&mut Context::from_waker(Waker::noop()));
+    assert!(moved.is_ready(), "nothing in it waits for a waker");
+    cluster.await_agreement();
+}
+
+/// The primary and its replica change places, by agreement.
+fn fail_over(cluster: &mut Cluster, shard: usize) {
+    let (old, heir) = (&cluster.primaries[shard], &cluster.replicas[shard]);
+    eventually("the fail-over to begin", FAILED_OVER, || {
+        redis::cmd("CLUSTER").arg("FAILOVER").query::<()>(&mut heir.connect()).ok()
+    });
+    await_role(heir, "master");
+    await_role(old, "slave");
+    std::mem::swap(&mut cluster.primaries[shard], &mut cluster.replicas[shard]);
+    wait_for_replicas_in_sync(&cluster.primaries[shard], &cluster.replicas[shard]);
+    cluster.await_agreement();
+}
+
+/// The primary is killed, its replica takes over, and it comes back as the replica.
+fn kill(cluster: &mut Cluster, shard: usize) {
+    wait_for_replicas_in_sync(&cluster.primaries[shard], &cluster.replicas[shard]);
+    let port = cluster.primaries[shard].port();
+    let data = cluster.kill(shard);
+    let heir = cluster.replicas.remove(shard);
+    await_role(&heir, "master");
+    let back = failing_soon().port(port).dir(data).start();
+    cluster.primaries.insert(shard, heir);
+    cluster.replicas.insert(shard, back);
+    cluster.await_agreement();
+}
+
+/// Asks on new connections: a server that changes its role ends some.
+fn await_role(server: &TestServer, role: &str) {
+    eventually(role, FAILED_OVER, || {
+        let found: Vec<redis::Value> = redis::cmd("ROLE").query(&mut server.connect()).ok()?;
+        let found: String = redis::from_redis_value_ref(found.first()?).ok()?;
+        (found == role).then_some(())
+    });
+}
+
+fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
+    let words: Vec<&str> = line.split(' ').collect();
+    let answer = redis::cmd(words[0]).arg(&words[1..]).query(connection);
+    answer.unwrap_or_else(|error| panic!("{line}: {error}"))
+}

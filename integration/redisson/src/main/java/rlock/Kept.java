@@ -1,0 +1,146 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/**
+ * Locks of every kind that one thread of Redisson holds, as long as its watchdog renews them, while threads of another Redisson
+ * client and native clients wait for them. For one thread.
+ */
+final class Kept implements AutoCloseable {
+    /**
+     * How long each may wait after the locks are free and the leases have ended that it was told of: what fails meanwhile Redisson
+     * tries again after a second or two, and to subscribe again takes it 7.5 s to give up.
+     */
+    private static final long SLACK_MS = 15_000;
+
+    private final World world;
+    private final long leaseMs;
+    private final List<RLock> held = new ArrayList<>();
+    private final List<Roaming> natives = new ArrayList<>();
+    private final List<Future<Long>> waiting = new ArrayList<>();
+    /** Errors that Redisson threw at those who wait. */
+    private final AtomicLong errors = new AtomicLong();
+    private volatile boolean free;
+
+    Kept(World world, List<RedissonClient> redissons, String place, long leaseMs, boolean moving) throws Exception {
+        this.world = world;
+        this.leaseMs = leaseMs;
+        RedissonClient holder = redissons.get(0);
+        RedissonClient other = redissons.get(1);
+        keep(holder.getLock(place + "kept"), other.getLock(place + "kept"));
+        // See Changes: Redisson's wait for a fenced lock might never end.
+        keep(holder.getFencedLock(place + "kept-fenced"), moving ? null : other.getFencedLock(place + "kept-fenced"), "FENCED");
+        keep(holder.getFairLock(place + "kept-fair"), other.getFairLock(place + "kept-fair"), "FAIR");
+        keep(holder.getReadWriteLock(place + "written").writeLock(), other.getReadWriteLock(place + "written").readLock(), "READ");
+        keep(holder.getReadWriteLock(place + "read").readLock(), other.getReadWriteLock(place + "read").writeLock(), "WRITE");
+        for (RLock lock : held) {
+            Check.eventually("all wait for " + lock.getName(), () -> allWait(lock.getName()));
+        }
+    }
+
+    /** Both who wait stand in a fair lock's queue; elsewhere it is seen that Redisson listens. */
+    private boolean allWait(String key) throws Exception {
+        String channel = key.contains("kept") ? World.channel(key) : World.readWriteChannel(key);
+        try (Roaming client = new Roaming(world.nodes(), key); Native there = world.client()) {
+            return client.waiters(key) == (key.endsWith("fair") ? 2 : 1)
+                && (key.contains("kept-") || world.listeners(there, channel) > 0);
+        }
+    }
+
+    private Roaming roaming(String key) {
+        Roaming client = new Roaming(world.nodes(), key);
+        natives.add(client);
+        return client;
+    }
+
+    /** @param others that of Redisson's who waits, or null */
+    private void keep(RLock mine, RLock others, String... words) {
+        mine.lock();
+        held.add(mine);
+        Roaming client = roaming(mine.getName());
+        if (others != null) {
+            waiting.add(Check.start(() -> redissonWaits(others)));
+        }
+        waiting.add(Check.start(() -> nativeWaits(client, mine.getName(), words)));
+    }
+
+    private Long redissonWaits(RLock lock) throws Exception {
+        boolean tries = false;
+        while (true) {
+            try {
+                if (!tries) {
+                    lock.lock();
+                    break;
+                }
+                if (lock.tryLock()) {
+                    break;
+                }
+                Thread.sleep(20);
+            } catch (RuntimeException error) {
+                errors.incrementAndGet();
+                tries = true;
+            }
+        }
+        return comesIn(lock.getName(), lock::unlock);
+    }
+
+    private Long nativeWaits(Roaming client, String key, String... words) throws Exception {
+        String owner = world.owner();
+        client.acquire(key, owner, leaseMs, words);
+        return comesIn(key, () -> client.release(key, owner, Roaming.mode(words)));
+    }
+
+    private interface Release {
+        void run() throws Exception;
+    }
+
+    private Long comesIn(String key, Release release) throws Exception {
+        long now = System.nanoTime();
+        Check.that(free, key + " was held, and another has it");
+        release.run();
+        return now;
+    }
+
+    /** Everything is held still. */
+    void check() throws Exception {
+        for (RLock lock : held) {
+            Check.that(lock.isHeldByCurrentThread(), lock.getName() + " is lost");
+        }
+        for (Future<Long> one : waiting) {
+            if (one.isDone()) {
+                one.get();
+            }
+        }
+    }
+
+    /** Gives everything back: all who wait get it. */
+    String end() throws Exception {
+        check();
+        free = true;
+        long released = System.nanoTime();
+        for (RLock lock : held) {
+            lock.unlock();
+        }
+        long longest = 0;
+        long bound = leaseMs + SLACK_MS;
+        for (Future<Long> one : waiting) {
+            longest = Math.max(longest, one.get(bound, TimeUnit.MILLISECONDS) - released);
+        }
+        Check.that(longest < bound * 1_000_000, "the last who waited came in after " + longest / 1_000_000 + " ms");
+        long sentAway = natives.stream().mapToLong(Roaming::sentAway).sum();
+        Check.that(sentAway > 0, "no native client was told to ask again");
+        return "the last who waited for what was kept came in after " + longest / 1_000_000 + " ms, natives were sent away "
+            + sentAway + " times, Redisson's waiters failed " + errors + " times";
+    }
+
+    @Override
+    public void close() {
+        natives.forEach(Roaming::close);
+    }
+}
