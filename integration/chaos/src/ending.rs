@@ -8,7 +8,8 @@ use rlock_testkit::TestServer;
 
 use crate::clients::desk::Shared;
 use crate::clients::look::{entries, number, word};
-use crate::places::Place;
+use crate::clients::scripts::{LEAVE_FAIR, TAKE_FAIR};
+use crate::places::{FAIR_TURN_MS, Place};
 use crate::wire::{Answer, Wires};
 
 /// Until when all leases have ended, also those of locks whose release a fail-over forgot, with a clock set back.
@@ -97,6 +98,9 @@ fn contents(server: &TestServer) -> BTreeMap<String, (Vec<u8>, i64)> {
 /// What is left where some locks are held on purpose, one of them handed over, is on the replica and in the file.
 fn copies(shared: &Shared, alone: &crate::places::Alone) {
     alone.attach();
+    for name in alone.missing_on_replicas() {
+        shared.recorder.violation("copy", 0, format!("{name} was not on the replica that was attached"));
+    }
     let here = alone.with_both(|primary, replica| {
         let client = &mut primary.connect();
         // No subscriber is needed for a waiter that is blocked, but it needs a client of its own.
@@ -119,12 +123,72 @@ fn copies(shared: &Shared, alone: &crate::places::Alone) {
         let here = contents(primary);
         let there = contents(replica);
         compare(shared, "on the replica", &here, &there);
+        if alone.aof {
+            wait_fairly(client);
+        }
         here
     });
     if alone.aof {
         alone.kill_and_restart();
-        alone.with_primary(|restarted| compare(shared, "after a restart", &here, &contents(restarted)));
+        alone.with_primary(|restarted| {
+            let mut there = contents(restarted);
+            there.retain(|name, _| !name.contains(FAIR));
+            compare(shared, "after a restart", &here, &there);
+            count_as_gone(shared, restarted);
+        });
     }
+}
+
+/// A lock for which natives wait when the server is killed, and for how long it is held.
+const FAIR: &str = "last:fair";
+const HELD: i64 = 100_000;
+
+/// How many do.
+const NATIVES: i64 = 4;
+
+/// For how long, beyond the lease, the first of those counts as alive who waited before a restart.
+const COUNTS: i64 = 300_000;
+
+/// Natives wait for ever for a fair lock.
+fn wait_fairly(client: &mut Connection) {
+    say(client, &format!("RLOCK.ACQUIRE {FAIR} alice {HELD}"));
+    for number in 0..NATIVES {
+        say(client, &format!("RLOCK.ACQUIRE {FAIR} native{number} 60000 FAIR ENQUEUE 0 nobody"));
+    }
+}
+
+/// What one of Redisson's is told that it may wait: not for as long as each of those who are gone had asked for.
+fn count_as_gone(shared: &Shared, restarted: &TestServer) {
+    let client = &mut restarted.connect();
+    let most = HELD + COUNTS + (NATIVES * FAIR_TURN_MS as i64);
+    let deadline = Instant::now() + SOON;
+    loop {
+        let told = ask_fairly(shared, client);
+        match told {
+            Some(told) if told <= most => return,
+            _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            told => {
+                let text = format!(
+                    "after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most"
+                );
+                return shared.recorder.violation("told", 0, text);
+            }
+        }
+    }
+}
+
+/// One of Redisson's asks for the fair lock, and leaves.
+fn ask_fairly(shared: &Shared, client: &mut Connection) -> Option<i64> {
+    let run = |script: &str, client: &mut Connection| {
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(script).arg(3).arg(FAIR);
+        eval.arg(format!("redisson_lock_queue:{{{FAIR}}}")).arg(format!("redisson_lock_timeout:{{{FAIR}}}"));
+        eval.arg(&["30000", "redisson:1", &shared.recorder.wall_ms().to_string(), "300000"]);
+        eval.query::<Option<i64>>(client)
+    };
+    let told = run(TAKE_FAIR, client).ok().flatten();
+    let _ = run(LEAVE_FAIR, client);
+    told
 }
 
 fn command(line: &str) -> redis::Cmd {
