@@ -57,7 +57,7 @@ const QUIET: [(&str, &[&str]); 18] = [
     ("tickets", &["fenced block", "fenced enqueue"]),
     ("snatched", &["snatch", "block", "block"]),
     ("seized", &["write snatch", "read", "read", "read"]),
-    ("aisles", &["read usher", "read"]),
+    ("aisles", &["read usher", "read behind"]),
     ("galleries", &["read on", "read on", "read on", "read on", "redisson write"]),
     ("shelves", &["read beside"]),
     ("rows", &["fair herald"]),

@@ -24,7 +24,7 @@ impl Desk {
         if attempt.refuted.is_some() {
             return self.recorder().attempt(attempt);
         }
-        if self.kind == super::READ_ON {
+        if [super::READ_ON, super::READ_BEHIND].contains(&self.kind) {
             self.sleep_us(30_000, 70_000);
             return self.give_back(want, attempt);
         }

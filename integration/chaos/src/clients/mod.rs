@@ -33,6 +33,9 @@ pub(crate) type Ending = (usize, bool);
 /// Those who read one after the other, so that somebody always does.
 const READ_ON: &str = "read on";
 
+/// Who reads for a moment, as soon as no writer waits.
+const READ_BEHIND: &str = "read behind";
+
 /// Starts a thread for each client that is one.
 pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
     let (sender, endings) = channel();
@@ -81,6 +84,7 @@ impl Desk {
                 let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
                 self.redisson(Ask { key, lock, lease, wait: 4_000 });
             }
+            READ_ON | READ_BEHIND => self.block(&Want { lease: 8_000, wait: 3_000, ..want }),
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
             _ => self.block(&want),
         }
@@ -88,6 +92,9 @@ impl Desk {
         match (quiet, self.dice.below(3)) {
             // The next is to come before the last has gone.
             _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
+            _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
+            // They are there so that something happens.
+            _ if ["read usher", "snatch", "write snatch"].contains(&role.kind) => self.sleep_us(0, 150_000),
             // Nobody else comes, so that it shows whether the server notices the end of the lease.
             (true, _) if died => self.sleep_us(1_400_000, 1_900_000),
             (true, 0) => self.sleep_us(600_000, 1_500_000),

@@ -8,17 +8,22 @@ use super::desk::{Desk, SOON};
 use super::look::{entries, holds, number, word};
 use super::native::{Want, told};
 use crate::history::{Attempt, Outcome, Us, ms};
+use crate::wire::Trouble;
+
+/// For how long it waits, in ms: less than half its lease, which counts from its request where it does not renew.
+const WAITS: u64 = 1_500;
 
 impl Desk {
     /// Takes the lock, waits for somebody to wait for it, and releases and kills at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), None);
-        let answer = self.acquire(want, &attempt.owner, &[], SOON);
+        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
+        let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
         attempt.answered = self.now();
         match answer {
             Ok(Value::Array(_)) => {}
-            Err(crate::wire::Trouble::Lost) => return self.withdraw(want, attempt),
-            _ => return self.without(attempt, Outcome::Denied),
+            Ok(_) => return self.without(attempt, Outcome::TimedOut),
+            Err(Trouble::Refused(code, text)) => return self.refused(attempt, &code, &text),
+            Err(Trouble::Lost) => return self.withdraw(want, attempt),
         }
         attempt.outcome = Outcome::Held;
         let sent = attempt.requested;

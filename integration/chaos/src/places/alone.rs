@@ -29,11 +29,14 @@ pub(crate) struct Alone {
     port: AtomicU16,
     /// Whether the servers write an append only file, on the disk before they answer.
     pub(crate) aof: bool,
-    missing: Mutex<Vec<String>>,
+    different: Mutex<Vec<String>>,
 }
 
 fn one(aof: bool) -> ServerBuilder {
-    server().conf("appendonly", if aof { "yes" } else { "no" })
+    // A snapshot on the disk is begun as soon as a replica asks for it, and not at the server's next beat, when the module
+    // looks whether anybody reads what it writes.
+    let (appends, diskless) = if aof { ("yes", "yes") } else { ("no", "no") };
+    server().conf("appendonly", appends).conf("repl-diskless-sync", diskless)
 }
 
 /// Sends one command, which must work.
@@ -56,7 +59,7 @@ impl Alone {
             pair,
             port: AtomicU16::new(port),
             aof,
-            missing: Mutex::default(),
+            different: Mutex::default(),
         }
     }
 
@@ -124,16 +127,16 @@ impl Alone {
             let mut last = 0;
             let replica = follower(self.aof, primary.port(), || last = acquire_one_more(primary, last));
             rlock_testkit::wait_for_replicas_in_sync(primary, &replica);
-            let missing = missing(primary, &replica, last);
-            self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+            let different = different(primary, &replica, last);
+            self.different.lock().unwrap_or_else(PoisonError::into_inner).extend(different);
             pair.replica = Some(replica);
         }
         none
     }
 
-    /// Locks that were acquired while a replica was attached, and that it did not have when it was linked.
-    pub(crate) fn missing_on_replicas(&self) -> Vec<String> {
-        std::mem::take(&mut *self.missing.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Locks that were acquired while a replica was attached, and that were not the same there when it was linked.
+    pub(crate) fn different_on_replicas(&self) -> Vec<String> {
+        std::mem::take(&mut *self.different.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
@@ -206,17 +209,17 @@ fn acquire_one_more(primary: &TestServer, last: u64) -> u64 {
     last + AT_ONCE
 }
 
-/// Those of these locks that the primary has and the replica does not; they are deleted.
-fn missing(primary: &TestServer, replica: &TestServer, last: u64) -> Vec<String> {
+/// Those of these locks that end at another time on the replica, or are not there; they are deleted.
+fn different(primary: &TestServer, replica: &TestServer, last: u64) -> Vec<String> {
     let (here, there) = (&mut primary.connect(), &mut replica.connect());
-    let is_on = |client: &mut redis::Connection, name: &str| {
-        redis::cmd("EXISTS").arg(name).query::<u64>(client).is_ok_and(|count| count == 1)
+    let ends = |client: &mut redis::Connection, name: &str| {
+        redis::cmd("PEXPIRETIME").arg(name).query::<i64>(client).unwrap_or(-1)
     };
     let mut names: Vec<String> = (0..last).map(attached).collect();
     names.retain(|name| {
-        let missing = is_on(here, name) && !is_on(there, name);
+        let different = ends(here, name) != ends(there, name);
         let _ = redis::cmd("DEL").arg(name).query::<u64>(here);
-        missing
+        different
     });
     names
 }
