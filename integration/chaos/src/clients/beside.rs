@@ -8,7 +8,7 @@ use redis::Value;
 use super::desk::{Desk, SOON};
 use super::native::{Want, told};
 use super::redisson::{Act, Ask, Lock};
-use crate::history::{Harm, Line, Mode, Outcome, ms};
+use crate::history::{Harm, Line, Mode, Outcome, Us, ms};
 use crate::wire::Trouble;
 
 /// The lease of the one of Redisson's, in ms, and for how long it is looked whether the lock outlasts it.
@@ -45,8 +45,28 @@ impl Desk {
             self.recorder().violation_unless("loss", want.key, text, sent.min(since), excuse);
             return self.withdraw_hold(want, reading);
         }
-        std::thread::sleep(Duration::from_millis(BRIEF));
+        if self.dice.one_in(2) {
+            std::thread::sleep(Duration::from_millis(BRIEF));
+            return self.give_back(want, reading);
+        }
         self.give_back(want, reading);
+        self.ask_how_long(ask, sent);
+    }
+
+    /// Of the readers only the one with the brief lease is left: nobody is told to wait for longer.
+    fn ask_how_long(&mut self, ask: Ask, since: Us) {
+        let ask = Ask { lock: Lock::Write, ..ask };
+        let writer = self.begin(ask.key, Mode::Alone, Line::Foreign, None).owner;
+        match self.run(ask, Act::Take, &writer) {
+            Ok(Value::Int(left)) if left <= BRIEF as i64 => {}
+            Ok(Value::Int(left)) => {
+                let text =
+                    format!("{writer} was told to wait {left} ms for a reader with a lease of {BRIEF} ms");
+                let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
+                self.recorder().violation_unless("told", ask.key, text, since, excuse);
+            }
+            _ => self.run_surely(ask, Act::GiveBack, &writer),
+        }
     }
 
     /// Whether the lock's end is set back beyond Redisson's lease; nothing where nobody answers.

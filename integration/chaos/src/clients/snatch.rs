@@ -7,6 +7,7 @@ use redis::Value;
 use super::desk::{Desk, SOON};
 use super::look::{entries, holds, number, word};
 use super::native::{Want, told};
+use super::scripts as lua;
 use crate::history::{Attempt, Outcome, Us, ms};
 use crate::wire::Trouble;
 
@@ -68,7 +69,13 @@ impl Desk {
         let renew = ["RLOCK.RENEW", &name, &victim, &lease];
         // A lease that is shorter than its own, so that nothing changes but that it was heard of.
         let again = ["RLOCK.ACQUIRE", &name, &victim, "50", "HOLDS", "1"];
-        let call: &[&str] = if self.dice.one_in(3) { &renew } else { &again };
+        // And one that the module does not hear, as Redisson renews.
+        let changed = ["EVAL", lua::RENEW, "1", &name, &lease, &victim];
+        let call: &[&str] = match self.dice.below(4) {
+            0 => &renew,
+            1 => &changed,
+            _ => &again,
+        };
         let call: &[&str] = if heard { call } else { &["PING"] };
         let kill: &[&str] = if victim.is_empty() { &["PING"] } else { &kill };
         attempt.released = Some(self.now());
