@@ -71,3 +71,39 @@ fn passed_over(
     );
     verdict.violation("turn", key, reader.answered, text);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Harm;
+    use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::*;
+
+    #[test]
+    fn a_writer_of_redissons_has_its_turn_among_readers_that_come_and_come() {
+        // Each comes before the one before it has gone.
+        let reader = |n: u64| read(holder(&format!("r{n}"), n * 100, n * 100 + 1, n * 100 + 150));
+        let writer = |gives_up| Attempt {
+            line: Line::Foreign,
+            queued: Some(ms(150)),
+            ..waiter("w", 140, 4_000, gives_up)
+        };
+        let among = |readers: u64| {
+            let mut all: Vec<_> = (0..readers).map(reader).collect();
+            all.push(writer(readers * 100 + 400));
+            all
+        };
+        is_in_order(among(18), vec![]);
+        violates("turn", among(19), vec![]);
+        // The lock was free in between.
+        is_in_order(
+            among(25).into_iter().filter(|one| !["r9", "r10"].contains(&one.owner.as_str())).collect(),
+            vec![],
+        );
+        // The servers stalled, or what holders believe may be wrong.
+        is_in_order(among(19), vec![event(500, 600, Harm { stalls: true, ..Harm::default() })]);
+        is_in_order(among(19), vec![event(500, 501, Harm { holds: true, ..Harm::default() })]);
+        // It gave up about then.
+        let gone = (0..19).map(reader).chain([writer(2_050)]).collect();
+        is_in_order(gone, vec![]);
+    }
+}
