@@ -36,6 +36,9 @@ const READ_ON: &str = "read on";
 /// Who reads for a moment, as soon as no writer waits.
 const READ_BEHIND: &str = "read behind";
 
+/// Who writes, and then reads on.
+const WRITE_THEN_READ: &str = "write then read";
+
 /// Starts a thread for each client that is one.
 pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
     let (sender, endings) = channel();
@@ -80,11 +83,14 @@ impl Desk {
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
             "redisson write" => self.redisson(Ask { key, lock: Lock::Write, lease, wait: 4_000 }),
+            "redisson read" => self.redisson(Ask { key, lock: Lock::Read, lease: 8_000, wait: 4_000 }),
             "redisson rw" => {
                 let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
                 self.redisson(Ask { key, lock, lease, wait: 4_000 });
             }
-            READ_ON | READ_BEHIND => self.block(&Want { lease: 8_000, wait: 3_000, ..want }),
+            READ_ON | READ_BEHIND | WRITE_THEN_READ => {
+                self.block(&Want { lease: 8_000, wait: 3_000, ..want })
+            }
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
             _ => self.block(&want),
         }
