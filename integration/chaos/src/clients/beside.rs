@@ -38,11 +38,16 @@ impl Desk {
         (other.answered, other.dead) = (self.now(), true);
         other.gone = other.answered + ms(BRIEF);
         self.recorder().attempt(other);
-        if taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1)) && self.lasts(want) == Some(false) {
+        let renews = taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1));
+        let lasts = if renews { self.lasts(want) } else { None };
+        if lasts == Some(false) {
             let text = format!("{} was to end with Redisson's lease of {BRIEF} ms", reading.owner);
             // A server knows the read leases that it gave itself; and it may not be allowed to write.
             let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
             self.recorder().violation_unless("loss", want.key, text, sent.min(since), excuse);
+        }
+        if lasts != Some(true) {
+            // A server that was replaced before it had set the end back knows nothing of it.
             return self.withdraw_hold(want, reading);
         }
         if self.dice.one_in(2) {
