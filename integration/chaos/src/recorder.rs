@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::history::{Attempt, Event, Harm, History, Outcome, Step, Us, Violation};
+use crate::history::{Attempt, Event, Harm, History, Outcome, Step, Us, Violation, ms};
 
 /// The history of a round as it grows.
 pub(crate) struct Recorder {
@@ -12,7 +12,17 @@ pub(crate) struct Recorder {
     history: Mutex<History>,
     /// What a client saw by itself that must not be.
     seen: Mutex<Vec<Violation>>,
+    /// The same, but for what may excuse it.
+    suspected: Mutex<Vec<Suspicion>>,
     counts: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Something that must not be, unless such harm was done to the lock between two times.
+struct Suspicion {
+    violation: Violation,
+    since: Us,
+    until: Us,
+    excuse: fn(&Harm) -> bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -28,6 +38,7 @@ impl Recorder {
             start: Instant::now(),
             history: Mutex::new(history),
             seen: Mutex::default(),
+            suspected: Mutex::default(),
             counts: Mutex::default(),
         }
     }
@@ -106,16 +117,21 @@ impl Recorder {
         since: Us,
         excuse: fn(&Harm) -> bool,
     ) {
-        // A fault is written down when it has ended, which may be a moment from now.
-        std::thread::sleep(Duration::from_millis(500));
         let at = self.now();
-        if !locked(&self.history).harmed(key, since, at, excuse) {
-            self.violation(rule, key, text);
-        }
+        let violation = Violation { rule, key, at, text };
+        // Faults are written down when they have ended, so that it is for the end to say; and what comes of one a moment
+        // from now may have begun.
+        let suspicion = Suspicion { violation, since, until: at + ms(500), excuse };
+        locked(&self.suspected).push(suspicion);
     }
 
     /// All there is, at the end.
     pub(crate) fn take(&self) -> (History, Vec<Violation>) {
-        (std::mem::take(&mut *locked(&self.history)), std::mem::take(&mut *locked(&self.seen)))
+        let history = std::mem::take(&mut *locked(&self.history));
+        let mut seen = std::mem::take(&mut *locked(&self.seen));
+        let suspected = std::mem::take(&mut *locked(&self.suspected));
+        let stands = |one: &Suspicion| !history.harmed(one.violation.key, one.since, one.until, one.excuse);
+        seen.extend(suspected.into_iter().filter(stands).map(|one| one.violation));
+        (history, seen)
     }
 }

@@ -42,7 +42,7 @@ const BUSY: [(&str, usize, &[&str]); 4] = [
 ];
 
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 14] = [
+const QUIET: [(&str, &[&str]); 19] = [
     ("leases", &["block", "block"]),
     ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
@@ -57,6 +57,11 @@ const QUIET: [(&str, &[&str]); 14] = [
     ("tickets", &["fenced block", "fenced enqueue"]),
     ("snatched", &["snatch", "block", "block"]),
     ("seized", &["write snatch", "read", "read", "read"]),
+    ("aisles", &["read usher", "read behind"]),
+    ("galleries", &["read on", "read on", "read on", "read on", "redisson write"]),
+    ("drafts", &["write then read", "redisson read"]),
+    ("shelves", &["read beside"]),
+    ("rows", &["fair herald"]),
 ];
 
 impl Scene {

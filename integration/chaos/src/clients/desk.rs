@@ -96,24 +96,9 @@ impl Desk {
     /// An attempt that begins now, by an owner that never was.
     pub(crate) fn begin(&mut self, key: usize, mode: Mode, line: Line, limit: Option<u64>) -> Attempt {
         self.attempts += 1;
-        Attempt {
-            kind: self.kind,
-            key,
-            owner: format!("{}-{}:{}", self.kind.replace(' ', "-"), self.number, self.attempts),
-            mode,
-            line,
-            requested: self.now(),
-            queued: None,
-            limit: limit.map(|limit| if limit == 0 { Us::MAX } else { ms(limit) }),
-            answered: 0,
-            outcome: Outcome::Unknown,
-            confirms: Vec::new(),
-            tokens: Vec::new(),
-            released: None,
-            refuted: None,
-            dead: false,
-            gone: 0,
-        }
+        let owner = format!("{}-{}:{}", self.kind.replace(' ', "-"), self.number, self.attempts);
+        let limit = limit.map(|limit| if limit == 0 { Us::MAX } else { ms(limit) });
+        Attempt { mode, limit, ..Attempt::new(self.kind, key, owner, line, self.now()) }
     }
 
     fn port(&self, key: usize) -> u16 {

@@ -94,7 +94,7 @@ impl Desk {
         self.without(attempt, Outcome::Unknown);
     }
 
-    fn await_message(&mut self, want: &Want, mut attempt: Attempt) {
+    pub(crate) fn await_message(&mut self, want: &Want, mut attempt: Attempt) {
         let patience = if want.wait == 0 { ms(12_000) } else { ms(want.wait + 6_000) };
         let deadline = attempt.requested + patience;
         let heard = loop {

@@ -24,6 +24,18 @@ impl Desk {
         if attempt.refuted.is_some() {
             return self.recorder().attempt(attempt);
         }
+        if [super::READ_ON, super::READ_BEHIND].contains(&self.kind) {
+            self.sleep_us(30_000, 70_000);
+            return self.give_back(want, attempt);
+        }
+        if self.kind == super::WRITE_THEN_READ {
+            // Somebody comes meanwhile, and is told to wait.
+            self.sleep_us(150_000, 300_000);
+            return match self.downgrade(want, &mut attempt) {
+                true => self.give_back(want, attempt),
+                false => self.withdraw_hold(want, attempt),
+            };
+        }
         // Where nobody else comes it shows best whether a lease that ends is noticed.
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
         let fate = match self.dice.below(12) {

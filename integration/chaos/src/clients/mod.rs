@@ -1,15 +1,18 @@
 //! The clients: what each kind does again and again, as its dice say.
 
+mod beside;
 pub(crate) mod desk;
 mod enqueue;
 mod giving;
+mod herald;
 mod holding;
 pub(crate) mod look;
 mod native;
 mod redisson;
 mod rust;
-mod scripts;
+pub(crate) mod scripts;
 mod snatch;
+mod usher;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -26,6 +29,15 @@ pub(crate) use rust::Fleet;
 
 /// A thread that has ended: its number, and whether it failed.
 pub(crate) type Ending = (usize, bool);
+
+/// Those who read one after the other, so that somebody always does.
+const READ_ON: &str = "read on";
+
+/// Who reads for a moment, as soon as no writer waits.
+const READ_BEHIND: &str = "read behind";
+
+/// Who writes, and then reads on.
+const WRITE_THEN_READ: &str = "write then read";
 
 /// Starts a thread for each client that is one.
 pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
@@ -65,17 +77,30 @@ impl Desk {
         match role.kind {
             "try" | "fenced try" => self.try_once(&want),
             "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
+            "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
+            "read beside" => self.read_beside(&Want { lease: 8_000, ..want }),
+            "fair herald" => self.herald(&Want { lease: 8_000, wait: 6_000, ..want }),
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
+            "redisson write" => self.redisson(Ask { key, lock: Lock::Write, lease, wait: 4_000 }),
+            "redisson read" => self.redisson(Ask { key, lock: Lock::Read, lease: 8_000, wait: 4_000 }),
             "redisson rw" => {
                 let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
                 self.redisson(Ask { key, lock, lease, wait: 4_000 });
+            }
+            READ_ON | READ_BEHIND | WRITE_THEN_READ => {
+                self.block(&Want { lease: 8_000, wait: 3_000, ..want })
             }
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
             _ => self.block(&want),
         }
         let died = std::mem::take(&mut self.died);
         match (quiet, self.dice.below(3)) {
+            // The next is to come before the last has gone.
+            _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
+            _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
+            // They are there so that something happens.
+            _ if ["read usher", "snatch", "write snatch"].contains(&role.kind) => self.sleep_us(0, 150_000),
             // Nobody else comes, so that it shows whether the server notices the end of the lease.
             (true, _) if died => self.sleep_us(1_400_000, 1_900_000),
             (true, 0) => self.sleep_us(600_000, 1_500_000),

@@ -35,7 +35,7 @@ pub(crate) struct Ask {
 
 /// What it does to the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Act {
+pub(crate) enum Act {
     Take,
     GiveBack,
     Renew,
@@ -100,9 +100,8 @@ impl Ask {
 }
 
 impl Desk {
-    fn run(&mut self, ask: Ask, act: Act, owner: &str) -> Answer {
-        let (name, sharded) = (self.name(ask.key), self.shared.place.sharded());
-        let words = ask.words(act, &name, owner, sharded, self.recorder().wall_ms());
+    pub(crate) fn run(&mut self, ask: Ask, act: Act, owner: &str) -> Answer {
+        let words = self.words(ask, act, owner, 0);
         self.ask(ask.key, &words.iter().map(String::as_str).collect::<Vec<_>>(), SOON)
     }
 
@@ -143,6 +142,7 @@ impl Desk {
                     return self.leave(ask, attempt, Outcome::Unknown);
                 }
                 listening = true;
+                attempt.queued.get_or_insert(self.now());
                 continue;
             }
             // In the fair list it is told when it is its turn; the number says how long others may take.
@@ -174,9 +174,14 @@ impl Desk {
         self.recorder().attempt(attempt);
     }
 
-    fn run_surely(&mut self, ask: Ask, act: Act, owner: &str) {
+    /// The command, by a clock that is so many ms ahead.
+    pub(crate) fn words(&self, ask: Ask, act: Act, owner: &str, ahead: i64) -> Vec<String> {
         let (name, sharded) = (self.name(ask.key), self.shared.place.sharded());
-        let words = ask.words(act, &name, owner, sharded, self.recorder().wall_ms());
+        ask.words(act, &name, owner, sharded, self.recorder().wall_ms() + ahead)
+    }
+
+    pub(crate) fn run_surely(&mut self, ask: Ask, act: Act, owner: &str) {
+        let words = self.words(ask, act, owner, 0);
         self.surely(ask.key, &words.iter().map(String::as_str).collect::<Vec<_>>());
     }
 

@@ -132,24 +132,10 @@ impl User {
 
     fn begin(&mut self, key: usize, mode: Mode, wait: Duration) -> Attempt {
         self.attempts += 1;
-        Attempt {
-            kind: self.role.kind,
-            key,
-            owner: format!("{}-{}:{}", self.role.kind.replace(' ', "-"), self.number, self.attempts),
-            mode,
-            line: Line::Client,
-            requested: self.now(),
-            queued: None,
-            limit: Some(wait.as_micros() as Us),
-            answered: 0,
-            outcome: Outcome::Unknown,
-            confirms: Vec::new(),
-            tokens: Vec::new(),
-            released: None,
-            refuted: None,
-            dead: false,
-            gone: 0,
-        }
+        let kind = self.role.kind;
+        let owner = format!("{}-{}:{}", kind.replace(' ', "-"), self.number, self.attempts);
+        let limit = Some(wait.as_micros() as Us);
+        Attempt { mode, limit, ..Attempt::new(kind, key, owner, Line::Client, self.now()) }
     }
 
     /// Holds the lock for as long as the guard says that it does.

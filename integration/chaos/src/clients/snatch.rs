@@ -6,19 +6,25 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use super::look::{entries, holds, number, word};
-use super::native::Want;
+use super::native::{Want, told};
+use super::scripts as lua;
 use crate::history::{Attempt, Outcome, Us, ms};
+use crate::wire::Trouble;
+
+/// For how long it waits, in ms: less than half its lease, which counts from its request where it does not renew.
+const WAITS: u64 = 1_500;
 
 impl Desk {
     /// Takes the lock, waits for somebody to wait for it, and releases and kills at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), None);
-        let answer = self.acquire(want, &attempt.owner, &[], SOON);
+        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
+        let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
         attempt.answered = self.now();
         match answer {
             Ok(Value::Array(_)) => {}
-            Err(crate::wire::Trouble::Lost) => return self.withdraw(want, attempt),
-            _ => return self.without(attempt, Outcome::Denied),
+            Ok(_) => return self.without(attempt, Outcome::TimedOut),
+            Err(Trouble::Refused(code, text)) => return self.refused(attempt, &code, &text),
+            Err(Trouble::Lost) => return self.withdraw(want, attempt),
         }
         attempt.outcome = Outcome::Held;
         let sent = attempt.requested;
@@ -59,23 +65,45 @@ impl Desk {
         let kill = ["CLIENT", "KILL", "ID", &id];
         let lease = want.lease.to_string();
         // One that was heard of by another call keeps the lock all the same.
-        let heard = !victim.is_empty() && want.side.is_empty() && self.dice.one_in(3);
+        let heard = !victim.is_empty() && want.side.is_empty() && self.dice.one_in(2);
         let renew = ["RLOCK.RENEW", &name, &victim, &lease];
-        let renew: &[&str] = if heard { &renew } else { &["PING"] };
+        // A lease that is shorter than its own, so that nothing changes but that it was heard of.
+        let again = ["RLOCK.ACQUIRE", &name, &victim, "50", "HOLDS", "1"];
+        // And one that the module does not hear, as Redisson renews.
+        let changed = ["EVAL", lua::RENEW, "1", &name, &lease, &victim];
+        let call: &[&str] = match self.dice.below(4) {
+            0 => &renew,
+            1 => &changed,
+            _ => &again,
+        };
+        let call: &[&str] = if heard { call } else { &["PING"] };
         let kill: &[&str] = if victim.is_empty() { &["PING"] } else { &kill };
         attempt.released = Some(self.now());
-        let answer = self.ask_all(want.key, &[&["MULTI"], &release, renew, kill, &["EXEC"]], SOON);
+        let (before, after) = (["RLOCK.INFO", &name], ["HKEYS", &name]);
+        let commands: [&[&str]; 7] = [&["MULTI"], &before, &release, &after, call, kill, &["EXEC"]];
+        let answer = self.ask_all(want.key, &commands, SOON);
         let since = self.now();
         let Ok(Value::Array(answers)) = answer else { return self.withdraw(want, attempt) };
+        let [before, released, after, called, killed] = answers.as_slice() else {
+            return self.withdraw(want, attempt);
+        };
         attempt.gone = since;
-        let freed = answers.first() == Some(&Value::Int(1));
+        let (freed, sent) = (*released == Value::Int(1), attempt.requested);
         attempt.refuted = Some(since).filter(|_| !freed);
         self.recorder().attempt(attempt);
         // Its lease may have ended before, and the other have the lock for good.
-        if !freed || victim.is_empty() || answers.get(2) != Some(&Value::Int(1)) {
+        if !freed {
             return;
         }
-        if heard && answers.get(1) == Some(&Value::Int(1)) {
+        for owner in left_out(before, after) {
+            let text = format!("{owner} stood at the head to read, and was left out when others were let in");
+            self.recorder().violation_unless("together", want.key, text, sent, |harm| harm.stalls);
+        }
+        if victim.is_empty() || *killed != Value::Int(1) {
+            return;
+        }
+        // The number of its holds, or that it has renewed.
+        if heard && (*called == Value::Int(1) || told(called).is_some()) {
             return self.see_it_kept(want, &victim, since);
         }
         self.recorder().count("killed with a grant");
@@ -91,6 +119,7 @@ impl Desk {
             self.recorder().violation_unless("take-back", want.key, text, since, |harm| harm.stalls);
         }
     }
+
     /// The one that was heard of has the lock still, a while after its client was killed.
     fn see_it_kept(&mut self, want: &Want, victim: &str, since: Us) {
         self.recorder().count("killed and heard of");
@@ -103,5 +132,47 @@ impl Desk {
             self.recorder()
                 .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);
         }
+    }
+}
+
+/// Who waited to read before anybody who waits to write, as RLOCK.INFO said, and does not hold the lock now that it is
+/// read: nobody where it is not. The other answer has the lock's owners.
+fn left_out(before: &Value, after: &Value) -> Vec<String> {
+    let Value::Array(fields) = after else { return Vec::new() };
+    let queue = entries(before, "queue").iter();
+    let readers = queue.take_while(|waiter| word(waiter, "mode") == "read" && word(waiter, "via") == "block");
+    let owners: Vec<String> = readers.map(|waiter| word(waiter, "owner")).collect();
+    let holds = |owner: &String| fields.contains(&Value::BulkString(owner.clone().into_bytes()));
+    if !owners.iter().any(holds) {
+        return Vec::new();
+    }
+    owners.into_iter().filter(|owner| !holds(owner)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn readers_at_the_head_go_together() {
+        let waiter = |(owner, mode): &(&str, &str)| {
+            Value::Array(["owner", owner, "mode", mode, "via", "block"].map(text).to_vec())
+        };
+        let left_out = |queue: &[(&str, &str)], after: &[&str]| {
+            let queue = Value::Array(queue.iter().map(waiter).collect());
+            let after = Value::Array(after.iter().map(|word| text(word)).collect());
+            super::left_out(&Value::Array(vec![text("queue"), queue]), &after)
+        };
+        let three = [("a", "read"), ("b", "read"), ("c", "read")];
+        assert_eq!(left_out(&three, &["mode", "a"]), ["b", "c"]);
+        assert!(left_out(&three, &["mode", "a", "b", "c"]).is_empty());
+        // Not past a writer, and nobody where nobody was let in.
+        assert!(left_out(&[("a", "read"), ("w", "write"), ("c", "read")], &["mode", "a"]).is_empty());
+        assert!(left_out(&three, &["mode", "w:write"]).is_empty());
+        assert!(left_out(&three, &[]).is_empty());
     }
 }

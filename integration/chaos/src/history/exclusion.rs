@@ -2,7 +2,7 @@
 
 use super::{Attempt, History, Line, Us, Verdict, ms};
 
-/// How long an answer may be on its way when writes are paused.
+/// How long an answer may be on its way.
 const ANSWER: Us = ms(200);
 
 /// For how long before a pause the machine must not have stalled.
@@ -31,7 +31,9 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
             if !earlier.mode.excludes(later.mode) || earlier.owner == later.owner {
                 continue;
             }
-            if lost_before(history, key, earlier, begin) {
+            if lost_before(history, key, earlier, begin)
+                || lost_on_its_way(history, key, earlier, later, begin)
+            {
                 verdict.excused_overlaps += 1;
                 continue;
             }
@@ -52,6 +54,14 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
 fn lost_before(history: &History, key: usize, holder: &Attempt, at: Us) -> bool {
     let since = holder.confirmed_before(at).map_or(holder.requested, |confirm| confirm.sent);
     history.harmed(key, since, at, |harm| harm.holds)
+}
+
+/// Whether the one who was told later may have had the lock before the other, and lost it while the answer that told it
+/// so was on its way.
+fn lost_on_its_way(history: &History, key: usize, earlier: &Attempt, later: &Attempt, told: Us) -> bool {
+    let since = later.requested.max(told.saturating_sub(ANSWER));
+    let until = earlier.begin().unwrap_or(0).min(told);
+    history.harmed(key, since, until, |harm| harm.holds)
 }
 
 /// Nobody is told to hold nothing while its lease lasts.

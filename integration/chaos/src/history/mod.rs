@@ -6,6 +6,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod turns;
 mod waits;
 
 pub(crate) use late::Late;
@@ -79,7 +80,7 @@ pub(crate) struct Attempt {
     pub(crate) line: Line,
     /// When the first request was sent.
     pub(crate) requested: Us,
-    /// Since when the server is known to have it in its queue.
+    /// Since when the server is known to have it in its queue, or since when one of Redisson's listens.
     pub(crate) queued: Option<Us>,
     /// How long it was to wait; nothing for those who only try, [`Us::MAX`] for ever.
     pub(crate) limit: Option<Us>,
@@ -116,6 +117,28 @@ pub(crate) fn margin(lease: Us) -> Us {
 }
 
 impl Attempt {
+    /// One that begins: nothing has come of it yet.
+    pub(crate) fn new(kind: &'static str, key: usize, owner: String, line: Line, requested: Us) -> Attempt {
+        Attempt {
+            kind,
+            key,
+            owner,
+            mode: Mode::Alone,
+            line,
+            requested,
+            queued: None,
+            limit: None,
+            answered: 0,
+            outcome: Outcome::Unknown,
+            confirms: Vec::new(),
+            tokens: Vec::new(),
+            released: None,
+            refuted: None,
+            dead: false,
+            gone: 0,
+        }
+    }
+
     /// When it began to believe that it holds the lock.
     pub(crate) fn begin(&self) -> Option<Us> {
         self.confirms.first().map(|first| first.replied)
@@ -208,6 +231,13 @@ impl History {
     pub(crate) fn harmed(&self, key: usize, from: Us, to: Us, harm: impl Fn(&Harm) -> bool) -> bool {
         self.events_of(key).any(|event| event.end > from && event.begin < to && harm(&event.harm))
     }
+
+    /// How much of the time in between stalls took, those that overlap counted more than once.
+    fn stalled(&self, key: usize, from: Us, to: Us) -> Us {
+        let stalls =
+            self.events_of(key).filter(|event| event.harm.stalls && event.end > from && event.begin < to);
+        stalls.map(|event| event.end.min(to).saturating_sub(event.begin.max(from))).sum()
+    }
 }
 
 /// Something that must not be.
@@ -249,6 +279,7 @@ pub(crate) fn check(history: &History) -> Verdict {
         tokens::check(history, key, &attempts, &mut verdict);
         waits::check(history, key, &attempts, &mut verdict);
         order::check(history, key, &attempts, &mut verdict);
+        turns::check(history, key, &attempts, &mut verdict);
     }
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict

@@ -53,8 +53,5 @@ fn excused(history: &History, key: usize, first: &Attempt, from: Us, to: Us) -> 
     if first.line == Line::ForeignFair && history.clock_is_off(from, to) {
         return true;
     }
-    let stalls =
-        history.events_of(key).filter(|event| event.harm.stalls && event.end > from && event.begin < to);
-    let stalled: Us = stalls.map(|event| event.end.min(to) - event.begin.max(from)).sum();
-    first.line == Line::ForeignFair && stalled > STALLED
+    first.line == Line::ForeignFair && history.stalled(key, from, to) > STALLED
 }

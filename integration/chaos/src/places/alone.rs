@@ -12,6 +12,9 @@ use super::server;
 /// How long a fail-over may take.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
+/// How many locks are acquired between two looks whether a replica is linked.
+const AT_ONCE: u64 = 20;
+
 /// The servers, which are `None` only while one is being replaced.
 struct Pair {
     primary: Option<TestServer>,
@@ -26,10 +29,14 @@ pub(crate) struct Alone {
     port: AtomicU16,
     /// Whether the servers write an append only file, on the disk before they answer.
     pub(crate) aof: bool,
+    different: Mutex<Vec<String>>,
 }
 
 fn one(aof: bool) -> ServerBuilder {
-    server().conf("appendonly", if aof { "yes" } else { "no" })
+    // A snapshot on the disk is begun as soon as a replica asks for it, and not at the server's next beat, when the module
+    // looks whether anybody reads what it writes.
+    let (appends, diskless) = if aof { ("yes", "yes") } else { ("no", "no") };
+    server().conf("appendonly", appends).conf("repl-diskless-sync", diskless)
 }
 
 /// Sends one command, which must work.
@@ -44,9 +51,16 @@ impl Alone {
     pub(crate) fn start(aof: bool) -> Alone {
         let primary = one(aof).start();
         let port = primary.port();
-        let replica = aof.then(|| follower(aof, port));
+        let replica = aof.then(|| follower(aof, port, || {}));
         let pair = Mutex::new(Pair { primary: Some(primary), replica });
-        Alone { proxy: Proxy::to(port), own: Proxy::to(port), pair, port: AtomicU16::new(port), aof }
+        Alone {
+            proxy: Proxy::to(port),
+            own: Proxy::to(port),
+            pair,
+            port: AtomicU16::new(port),
+            aof,
+            different: Mutex::default(),
+        }
     }
 
     fn pair(&self) -> MutexGuard<'_, Pair> {
@@ -104,14 +118,25 @@ impl Alone {
         pair.primary = Some(primary);
     }
 
-    /// Attaches a replica where there is none; whether there was none.
+    /// Attaches a replica where there is none, while locks are acquired; whether there was none.
     pub(crate) fn attach(&self) -> bool {
         let mut pair = self.pair();
         let none = pair.replica.is_none();
         if none {
-            pair.replica = Some(follower(self.aof, pair.primary.as_ref().expect("the primary").port()));
+            let primary = pair.primary.as_ref().expect("the primary");
+            let mut last = 0;
+            let replica = follower(self.aof, primary.port(), || last = acquire_one_more(primary, last));
+            rlock_testkit::wait_for_replicas_in_sync(primary, &replica);
+            let different = different(primary, &replica, last);
+            self.different.lock().unwrap_or_else(PoisonError::into_inner).extend(different);
+            pair.replica = Some(replica);
         }
         none
+    }
+
+    /// Locks that were acquired while a replica was attached, and that were not the same there when it was linked.
+    pub(crate) fn different_on_replicas(&self) -> Vec<String> {
+        std::mem::take(&mut *self.different.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
@@ -158,11 +183,45 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-fn follower(aof: bool, primary: u16) -> TestServer {
+/// A replica, once it is linked; meanwhile something is done again and again.
+fn follower(aof: bool, primary: u16, mut meanwhile: impl FnMut()) -> TestServer {
     let replica = one(aof).start();
     tell(&replica, &format!("REPLICAOF 127.0.0.1 {primary}"));
-    eventually("the replica to be linked", TAKEN_OVER, || is_linked(&replica).then_some(()));
+    eventually("the replica to be linked", TAKEN_OVER, || {
+        meanwhile();
+        is_linked(&replica).then_some(())
+    });
     replica
+}
+
+/// The name of a lock that is acquired while a replica is attached.
+fn attached(number: u64) -> String {
+    format!("attached:{number}")
+}
+
+/// Acquires locks of which no other client knows for a moment; the number of the last.
+fn acquire_one_more(primary: &TestServer, last: u64) -> u64 {
+    let client = &mut primary.connect();
+    for number in last..last + AT_ONCE {
+        let mut acquire = redis::cmd("RLOCK.ACQUIRE");
+        let _ = acquire.arg(&[&attached(number), "alice", "60000"]).query::<redis::Value>(client);
+    }
+    last + AT_ONCE
+}
+
+/// Those of these locks that end at another time on the replica, or are not there; they are deleted.
+fn different(primary: &TestServer, replica: &TestServer, last: u64) -> Vec<String> {
+    let (here, there) = (&mut primary.connect(), &mut replica.connect());
+    let ends = |client: &mut redis::Connection, name: &str| {
+        redis::cmd("PEXPIRETIME").arg(name).query::<i64>(client).unwrap_or(-1)
+    };
+    let mut names: Vec<String> = (0..last).map(attached).collect();
+    names.retain(|name| {
+        let different = ends(here, name) != ends(there, name);
+        let _ = redis::cmd("DEL").arg(name).query::<u64>(here);
+        different
+    });
+    names
 }
 
 fn is_linked(replica: &TestServer) -> bool {

@@ -1,0 +1,89 @@
+//! One who reads for long, and beside itself reads for a moment by Redisson's protocol: Redisson's renewal sets the end
+//! of the whole lock, and the module has to set it back.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::desk::{Desk, SOON};
+use super::native::{Want, told};
+use super::redisson::{Act, Ask, Lock};
+use crate::history::{Harm, Line, Mode, Outcome, Us, ms};
+use crate::wire::Trouble;
+
+/// The lease of the one of Redisson's, in ms, and for how long it is looked whether the lock outlasts it.
+const BRIEF: u64 = 300;
+const SEEN: u64 = 700;
+
+impl Desk {
+    /// Reads twice at the same time, and sees whether the longer lease lasts.
+    pub(crate) fn read_beside(&mut self, want: &Want) {
+        let mut reading = self.begin(want.key, Mode::Shared, Line::Native, None);
+        let answer = self.acquire(want, &reading.owner, &[], SOON);
+        reading.answered = self.now();
+        match answer.as_ref().map(told) {
+            Ok(Some(_)) => {}
+            Err(Trouble::Lost) => return self.withdraw(want, reading),
+            _ => return self.without(reading, Outcome::Denied),
+        }
+        reading.outcome = Outcome::Held;
+        let since = reading.requested;
+        self.confirmed(&mut reading, since, want.lease);
+        self.sleep_us(0, 5_000);
+        let ask = Ask { key: want.key, lock: Lock::Read, lease: BRIEF, wait: 0 };
+        let mut other = self.begin(want.key, Mode::Shared, Line::Foreign, None);
+        let taken = self.run(ask, Act::Take, &other.owner);
+        let sent = self.now();
+        let renewed = self.run(ask, Act::Renew, &other.owner);
+        (other.answered, other.dead) = (self.now(), true);
+        other.gone = other.answered + ms(BRIEF);
+        self.recorder().attempt(other);
+        let renews = taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1));
+        let lasts = if renews { self.lasts(want) } else { None };
+        if lasts == Some(false) {
+            let text = format!("{} was to end with Redisson's lease of {BRIEF} ms", reading.owner);
+            // A server knows the read leases that it gave itself; and it may not be allowed to write.
+            let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
+            self.recorder().violation_unless("loss", want.key, text, sent.min(since), excuse);
+        }
+        if lasts != Some(true) {
+            // A server that was replaced before it had set the end back knows nothing of it.
+            return self.withdraw_hold(want, reading);
+        }
+        if self.dice.one_in(2) {
+            std::thread::sleep(Duration::from_millis(BRIEF));
+            return self.give_back(want, reading);
+        }
+        self.give_back(want, reading);
+        self.ask_how_long(ask, sent);
+    }
+
+    /// Of the readers only the one with the brief lease is left: nobody is told to wait for longer.
+    fn ask_how_long(&mut self, ask: Ask, since: Us) {
+        let ask = Ask { lock: Lock::Write, ..ask };
+        let writer = self.begin(ask.key, Mode::Alone, Line::Foreign, None).owner;
+        match self.run(ask, Act::Take, &writer) {
+            Ok(Value::Int(left)) if left <= BRIEF as i64 => {}
+            Ok(Value::Int(left)) => {
+                let text =
+                    format!("{writer} was told to wait {left} ms for a reader with a lease of {BRIEF} ms");
+                let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
+                self.recorder().violation_unless("told", ask.key, text, since, excuse);
+            }
+            _ => self.run_surely(ask, Act::GiveBack, &writer),
+        }
+    }
+
+    /// Whether the lock's end is set back beyond Redisson's lease; nothing where nobody answers.
+    fn lasts(&mut self, want: &Want) -> Option<bool> {
+        let (name, deadline) = (self.name(want.key), self.now() + ms(SEEN));
+        while self.now() < deadline {
+            match self.ask(want.key, &["PTTL", &name], SOON) {
+                Ok(Value::Int(left)) if left > BRIEF as i64 => return Some(true),
+                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+                Err(_) => return None,
+            }
+        }
+        Some(false)
+    }
+}

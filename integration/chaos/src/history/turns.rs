@@ -1,0 +1,109 @@
+//! One of Redisson's that waits to write is not kept out by natives that read on and on.
+
+use super::{Attempt, History, Line, Mode, Us, Verdict, ms};
+
+/// For how long natives may read on before those who come are kept waiting (`rlock.foreign-turn-ms`), and how much longer
+/// that may take.
+const TURN: Us = ms(1_000);
+const LATE: Us = ms(600);
+
+/// Where it has gone so soon after, the server may have known that nobody listens any more.
+const GOES: Us = ms(300);
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let writers: Vec<&Attempt> = attempts.iter().filter(|one| is_foreign_writer(one)).copied().collect();
+    if writers.is_empty() {
+        return;
+    }
+    let mut readers: Vec<(Us, &Attempt)> = attempts
+        .iter()
+        .filter(|attempt| attempt.mode == Mode::Shared)
+        .filter_map(|attempt| Some((attempt.begin()?, *attempt)))
+        .collect();
+    readers.sort_by_key(|(begin, _)| *begin);
+    // Since when somebody reads without a gap, and until when those do who have come so far.
+    let (mut since, mut until): (Us, Us) = (0, 0);
+    for (begin, reader) in readers {
+        if begin >= until {
+            since = begin;
+        } else if matches!(reader.line, Line::Native) {
+            let waiting = |one: &&&Attempt| {
+                one.queued.is_some_and(|heard| heard < begin) && one.answered > begin + GOES
+            };
+            for writer in writers.iter().filter(waiting) {
+                verdict.compared += 1;
+                passed_over(history, key, writer, reader, since, verdict);
+            }
+        }
+        until = until.max(reader.end());
+    }
+}
+
+/// One of Redisson's that listens while it waits to write.
+fn is_foreign_writer(attempt: &Attempt) -> bool {
+    attempt.line == Line::Foreign && attempt.mode == Mode::Alone && attempt.queued.is_some()
+}
+
+/// This reader came to a lock that was read without a gap since then: it may not, once the writer has waited for so long.
+fn passed_over(
+    history: &History,
+    key: usize,
+    writer: &Attempt,
+    reader: &Attempt,
+    since: Us,
+    verdict: &mut Verdict,
+) {
+    let Some(heard) = writer.queued else { return };
+    let from = since.max(heard);
+    let stalled = history.stalled(key, from, reader.requested);
+    let waited = reader.requested.saturating_sub(from).saturating_sub(stalled);
+    // The lock may have been free after such a fault, whatever its holders believe, or another server have it, where the
+    // writer does not listen.
+    let excused = || history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
+    if waited <= TURN + LATE || excused() {
+        return;
+    }
+    let text = format!(
+        "{} came to read when {} of Redisson's had waited to write for {} ms, in which others read all the time",
+        reader.owner,
+        writer.owner,
+        waited / 1_000
+    );
+    verdict.violation("turn", key, reader.answered, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Harm;
+    use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::*;
+
+    #[test]
+    fn a_writer_of_redissons_has_its_turn_among_readers_that_come_and_come() {
+        // Each comes before the one before it has gone.
+        let reader = |n: u64| read(holder(&format!("r{n}"), n * 100, n * 100 + 1, n * 100 + 150));
+        let writer = |gives_up| Attempt {
+            line: Line::Foreign,
+            queued: Some(ms(150)),
+            ..waiter("w", 140, 4_000, gives_up)
+        };
+        let among = |readers: u64| {
+            let mut all: Vec<_> = (0..readers).map(reader).collect();
+            all.push(writer(readers * 100 + 400));
+            all
+        };
+        is_in_order(among(18), vec![]);
+        violates("turn", among(19), vec![]);
+        // The lock was free in between.
+        is_in_order(
+            among(25).into_iter().filter(|one| !["r9", "r10"].contains(&one.owner.as_str())).collect(),
+            vec![],
+        );
+        // The servers stalled, or what holders believe may be wrong.
+        is_in_order(among(19), vec![event(500, 600, Harm { stalls: true, ..Harm::default() })]);
+        is_in_order(among(19), vec![event(500, 501, Harm { holds: true, ..Harm::default() })]);
+        // It gave up about then.
+        let gone = (0..19).map(reader).chain([writer(2_050)]).collect();
+        is_in_order(gone, vec![]);
+    }
+}
