@@ -38,6 +38,7 @@ pub(crate) fn check(shared: &Shared) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    crate::hush::check(shared);
     if let Place::Alone(alone) = &shared.place {
         copies(shared, alone);
     }

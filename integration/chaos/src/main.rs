@@ -5,6 +5,7 @@ mod dice;
 mod ending;
 mod faults;
 mod history;
+mod hush;
 mod monitor;
 mod places;
 mod plan;
