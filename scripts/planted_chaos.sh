@@ -51,6 +51,9 @@ rules() { sed -n 's/^  VIOLATION of \([a-z-]*\) .*/\1/p' "$log" | sort | uniq -c
 why_not() {
     case $1 in
     publish-before-write | edge-publish-before-write) echo 'the server sends both at once: no client sees what came first' ;;
+    foreign-writer-no-moment) echo 'its turn comes by the count of those who read all the same' ;;
+    foreign-writer-too-early) echo 'natives are kept waiting a moment too early, which excludes nobody wrongly' ;;
+    foreign-writer-behind-dead) echo 'one reader more comes before a turn, of a hundred' ;;
     keep-streak) echo 'what is left in memory, and a turn that comes too early, excludes nobody wrongly' ;;
     esac
 }

@@ -1,14 +1,16 @@
-//! When everybody has gone: a wait ends when it is to end also where nothing else happens on the server.
+//! When everybody has gone: what has to happen also where nothing else does that could be the reason for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
 use crate::clients::desk::Shared;
-use crate::wire::{Trouble, Wires};
+use crate::wire::{Answer, Ear, Trouble, Wires};
 
-/// For how long somebody holds the lock who gives it back, and somebody else says that it waits.
+/// For how long those hold the lock who give it back.
 const LEASE: &str = "60000";
+
+/// For how long somebody says that it waits.
 const WAIT: &str = "200";
 
 /// And how long it really does.
@@ -18,31 +20,81 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// module looks at all locks, as it does every ten seconds.
 const TIMES: usize = 3;
 
+/// How long natives read on until one of Redisson's that waits to write has its turn, and how long after it has gone they
+/// may be kept waiting for it: many times what the module says of both.
+const TURN: Duration = Duration::from_secs(5);
+
 /// So many names fall in the slots of every server of a cluster.
 const NAMES: usize = 64;
 
-/// On each server somebody waits in vain.
+/// Looks at each server.
 pub(crate) fn check(shared: &Shared) {
     for port in shared.place.primaries() {
-        if !(0..TIMES).any(|_| ends(port)) {
+        let Some(name) = name_at(port) else { continue };
+        if !(0..TIMES).any(|_| a_wait_ends(port, &name)) {
             let text = format!("on port {port} a wait did not end, as nothing else happened");
             shared.recorder.violation("wait", 0, text);
+        }
+        if !readers_come_back(port, &name, shared.place.sharded()) {
+            let text = format!("on port {port} readers waited for one of Redisson's that had gone");
+            shared.recorder.violation("turn", 0, text);
         }
     }
 }
 
-fn ends(port: u16) -> bool {
+/// A lock of that server's; none where it has no slots.
+fn name_at(port: u16) -> Option<String> {
     let mut wires = Wires::default();
-    for name in (0..NAMES).map(|number| format!("hush:{number}")) {
-        match wires.ask(port, &[&["RLOCK.ACQUIRE", &name, "alice", LEASE]], PATIENCE) {
-            Err(Trouble::Refused(code, _)) if code == "MOVED" => continue,
-            Ok(Value::Array(_)) => {}
-            _ => return false,
+    let mut names = (0..NAMES).map(|number| format!("hush:{number}"));
+    names.find(|name| {
+        let asked = wires.ask(port, &[&["RLOCK.INFO", name]], PATIENCE);
+        !matches!(asked, Err(Trouble::Refused(code, _)) if code == "MOVED")
+    })
+}
+
+/// Somebody waits in vain.
+fn a_wait_ends(port: u16, name: &str) -> bool {
+    let mut wires = Wires::default();
+    let mut say = |words: &[&str]| wires.ask(port, &[words], PATIENCE);
+    let taken = say(&["RLOCK.ACQUIRE", name, "alice", LEASE]);
+    let told = say(&["RLOCK.ACQUIRE", name, "bob", LEASE, "BLOCK", WAIT]);
+    let given_back = say(&["RLOCK.RELEASE", name, "alice"]);
+    is_grant(&taken) && told == Ok(Value::Nil) && given_back == Ok(Value::Int(1))
+}
+
+/// Natives read on while one of Redisson's listens, until they are kept waiting for it; when it has gone, they read again,
+/// though somebody has read all the time.
+fn readers_come_back(port: u16, name: &str, sharded: bool) -> bool {
+    let mut wires = Wires::default();
+    let mut say = |words: &[&str]| wires.ask(port, &[words], PATIENCE);
+    let ear = Ear::open(port, &format!("redisson_rwlock:{{{name}}}"), sharded);
+    let stays = is_grant(&say(&["RLOCK.ACQUIRE", name, "alice", LEASE, "READ"]));
+    let mut come = || {
+        let granted = is_grant(&say(&["RLOCK.ACQUIRE", name, "bob", LEASE, "READ"]));
+        granted && say(&["RLOCK.RELEASE", name, "bob", "READ"]) == Ok(Value::Int(1))
+    };
+    let kept_out = within(TURN, || !come());
+    drop(ear);
+    let come_back = within(TURN, come);
+    let gone = say(&["RLOCK.RELEASE", name, "alice", "READ"]) == Ok(Value::Int(1));
+    // Whether they were kept waiting at all is for another rule to say.
+    !(stays && kept_out) || (come_back && gone)
+}
+
+fn is_grant(answer: &Answer) -> bool {
+    matches!(answer, Ok(Value::Array(_)))
+}
+
+/// Tries for so long.
+fn within(time: Duration, mut happens: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + time;
+    loop {
+        if happens() {
+            return true;
         }
-        let told = wires.ask(port, &[&["RLOCK.ACQUIRE", &name, "bob", LEASE, "BLOCK", WAIT]], PATIENCE);
-        let given_back = wires.ask(port, &[&["RLOCK.RELEASE", &name, "alice"]], PATIENCE);
-        return told == Ok(Value::Nil) && given_back == Ok(Value::Int(1));
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
-    // This server has no slots.
-    true
 }
