@@ -92,7 +92,7 @@ fn beat(ctx: Ctx<'_>) {
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        waiters::queues(|queues| queues.forget_old_read_ends(ctx.real_time()));
+        waiters::queues(|queues| queues.forget_old_read_ends(ctx.real_time(), ctx.clock()));
     }
     if waiters::queues(|queues| queues.is_blank()) {
         return;

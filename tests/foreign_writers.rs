@@ -106,7 +106,7 @@ fn a_turn_that_nobody_takes_ends() {
 /// As soon as nobody listens, those who wait to read are let in beside those who read.
 #[test]
 fn a_writer_that_goes_lets_readers_in() {
-    let server = server(3, 300, 60_000);
+    let server = server(3, 1_000_000, 60_000);
     let client = &mut server.connect();
     let java = Subscriber::channel(&server, CHANNEL);
     read_in_a_row(client, 3);

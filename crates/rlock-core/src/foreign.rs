@@ -41,7 +41,12 @@ pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
     }
     server.note(Note::ForeignTurn);
     server.queues(|queues| {
-        queues.open_window(lock, clock.after(window));
+        // A moment that has begun goes on, and lasts no longer.
+        let until = match queues.closed_to_readers(lock) {
+            Some(Closed::ForAMoment { until }) if until > clock => until.min(clock.after(window)),
+            _ => clock.after(window),
+        };
+        queues.open_window(lock, until);
         // Who waits here is kept from the lock by the window now.
         queues.open_to_readers(lock, clock);
     });
@@ -85,7 +90,10 @@ pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
     let closed = server.queues(|queues| queues.closed_to_readers(lock))?;
     let (Closed::UntilFree { look_at: until } | Closed::ForAMoment { until }) = closed;
     let left = until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?));
-    match (left, closed) {
+    // No moment lasts for longer than any does: the option was lowered meanwhile.
+    let longest =
+        if let Closed::ForAMoment { .. } = closed { server.settings().foreign_window } else { left };
+    match (left.filter(|left| longest.is_some_and(|longest| *left <= longest)), closed) {
         (Some(left), _) => Some(left),
         (None, Closed::UntilFree { .. }) => close(site),
         (None, Closed::ForAMoment { .. }) => {

@@ -107,7 +107,8 @@ fn a_dead_reader_that_comes_back_comes_to_read() {
     ]);
 }
 
-/// The lock had been left free, and nobody took it; whoever waited at the end of that moment waited for another one.
+/// The lock had been left free, and nobody took it; whoever waited at the end of that moment waited for another one, and who
+/// began to wait within it made it last anew.
 #[test]
 fn a_moment_that_has_passed_is_over() {
     let wait = [Op::Pass(Span(14)), read(2, 60_000, BLOCK), Op::Pass(Span(2))];

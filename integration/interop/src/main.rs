@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let long = wanted == ["long"];
     if let Some(unknown) = wanted.iter().find(|name| !long && !known(name)) {
         let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
-        eprintln!("interop: there is no part {unknown}; there are long, {}", names.join(", "));
+        eprintln!("interop: there is no part {unknown}; there are {}, and long alone", names.join(", "));
         return ExitCode::FAILURE;
     }
     let chosen = |part: &&Part| match &wanted[..] {

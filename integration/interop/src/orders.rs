@@ -7,6 +7,7 @@ mod nodes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::thread;
@@ -35,13 +36,23 @@ pub(crate) fn on_a_changing_cluster(
         ("CLUSTER_ORDERS", to.to_string()),
     ];
     let program = thread::spawn(move || program(&variables));
-    while !program.is_finished() {
+    let mut changed = Ok(());
+    while changed.is_ok() && !program.is_finished() {
         match orders.accept() {
-            Ok((connection, _)) => take_orders(&mut cluster, connection)?,
+            Ok((connection, _)) => changed = obey(&mut cluster, connection),
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
-    program.join().unwrap_or_else(|_| Err("the program could not be run".into()))
+    // Without its servers the program ends soon, and before that nobody is to wait for its output in vain.
+    drop(cluster);
+    let outcome = program.join().unwrap_or_else(|_| Err("the program could not be run".into()));
+    changed.and(outcome)
+}
+
+/// Takes orders; the kit panics where the cluster does not become what it was to be.
+fn obey(cluster: &mut Cluster, connection: TcpStream) -> Outcome {
+    let orders = AssertUnwindSafe(|| take_orders(cluster, connection));
+    catch_unwind(orders).unwrap_or_else(|_| Err("the cluster could not be changed: see above".into()))
 }
 
 /// Until the program ends.

@@ -84,8 +84,11 @@ impl Queues {
     }
 
     /// Forgets those that have passed.
-    pub fn forget_old_read_ends(&mut self, now: UnixMs) {
-        self.reading.retain(|_, reading| reading.ends.is_some_and(|ends| ends > now));
+    pub fn forget_old_read_ends(&mut self, now: UnixMs, clock: MonoMs) {
+        self.reading.retain(|_, reading| {
+            let moment = matches!(reading.closed, Some(Closed::ForAMoment { until }) if until > clock);
+            moment || reading.ends.is_some_and(|ends| ends > now)
+        });
     }
 
     /// Whether any is known.

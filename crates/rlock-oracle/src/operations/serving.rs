@@ -226,11 +226,12 @@ impl Oracle {
             return false;
         }
         let listened = self.listened;
+        let until = self.moment_ends(lock).unwrap_or(clock + options.window);
         self.place(lock).streak = None;
         self.open(lock);
         if listened {
             self.publish(lock);
-            self.place(lock).window = Some(clock + options.window);
+            self.place(lock).window = Some(until);
         } else {
             // A message that nobody hears is none.
             self.was_published(lock);

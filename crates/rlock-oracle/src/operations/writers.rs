@@ -123,6 +123,14 @@ impl Oracle {
         }
     }
 
+    /// Until when a lock is left free for a moment that has begun.
+    pub(super) fn moment_ends(&self, lock: Lock) -> Option<u64> {
+        match self.places[lock.0].turns.gate {
+            Gate::ForAMoment { until } if self.clock < until => Some(until),
+            _ => None,
+        }
+    }
+
     /// Whether a lock that is left free for a moment may be looked at later, as the real thing does.
     pub(super) fn moment_may_go_on(&self, lock: Lock) -> bool {
         let gate = self.places[lock.0].turns.gate;

@@ -53,7 +53,7 @@ public final class Main {
             Fair.scenarios(), FairOrder.scenarios(), ReadWrite.scenarios(), ReadLeases.scenarios()).flatMap(List::stream).toList();
     }
 
-    /** They have the machine to themselves. */
+    /** No other scenarios run beside them; other parts of the whole may. */
     private static List<Scenario> alone() {
         return Stream.of(Contention.scenarios(), ReadLeases.alone(), Starvation.scenarios(), Fair.alone(), FairOrder.alone())
             .flatMap(List::stream).toList();

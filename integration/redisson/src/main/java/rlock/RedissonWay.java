@@ -99,10 +99,8 @@ final class RedissonWay implements Way {
                     lock.unlock();
                 }
                 return;
-            } catch (IllegalMonitorStateException released) {
-                // By an earlier attempt, or by the end of the lease.
-                continue;
             } catch (RuntimeException again) {
+                // It may also have been released by an earlier attempt, or by the end of the lease.
                 last = again;
                 if (System.nanoTime() > deadline) {
                     throw again;
