@@ -283,3 +283,25 @@ proptest! {
         }
     }
 }
+
+/// The sweep of what is remembered of readers let natives in at once; and a moment that had begun lasted as it was meant
+/// to, also when the option had been lowered since.
+#[test]
+fn a_moment_outlasts_a_sweep_but_not_its_option() {
+    let scene = Scene::new();
+    scene.listen(true);
+    for owner in 0..4 {
+        scene.ask(owner, Mode::Read, false);
+    }
+    let comes_in = || {
+        scene.ask(4, Mode::Read, false);
+        scene.reads("e")
+    };
+    assert!(!comes_in(), "it is not the other's turn");
+    (0..4).for_each(|owner| scene.release(owner));
+    assert!(!comes_in(), "the lock is not left free");
+    scene.0.with(|world| world.queues.forget_old_read_ends(world.now, world.clock));
+    assert!(!comes_in(), "a sweep ends the moment");
+    scene.0.with(|world| world.settings.foreign_window = Some(lease(WINDOW / 2)));
+    assert!(comes_in(), "the moment lasts for longer than any does");
+}
