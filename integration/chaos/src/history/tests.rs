@@ -219,6 +219,16 @@ fn those_who_died_in_redissons_list_have_their_turn() {
     violates("wake-up", vec![slept], vec![]);
 }
 
+/// A lease ended while one of Redisson's slept, who was told of a longer one, and another came behind it.
+#[test]
+fn who_sleeps_in_redissons_list_is_waited_for() {
+    let dead = Attempt { released: None, gone: ms(700), dead: true, ..holder("a", 0, 1, 0) };
+    let fair = |attempt: Attempt| Attempt { line: Line::ForeignFair, ..attempt };
+    let (sleeper, behind) = (fair(waiter("b", 60, 5_000, 3_000)), fair(waiter("c", 1_000, 5_000, 3_010)));
+    is_in_order(vec![dead.clone(), sleeper, behind.clone()], vec![]);
+    violates("wake-up", vec![dead, behind], vec![]);
+}
+
 #[test]
 fn a_wait_ends_when_it_was_to_end() {
     let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];

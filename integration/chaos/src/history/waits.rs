@@ -114,8 +114,9 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
 }
 
 impl History {
-    /// Whether a holder died while this one waited, or one before it in Redisson's list. Nobody calls those of Redisson's
-    /// when a lease ends, nor passes the dead, unless natives wait too, and the time that they were told may be too long.
+    /// Whether a holder died while this one waited, or one before it in Redisson's list, or while one waited who stands there
+    /// before it. Nobody calls those of Redisson's when a lease ends, nor passes the dead, unless natives wait too, and the
+    /// time that they were told may be too long.
     fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
         // The key of a lock that others read may last as long as the longest lease that there was.
         let longest = |other: &Attempt| other.confirms.iter().map(|one| one.replied + one.lease).max();
@@ -123,8 +124,13 @@ impl History {
         let held = |other: &Attempt| {
             lasts(other) || self.possible_hold(other).is_some_and(|(_, gone)| gone > waiter.requested)
         };
+        let sleeps_before = |other: &Attempt| {
+            let both = [waiter, other].iter().all(|one| one.line == Line::ForeignFair);
+            let there = other.requested < waiter.requested && other.answered > waiter.requested;
+            both && there && self.lapses(attempts, other)
+        };
         let mut before = attempts.iter().filter(|other| other.answered < waiter.answered);
-        before.any(|other| self.is_left_in_list(other) || (other.dead && held(other)))
+        before.any(|other| self.is_left_in_list(other) || (other.dead && held(other)) || sleeps_before(other))
     }
 
     /// Whether its place in Redisson's list is there, though it has gone: it died, or the server that knew it was
