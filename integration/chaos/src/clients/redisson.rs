@@ -137,7 +137,8 @@ impl Desk {
                     return self.without(attempt, Outcome::Denied);
                 }
             }
-            if !listening {
+            // It subscribes again where another server answers: a primary that was replaced need not hear of messages.
+            if !listening || !self.listens_beside() {
                 if self.listen(ask.key, &channel).is_none() {
                     return self.leave(ask, attempt, Outcome::Unknown);
                 }
