@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks ci-full lint deb deb-test dist install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -71,7 +71,10 @@ bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
-	@$(ENV) ./scripts/leaks.sh
+	@$(ENV) RLOCK_LEAK_CYCLES=1000000 ./scripts/in_valgrind.sh leaks
+
+cost: build ## Count a plain lock's instructions, against what they were
+	@$(ENV) ./scripts/in_valgrind.sh cost
 
 # DEEPER=1 explores one step more, in about six times the time; SCENE names one scene.
 DEEPER ?= 0
@@ -102,6 +105,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) chaos SECONDS=600
 	$(MAKE) planted
 	$(MAKE) leaks
+	$(MAKE) cost
 
 lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \

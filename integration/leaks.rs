@@ -8,6 +8,8 @@ mod calls;
 mod memory;
 #[path = "leaks/report.rs"]
 mod report;
+#[path = "valgrind/mod.rs"]
+mod server_in_valgrind;
 #[path = "leaks/valgrind.rs"]
 mod valgrind;
 #[path = "leaks/wire.rs"]

@@ -4,13 +4,11 @@
 //! allocator was asked for, and those that the server lost which it had allocated in a call of ours.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use rlock_testkit::{
-    DataDir, ServerBuilder, Stopped, TestServer, eventually, fault_module_path, module_path,
-};
+use rlock_testkit::{ServerBuilder, Stopped, TestServer, eventually, fault_module_path, module_path};
 
 use crate::report::{Fault, assert_none, faults};
+use crate::server_in_valgrind;
 use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, news};
 use crate::work::{SOON, Scene, acquire};
 
@@ -19,21 +17,12 @@ const REPORT: &str = "valgrind.xml";
 
 /// Both allocators that it knows are replaced: the C library's and a shared jemalloc, such as Debian's servers
 /// use. One that is linked into the server is not; `valgrind_sees_what_a_panic_loses` fails there.
-const VALGRIND: &str = "valgrind --soname-synonyms='somalloc=*jemalloc*' --leak-check=full --show-leak-kinds=all \
+const OPTIONS: &str = "--soname-synonyms='somalloc=*jemalloc*' --leak-check=full --show-leak-kinds=all \
     --keep-debuginfo=yes --num-callers=60 --xml=yes --xml-file=valgrind.xml";
 
-/// Starts the server under test in valgrind.
 #[track_caller]
 fn start(builder: ServerBuilder) -> TestServer {
-    let plain = TestServer::builder().without_module().start();
-    let (program, dir) = (plain.binary().display(), DataDir::temporary());
-    let wrapper = dir.path().join("server-in-valgrind");
-    let script = format!(
-        "#!/bin/sh\n[ \"$1\" != --version ] || exec '{program}' --version\nexec {VALGRIND} '{program}' \"$@\"\n"
-    );
-    fs::write(&wrapper, script).unwrap();
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-    builder.binary(wrapper).dir(dir).start()
+    server_in_valgrind::start(builder, OPTIONS)
 }
 
 /// What valgrind says of a server that has ended.

@@ -145,6 +145,10 @@ pub(crate) fn reading_ended<S: Site>(site: &S) {
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
 /// that nobody reads any more.
 pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
+    // Before the lock is named: where nobody waits a mutex does without that, which takes a copy of its name.
+    if change.mode == Mode::Mutex {
+        return;
+    }
     let (server, lock) = (site.server(), site.lock());
     let first_hold = match change.hash {
         HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
@@ -153,7 +157,6 @@ pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
     // Nobody held the lock, though nobody may have told of it.
     let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
     match (change.mode, change.hash, change.leases.set) {
-        (Mode::Mutex, ..) => {}
         (_, HashChange::Delete, _) => reading_ended(site),
         (Mode::Write, ..) if alone => server.queues(|queues| queues.forget_read_end(lock, None)),
         (Mode::Read, _, Some((_, _, ends))) => {

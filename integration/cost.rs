@@ -1,0 +1,80 @@
+//! What a lock costs that nobody waits for, in instructions of the server. It must not grow as the family of locks
+//! does: who takes a plain lock does not pay for readers, writers and queues that it has not.
+//!
+//! Times say little on a machine that is shared; instructions are the same in each run, but for one in a thousand.
+
+#[path = "valgrind/mod.rs"]
+mod valgrind;
+
+use std::fs;
+
+use rlock_testkit::{ServerBuilder, ServerName, TestServer, module_path};
+
+/// Counts what is done for clients' commands, and so neither the server's start nor its beats.
+const OPTIONS: &str = "--tool=callgrind --toggle-collect=processInputBuffer --callgrind-out-file=counted";
+
+/// How many pairs of commands are counted: so many that what else is asked of the server does not count.
+const PAIRS: usize = 5_000;
+
+/// How many are in flight.
+const TOGETHER: usize = 50;
+
+/// What an acquire and a release cost before there were readers, writers, fair and fenced locks, as a ratio to `SET NX
+/// PX` and `DEL`: that of commit 9aae7f2 on Redis 7.0.15. `RLOCK_MODULE=… make cost` tells that of any build.
+const BEFORE: f64 = 1.676;
+
+/// How much more it may be.
+const LIMIT: f64 = 1.03;
+
+/// On how many servers they are counted. Each hashes the names of its commands by a seed of its own, by which some find
+/// one later than others do: the least counts.
+const SERVERS: usize = 4;
+
+/// Instructions of a server for two commands, one after the other.
+#[track_caller]
+fn instructions(builder: fn() -> ServerBuilder, pair: [&str; 2]) -> f64 {
+    (0..SERVERS).map(|_| count(builder(), pair)).fold(f64::INFINITY, f64::min)
+}
+
+#[track_caller]
+fn count(builder: ServerBuilder, pair: [&str; 2]) -> f64 {
+    let server = valgrind::start(builder, OPTIONS);
+    let mut client = server.connect();
+    for _ in 0..PAIRS / TOGETHER {
+        let mut pipe = redis::pipe();
+        for line in (0..TOGETHER).flat_map(|_| pair) {
+            let mut words = line.split(' ');
+            let command = pipe.cmd(words.next().unwrap());
+            for word in words {
+                command.arg(word);
+            }
+            command.ignore();
+        }
+        pipe.exec(&mut client).unwrap();
+    }
+    drop(client);
+    let counted = fs::read_to_string(server.shutdown().data.path().join("counted")).unwrap();
+    let total = counted.lines().find_map(|line| line.strip_prefix("totals: ")).expect("callgrind's total");
+    total.parse::<f64>().unwrap() / PAIRS as f64
+}
+
+#[test]
+#[ignore = "needs valgrind: make cost"]
+fn a_plain_lock_costs_what_it_did_before_the_others_came() {
+    let version = TestServer::start().version();
+    assert!(
+        (version.name, version.major, version.minor) == (ServerName::Redis, 7, 0),
+        "what it was is known for Redis 7.0, and not for {version:?}: set RLOCK_TEST_SERVER to one"
+    );
+    let owner = "8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1";
+    let (acquire, release) =
+        (format!("RLOCK.ACQUIRE lock:one {owner} 30000"), format!("RLOCK.RELEASE lock:one {owner}"));
+    let lock = instructions(|| TestServer::builder().module(module_path()), [&acquire, &release]);
+    let set = format!("SET lock:one {owner} NX PX 30000");
+    let key = instructions(|| TestServer::builder().without_module(), [&set, "DEL lock:one"]);
+    let (ratio, more) = (lock / key, lock / key / BEFORE);
+    println!(
+        "acquire + release: {lock:.0} instructions, SET NX PX + DEL: {key:.0}; {ratio:.3}, was {BEFORE}: {more:.3}"
+    );
+    assert!(more <= LIMIT, "a plain lock costs {more:.3} of what it did, more than {LIMIT}");
+}
