@@ -182,6 +182,23 @@ fn a_repeat_keeps_the_place_and_takes_the_new_channel() {
     assert_eq!(counter(&server, "waiters"), 0);
 }
 
+/// The message of the first wait is on its way, or held up with the repeat: who takes it for the end of both, and
+/// cancels nothing, is granted a lock that it knows nothing of.
+#[test]
+fn a_repeat_after_the_end_of_a_wait_begins_another() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let bob = "RLOCK.ACQUIRE lock bob 4000 ENQUEUE 1 grants";
+    story(client, &[ALICE, (bob, WAITS)]);
+    assert_eq!(next(&mut grants), "timeout 0 bob lock");
+    story(client, &[("RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 grants", WAITS)]);
+    assert_eq!(waiters(client, "lock"), "bob");
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(heard(&mut grants), ["granted 0 bob lock 1 4000 0"]);
+    story(client, &[("RLOCK.CANCEL lock bob", "0"), ("RLOCK.RELEASE lock bob ALL", "1")]);
+    assert_eq!(heard(&mut grants), Vec::<String>::new());
+}
+
 #[test]
 fn works_in_multi_and_scripts() {
     let server = TestServer::start();

@@ -42,6 +42,7 @@ impl Desk {
 
     /// One that is in the queue: it may cancel, ask again, or go.
     fn queued(&mut self, want: &Want, mut attempt: Attempt, words: &[&str]) {
+        let mut repeated = false;
         match self.dice.below(24) {
             0 => {
                 let name = self.name(want.key);
@@ -61,13 +62,14 @@ impl Desk {
                     self.stop_listening();
                     return self.got(want, attempt, told);
                 }
+                repeated = true;
             }
             4 => {
                 return self.go_deaf(want, attempt);
             }
             _ => {}
         }
-        self.await_message(want, attempt);
+        self.await_message(want, attempt, repeated);
     }
 
     /// Nobody hears its grant, so that it is none.
@@ -94,7 +96,8 @@ impl Desk {
         self.without(attempt, Outcome::Unknown);
     }
 
-    pub(crate) fn await_message(&mut self, want: &Want, mut attempt: Attempt) {
+    /// Waits to be told how its wait has ended, one that it may have asked for twice.
+    pub(crate) fn await_message(&mut self, want: &Want, mut attempt: Attempt, repeated: bool) {
         let patience = if want.wait == 0 { ms(12_000) } else { ms(want.wait + 6_000) };
         let deadline = attempt.requested + patience;
         let heard = loop {
@@ -124,6 +127,9 @@ impl Desk {
                 };
                 self.granted(want, attempt, told);
             }
+            // That may be the end of the first wait, after which the repeat has begun another: it would be granted the
+            // lock, and nobody would know.
+            Some("timeout") if repeated => self.withdraw(want, attempt),
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
             _ => {
                 // Dropped: the lock is served elsewhere now.

@@ -39,7 +39,7 @@ impl Desk {
             }
             Some(native) => {
                 self.end(ask, vec![first, second]);
-                self.await_message(want, native);
+                self.await_message(want, native, false);
             }
             None => self.end(ask, vec![first, second]),
         }
@@ -61,7 +61,7 @@ impl Desk {
         first.attempt.gone = self.now();
         if taken != Ok(Value::Nil) {
             self.end(ask, vec![first, second, third]);
-            return self.await_message(want, native);
+            return self.await_message(want, native, false);
         }
         self.holds(ask, &mut second.attempt);
         if drops {
@@ -84,7 +84,7 @@ impl Desk {
             third.attempt.released = Some(self.now());
         }
         self.end(ask, vec![first, second, third]);
-        self.await_message(want, native);
+        self.await_message(want, native, false);
     }
 
     fn other(&mut self, ask: Ask) -> Other {

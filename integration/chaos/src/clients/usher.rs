@@ -59,7 +59,7 @@ impl Desk {
             behind = entries(&info, "queue").iter().any(|waiter| word(waiter, "mode") == "read");
         }
         if want.wait < COMES {
-            return self.await_message(want, writing);
+            return self.await_message(want, writing, false);
         }
         let cancelled = self.ask(want.key, &["RLOCK.CANCEL", &name, &writing.owner], SOON);
         if cancelled != Ok(redis::Value::Int(1)) {
