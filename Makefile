@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost ci-full lint deb deb-test dist install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost older ci-full lint deb deb-test dist install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -76,6 +76,9 @@ leaks: build ## A million contended cycles leave no memory behind; the module in
 cost: build ## Count a plain lock's instructions, against what they were
 	@$(ENV) ./scripts/in_valgrind.sh cost
 
+older: build ## Restart servers with the module of an older commit, and back
+	@$(ENV) ./scripts/older.sh
+
 # DEEPER=1 explores one step more, in about six times the time; SCENE names one scene.
 DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
@@ -106,6 +109,7 @@ ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrin
 	$(MAKE) planted
 	$(MAKE) leaks
 	$(MAKE) cost
+	$(MAKE) older
 
 lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \

@@ -1,0 +1,75 @@
+//! Back to the version before, and forward again: a server restarted with an older module goes on with the locks that
+//! it knows, says of the others that it does not, and loses nothing. `make older` builds one that knows neither READ,
+//! WRITE nor FAIR.
+
+mod kinds;
+#[path = "../tests/waiting/mod.rs"]
+mod waiting;
+
+use std::env;
+use std::path::PathBuf;
+
+use kinds::{Awaited, acquisition, hold};
+use redis::Connection;
+use rlock_testkit::{ServerBuilder, TestServer};
+use waiting::{say, story};
+
+/// What the older module says of a lock that it does not serve; each key is of one.
+const UNKNOWN: [(&str, &str); 2] = [("page", "n:1"), ("book", "n:1")];
+
+fn older() -> PathBuf {
+    PathBuf::from(env::var_os("RLOCK_OLDER_MODULE").expect("RLOCK_OLDER_MODULE: run `make older`"))
+}
+
+fn kept(client: &mut Connection, key: &str) -> String {
+    ["DUMP", "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}"))).join(" ")
+}
+
+/// The older module, with the locks of [`hold`] and a list of those who waited.
+#[track_caller]
+fn serves_what_it_knows(client: &mut Connection, token: i64) {
+    for key in ["plain", "fair", "fenced"] {
+        let (ask, renew) =
+            (format!("RLOCK.ACQUIRE {key} c:1 50000"), format!("RLOCK.RENEW {key} n:1 900000"));
+        story(client, &[(&ask, "null"), (&renew, "1")]);
+    }
+    story(client, &[("RLOCK.RELEASE fenced n:1", "1")]);
+    let [_, _, later] = acquisition(&say(client, "RLOCK.ACQUIRE fenced n:1 900000 FENCED"));
+    assert!(later > token, "{later} after {token}");
+    for (key, owner) in UNKNOWN {
+        let before = kept(client, key);
+        for line in [
+            format!("RLOCK.ACQUIRE {key} c:1 50000"),
+            format!("RLOCK.RENEW {key} {owner} 50000"),
+            format!("RLOCK.RELEASE {key} {owner}"),
+        ] {
+            let refused = say(client, &line);
+            assert!(refused.starts_with("!WRONGLOCK "), "{line}: {refused}");
+        }
+        assert_eq!(kept(client, key), before, "{key}");
+    }
+}
+
+#[test]
+#[ignore = "needs an older module: make older"]
+fn a_server_with_an_older_module_goes_on_and_back() {
+    let with_aof = || TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always");
+    let ways: [(&str, &dyn Fn() -> ServerBuilder); 2] = [("SAVE", &TestServer::builder), ("PING", &with_aof)];
+    for (keep, build) in ways {
+        let server = build().start();
+        let client = &mut server.connect();
+        let token = hold(client, "");
+        let _awaited = Awaited::start(&server, "");
+        assert!(!say(client, keep).starts_with('!'));
+        let server = build().module(older()).dir(server.kill9()).start();
+        let client = &mut server.connect();
+        serves_what_it_knows(client, token);
+        assert!(!say(client, keep).starts_with('!'));
+        let server = build().dir(server.kill9()).start();
+        let client = &mut server.connect();
+        // Those who waited before are in the fair lock's list, and are passed like any that died.
+        let lowered = [("CONFIG SET rlock.fair-turn-ms 100", "OK")];
+        story(client, &lowered);
+        Awaited::start(&server, "").are_served(client, token);
+    }
+}
