@@ -71,7 +71,7 @@ bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
-	@$(ENV) RLOCK_LEAK_CYCLES=1000000 ./scripts/in_valgrind.sh leaks
+	@$(ENV) RLOCK_LEAK_CYCLES="$${RLOCK_LEAK_CYCLES:-1000000}" ./scripts/in_valgrind.sh leaks
 
 cost: build ## Count a plain lock's instructions, against what they were
 	@$(ENV) ./scripts/in_valgrind.sh cost
