@@ -10,7 +10,8 @@ use rlock_core::queue::{Cause, LockId};
 use rlock_core::{MonoMs, leave, names, timer};
 
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
-use crate::{effects, fair, site, unknown_waiters, waiters};
+use crate::unknown::{self, Sought};
+use crate::{effects, fair, site, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -60,9 +61,9 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
         ServerEvent::Promoted => {
             effects::begin();
-            unknown_waiters::look_for();
+            unknown::look_for(Sought::All);
         }
-        ServerEvent::Loaded => unknown_waiters::look_for(),
+        ServerEvent::Loaded => unknown::look_for(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
@@ -84,7 +85,7 @@ fn beat(ctx: Ctx<'_>) {
     LAST_BEAT.set(Some(ctx.real_time()));
     effects::look(ctx);
     waiters::clear_doubt(ctx);
-    unknown_waiters::look_on(ctx);
+    unknown::look_on(ctx);
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));

@@ -11,6 +11,7 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::string::StringRef;
+use crate::unknown::Sought;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
 const SERVER_EVENTS: [u64; 7] = [
@@ -93,6 +94,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     HEARS_KEYS.store(false, Ordering::Relaxed);
     HEARS_LISTS.store(false, Ordering::Relaxed);
     crate::effects::begin();
+    crate::unknown::look_for(Sought::ReadLeases);
     for id in SERVER_EVENTS {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let subscribe = api!(RedisModule_SubscribeToServerEvent);

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> 
         if crate::waiters::idle() {
             crate::waiters::tear_down();
             crate::readers::tear_down();
-            crate::unknown_waiters::tear_down();
+            crate::unknown::tear_down();
             free_constants();
             return raw::REDISMODULE_OK as c_int;
         }

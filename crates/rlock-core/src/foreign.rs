@@ -9,9 +9,10 @@ use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::living::{self, Dead};
 use crate::port::{Note, Server, Site};
-use crate::queue::Closed;
+use crate::queue::{Closed, LockId};
 use crate::read_write::{self, State};
-use crate::types::{Holds, LeaseMs, Mode};
+use crate::timer::arm_timer;
+use crate::types::{Expiry, Holds, LeaseMs, Mode};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
 const LOOK_MS: i64 = 500;
@@ -140,6 +141,21 @@ pub(crate) fn reading_ended<S: Site>(site: &S) {
     let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
     let until = window.map(|window| server.clock().after(window));
     server.queues(|queues| queues.forget_read_end(lock, until));
+}
+
+/// The lease key of one who may read a lock was found, after the server has loaded it or has become the primary: what was
+/// known of read leases went with the server that gave them. True if there is such a reader.
+pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8]) -> bool {
+    let end = server.at(lock, |site| living::read_end(site, reader)).flatten();
+    if let Some(Expiry::At(ends)) = end {
+        let clock = server.clock();
+        server.queues(|queues| queues.note_read_end(lock, ends, clock));
+        // Another reader may have renewed its own meanwhile.
+        if server.queues(|queues| queues.note_read_change(lock)) {
+            arm_timer(server);
+        }
+    }
+    end.is_some()
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or

@@ -21,7 +21,7 @@
 //! - [`token`]: fencing tokens.
 //! - [`port`]: what the steps ask of the server they run in.
 //! - [`call`]: the steps of each command.
-//! - `foreign`: turns for those who wait by Redisson's protocol.
+//! - [`foreign`]: turns for those who wait by Redisson's protocol.
 //! - `serve`: handing a lock that is free to the one who waits first.
 //! - [`timer`]: what is done outside commands, and when.
 //! - [`leave`]: leaving the queues without a grant.
@@ -35,7 +35,7 @@ pub mod decide;
 pub mod decision;
 pub mod error;
 pub mod fair;
-mod foreign;
+pub mod foreign;
 pub mod leave;
 pub mod living;
 pub mod message;

@@ -80,6 +80,12 @@ pub(crate) fn holds_any<S: Site>(site: &S, owner: &[u8], hash: &ReadWrite) -> bo
     hash.writes.is_some() || reads().is_some()
 }
 
+/// When the reads of this owner end; `None` if it has none.
+pub(crate) fn read_end<S: Site>(site: &S, reader: &[u8]) -> Option<Expiry> {
+    let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
+    latest_of_all(site, reader, hash.reads?, hash.expiry)
+}
+
 fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) -> Option<Reads> {
     let until = lease_end(site, owner, holds, hash.expiry)?;
     Some(Reads { holds, until })

@@ -41,10 +41,36 @@ pub fn write_field(owner: &[u8]) -> Name {
 pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
     let tagged = name.contains(&b'{');
     let (open, close): (&[u8], &[u8]) = if tagged { (b"", b":") } else { (b"{", b"}:") };
-    let mut key: Name =
-        [open, name, close, owner, b":rwlock_timeout:"].into_iter().flatten().copied().collect();
+    let mut key: Name = [open, name, close, owner, READ_LEASE].into_iter().flatten().copied().collect();
     key.extend_from_slice(hold.to_string().as_bytes());
     key
+}
+
+/// What comes after the reader in the name of a lease key, before the hold's number.
+const READ_LEASE: &[u8] = b":rwlock_timeout:";
+
+/// So many readers are tried for one lease key: how many there may be is decided by the colons in names.
+const READERS_OF_A_KEY: usize = 16;
+
+/// Whether a key may be the lease of a reader.
+pub fn is_read_lease_key(key: &[u8]) -> bool {
+    reader_of(key).is_some()
+}
+
+/// The name of the lock and its reader together, in the name of a lease key.
+fn reader_of(key: &[u8]) -> Option<&[u8]> {
+    let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = key.get(..key.len().checked_sub(digits)?).filter(|_| digits > 0)?;
+    rest.strip_suffix(READ_LEASE)
+}
+
+/// The names of the locks, each with its reader, whose lease a key may be: several, since both may have colons.
+pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let rest = reader_of(key).unwrap_or_default();
+    let colons = rest.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
+    let readers = colons.filter_map(|at| Some((rest.get(..at)?, rest.get(at.checked_add(1)?..)?)));
+    let named = readers.flat_map(|(name, reader)| tagged_or_plain(name).map(|name| Some((name?, reader))));
+    named.flatten().take(READERS_OF_A_KEY)
 }
 
 /// The key of a lock's last fencing token.
@@ -65,21 +91,21 @@ pub fn fair_deadlines(name: &[u8]) -> Name {
 /// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
 pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
     let rest = [FAIR_QUEUE, b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
-    locks_of(rest)
+    rest.map_or([None; 2], tagged_or_plain)
 }
 
 /// The name of the lock that a key is the fair queue of: the one without braces, where it may be two.
 pub fn lock_of_fair_queue(key: &[u8]) -> Option<&[u8]> {
-    let [tagged, plain] = locks_of(key.strip_prefix(FAIR_QUEUE));
+    let [tagged, plain] = tagged_or_plain(key.strip_prefix(FAIR_QUEUE)?);
     plain.or(tagged)
 }
 
 const FAIR_QUEUE: &[u8] = b"redisson_lock_queue:";
 
-/// The names of the locks whose keys have this after their prefix.
-fn locks_of(rest: Option<&[u8]>) -> [Option<&[u8]>; 2] {
-    let tagged = rest.filter(|rest| rest.contains(&b'{'));
-    let plain = rest.and_then(|rest| rest.strip_prefix(b"{")?.strip_suffix(b"}"));
+/// The names of the locks that stand as this in the keys of what belongs to them.
+fn tagged_or_plain(name: &[u8]) -> [Option<&[u8]>; 2] {
+    let tagged = Some(name).filter(|name| name.contains(&b'{'));
+    let plain = name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}"));
     [tagged, plain.filter(|name| !name.contains(&b'{'))]
 }
 
@@ -162,6 +188,29 @@ mod tests {
             assert_eq!(lock_of_fair_queue(&fair_queue(name)), Some(name));
             assert_eq!(lock_of_fair_queue(&fair_deadlines(name)), None);
         }
+    }
+
+    #[test]
+    fn the_readers_of_a_lease_key_are_known_by_its_name() {
+        let names: &[&[u8]] = &[b"orders", b"{o}rders", b"app:{o}:x", b"{o}", b"a:b", b"o{", b"", b"a}:b"];
+        for name in names {
+            for owner in [&b"w"[..], b"8a7b:1", b":", b"a}:b:rwlock_timeout:1"] {
+                let key = read_lease_key(name, owner, 12);
+                assert!(is_read_lease_key(&key));
+                assert!(
+                    readers_of_lease_key(&key).any(|found| found == (name, owner)),
+                    "{}",
+                    key.escape_ascii()
+                );
+            }
+        }
+        let others: &[&[u8]] =
+            &[b"orders", b"{o}:w:rwlock_timeout:", b"{o}:w:rwlock_timeout:x", b"7", b"{o}:w:7", b""];
+        for other in others {
+            assert!(!is_read_lease_key(other) && readers_of_lease_key(other).next().is_none());
+        }
+        let many = [&b"{o}"[..], &[b':'; 1000], b":rwlock_timeout:1"].concat();
+        assert_eq!(readers_of_lease_key(&many).count(), READERS_OF_A_KEY);
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! What a server has and nobody here knows of, when it has loaded it or becomes the primary.
+//!
+//! - Those who stand in Redisson's fair queues: nobody here knows whether they live. Natives among them have gone with
+//!   the server that they waited at, and nobody would take them out.
+//! - Read leases: Redisson's renewal of another reader would end a longer one of ours.
+//!
+//! The keys are gone through a few at a time, at each beat; what is to be written is the timer's.
+
+use std::cell::RefCell;
+
+use rlock_core::queue::LockId;
+use rlock_core::{foreign, names, timer};
+
+use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
+
+/// How many steps are gone at a beat, each of a few keys: a million keys take less than a minute, and a beat some 400 us.
+const STEPS_AT_A_BEAT: u32 = 2_000;
+
+/// After so many finds a beat goes no further.
+const FINDS_AT_A_BEAT: usize = 200;
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// Who waits, and read leases.
+    All,
+    /// Who waits by Redisson's protocol is known by its own server to live.
+    ReadLeases,
+}
+
+/// Where the search has come to.
+struct Search {
+    sought: Sought,
+    db: i32,
+    scan: Scan,
+}
+
+static SEARCH: Shared<RefCell<Option<Option<Search>>>> = Shared::lazy();
+
+/// Begins to look for them, from the start if it is under way.
+pub(crate) fn look_for(sought: Sought) {
+    let search = Search { sought, db: 0, scan: Scan::new() };
+    drop(SEARCH.with(|under_way| under_way.replace(search)));
+}
+
+/// Gives back what the search holds; called when the module is unloaded.
+pub(crate) fn tear_down() {
+    SEARCH.clear();
+}
+
+/// Goes on with the search, if there is one. A replica leaves it to its primary, and begins anew when it is promoted.
+pub(crate) fn look_on(ctx: Ctx<'_>) {
+    let Some(mut search) = SEARCH.with(Option::take) else { return };
+    if !is_primary(ctx) || !ctx.select(search.db) {
+        return;
+    }
+    let (found, more) = steps(&mut search, ctx);
+    let next =
+        if more { search } else { Search { db: search.db.saturating_add(1), scan: Scan::new(), ..search } };
+    SEARCH.with(|under_way| under_way.replace(next));
+    for find in found {
+        match find {
+            Find::Queue(lock) => timer::fair_queue_found(&ctx, lock),
+            Find::Lease(db, key) => look_at_lease(ctx, db, &key),
+        }
+    }
+}
+
+/// A key that is worth a look.
+enum Find {
+    Queue(LockId),
+    Lease(i32, Box<[u8]>),
+}
+
+/// Goes the steps of one beat: what was found, and whether there may be more in this database.
+fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
+    let Search { sought, db, ref mut scan } = *search;
+    let mut found = Vec::new();
+    for _ in 0..STEPS_AT_A_BEAT {
+        let more = scan.step_keys(ctx, |key| {
+            let queue = names::lock_of_fair_queue(key).filter(|_| sought == Sought::All);
+            found.extend(queue.map(|name| Find::Queue(LockId { db, key: name.into() })));
+            found.extend(names::is_read_lease_key(key).then(|| Find::Lease(db, key.into())));
+        });
+        if !more || found.len() >= FINDS_AT_A_BEAT {
+            return (found, more);
+        }
+    }
+    (found, true)
+}
+
+/// A key that looks like a reader's lease: tells the rules of it, if there is such a reader.
+fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) {
+    let is_one = |(name, reader): (&[u8], &[u8])| {
+        foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader)
+    };
+    // Redisson's renewals are heard of from now on. A server that refuses to tell of them has said so in its log.
+    if names::readers_of_lease_key(key).any(is_one) {
+        let _ = listen_to_keys(ctx);
+    }
+}
