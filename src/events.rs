@@ -27,6 +27,10 @@ const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
+    let event = event();
+    if event == c"restore" {
+        unknown::arrived(ctx, key.bytes());
+    }
     if waiters::queues(|queues| queues.is_blank() && !queues.knows_read_ends()) {
         return;
     }
@@ -35,7 +39,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
             timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() });
         }
     }
-    let cause = cause(event());
+    let cause = cause(event);
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }

@@ -1,12 +1,14 @@
-//! What a server has and nobody here knows of, when it has loaded it or becomes the primary.
+//! What a server has and nobody here knows of, when it has loaded it, gets it with a slot, or becomes the primary.
 //!
 //! - Those who stand in Redisson's fair queues: nobody here knows whether they live. Natives among them have gone with
 //!   the server that they waited at, and nobody would take them out.
-//! - Read leases: Redisson's renewal of another reader would end a longer one of ours.
+//! - Read leases: Redisson's renewal of another reader would end a longer one of ours. Those that come with a slot are
+//!   known as soon as anybody has waited here or read, since which time changes of keys are heard of.
 //!
 //! The keys are gone through a few at a time, at each beat; what is to be written is the timer's.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use rlock_core::queue::LockId;
 use rlock_core::{foreign, names, timer};
@@ -18,6 +20,10 @@ const STEPS_AT_A_BEAT: u32 = 2_000;
 
 /// After so many finds a beat goes no further.
 const FINDS_AT_A_BEAT: usize = 200;
+
+/// So many keys that have come are remembered, and each is looked at so often: its lock may come after it.
+const ARRIVALS: usize = 10_000;
+const LOOKS_AT_AN_ARRIVAL: u32 = 100;
 
 /// What is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,21 +43,60 @@ struct Search {
 
 static SEARCH: Shared<RefCell<Option<Option<Search>>>> = Shared::lazy();
 
+/// A lease key that has come, and how often it is to be looked at.
+struct Arrival {
+    db: i32,
+    key: Box<[u8]>,
+    looks: u32,
+}
+
+static ARRIVED: Shared<RefCell<Option<VecDeque<Arrival>>>> = Shared::lazy();
+
+/// A key has come from another server: it is looked at with the next beats.
+pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
+    if !names::is_read_lease_key(key) {
+        return;
+    }
+    ARRIVED.with(|arrived| {
+        if arrived.len() < ARRIVALS {
+            arrived.push_back(Arrival { db: ctx.db(), key: key.into(), looks: LOOKS_AT_AN_ARRIVAL });
+        }
+    });
+}
+
+/// Looks at some of the lease keys that have come.
+fn look_at_arrivals(ctx: Ctx<'_>) {
+    let some =
+        |arrived: &mut VecDeque<Arrival>| arrived.drain(..arrived.len().min(FINDS_AT_A_BEAT)).collect();
+    let some: Vec<Arrival> = ARRIVED.with(some);
+    for Arrival { db, key, looks } in some {
+        let looks = if look_at_lease(ctx, db, &key) { 0 } else { looks.saturating_sub(1) };
+        if looks > 0 {
+            ARRIVED.with(|arrived| arrived.push_back(Arrival { db, key, looks }));
+        }
+    }
+}
+
 /// Begins to look for them, from the start if it is under way.
 pub(crate) fn look_for(sought: Sought) {
     let search = Search { sought, db: 0, scan: Scan::new() };
     drop(SEARCH.with(|under_way| under_way.replace(search)));
 }
 
-/// Gives back what the search holds; called when the module is unloaded.
+/// Forgets the search and what has come; called when the module is unloaded, too.
 pub(crate) fn tear_down() {
     SEARCH.clear();
+    ARRIVED.clear();
 }
 
 /// Goes on with the search, if there is one. A replica leaves it to its primary, and begins anew when it is promoted.
 pub(crate) fn look_on(ctx: Ctx<'_>) {
+    if !is_primary(ctx) {
+        return tear_down();
+    }
+    look_at_arrivals(ctx);
     let Some(mut search) = SEARCH.with(Option::take) else { return };
-    if !is_primary(ctx) || !ctx.select(search.db) {
+    if !ctx.select(search.db) {
         return;
     }
     let (found, more) = steps(&mut search, ctx);
@@ -61,7 +106,7 @@ pub(crate) fn look_on(ctx: Ctx<'_>) {
     for find in found {
         match find {
             Find::Queue(lock) => timer::fair_queue_found(&ctx, lock),
-            Find::Lease(db, key) => look_at_lease(ctx, db, &key),
+            Find::Lease(db, key) => drop(look_at_lease(ctx, db, &key)),
         }
     }
 }
@@ -89,13 +134,15 @@ fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
     (found, true)
 }
 
-/// A key that looks like a reader's lease: tells the rules of it, if there is such a reader.
-fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) {
+/// A key that looks like a reader's lease: tells the rules of it; false if there is no such reader.
+fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) -> bool {
     let is_one = |(name, reader): (&[u8], &[u8])| {
         foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader)
     };
-    // Redisson's renewals are heard of from now on. A server that refuses to tell of them has said so in its log.
-    if names::readers_of_lease_key(key).any(is_one) {
+    // Redisson's renewals are heard of from now on, if the server lets us.
+    let found = names::readers_of_lease_key(key).any(is_one);
+    if found {
         let _ = listen_to_keys(ctx);
     }
+    found
 }

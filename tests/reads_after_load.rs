@@ -92,3 +92,24 @@ fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
     story(client, &[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
     are_read_on(client);
 }
+
+/// As they come with a slot, key by key: the lease before its lock, or after it.
+#[test]
+fn those_that_come_from_another_server_are_known() {
+    for lock_first in [false, true] {
+        let (from, to) = (TestServer::start(), TestServer::start());
+        let (source, client) = (&mut from.connect(), &mut to.connect());
+        // Somebody has read there before.
+        story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+        read(source);
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
+        keys.retain(|key| !key.starts_with('k'));
+        keys.sort_by_key(|key| LOCKS.contains(&&**key) != lock_first);
+        for key in keys {
+            let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query(source).unwrap();
+            let left = number(source, &format!("PTTL {key}"));
+            let () = redis::cmd("RESTORE").arg(&key).arg(left).arg(dump).query(client).unwrap();
+        }
+        are_read_on(client);
+    }
+}
