@@ -15,8 +15,9 @@ use rlock_core::{foreign, names, timer};
 
 use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
 
-/// How many steps are gone at a beat, each of a few keys: a million keys take less than a minute, and a beat some 400 us.
-const STEPS_AT_A_BEAT: u32 = 2_000;
+/// How many steps are gone at a beat, each of a key or a few: a beat takes some 3 ms, and a million keys half a minute, for
+/// which Redisson's watchdog lets a lock live.
+const STEPS_AT_A_BEAT: u32 = 4_000;
 
 /// After so many finds a beat goes no further.
 const FINDS_AT_A_BEAT: usize = 200;
