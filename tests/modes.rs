@@ -129,7 +129,8 @@ fn one_grant_of_many_is_taken_back() {
     let client = &mut server.connect();
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
-    let (a, b, c) = (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
+    let (a, b, c) =
+        (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
