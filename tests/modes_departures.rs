@@ -124,6 +124,9 @@ fn a_client_that_goes_leaves_the_queue() {
     nexts_have_them(client, &nexts, "bob went");
 }
 
+/// What meets a fault, of a lock and the client of its bob.
+type Met<'a> = &'a dyn Fn(&str, i64) -> String;
+
 /// The last word of a message.
 fn told_as(kind: Kind) -> &'static str {
     match kind.waits {
@@ -136,7 +139,7 @@ fn told_as(kind: Kind) -> &'static str {
 /// Everybody who waits is sent away, by whatever kind of lock the fault is met.
 #[test]
 fn a_panic_sends_everybody_who_waits_away() {
-    let met: [(&str, &dyn Fn(&str, i64) -> String); 5] = [
+    let met: [(&str, Met); 5] = [
         ("timer", &|key, _| format!("PEXPIRE {key} 30000")),
         ("key-event", &|key, _| format!("PEXPIRE {key} 30000")),
         ("disconnect", &|_, bob| format!("CLIENT KILL ID {bob}")),
