@@ -204,8 +204,9 @@ fn a_dead_owner_that_comes_back_counts_from_nothing() {
         client,
         &[
             ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 1 READ", "[1, 1, 0]"),
-            ("RLOCK.ACQUIRE lock a 1 READ", "[2, 1, 0]"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
+            ("RLOCK.RENEW lock a 1 READ", "1"),
         ],
     );
     eventually("the lease to end", SOON, || {
