@@ -6,6 +6,8 @@
 mod calls;
 #[path = "leaks/memory.rs"]
 mod memory;
+#[path = "leaks/modes.rs"]
+mod modes;
 #[path = "leaks/report.rs"]
 mod report;
 #[path = "valgrind/mod.rs"]

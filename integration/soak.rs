@@ -1,7 +1,7 @@
 //! Everything at once for a while: every kind of client, faults, a replica and an append only file.
 //!
 //! `RLOCK_SOAK_SECONDS` says for how long (15), `RLOCK_SEED` what the dice say. Nobody but their holders
-//! touches the clean locks, so they are never held twice; the others are deleted, renamed and time out.
+//! touches the clean locks, so they are never held twice but by readers; the others are deleted, renamed and time out.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -31,13 +31,13 @@ use rlock_testkit::{TestServer, eventually};
 use waiting::{SOON, counter};
 
 /// How many clean locks there are, and how many others.
-const LOCKS: usize = 4;
+const LOCKS: usize = 8;
 const DATABASES: usize = 4;
 
-/// What is counted: locks taken, how it went otherwise, and faults.
-const KINDS: [&str; 15] = [
-    "block", "enqueue", "try", "redisson", "renewal", "chain", "cancel", "repeat", "delete", "kill", "pause",
-    "rename", "flush", "swap", "timeout",
+/// What is counted: locks taken, in which mode, how it went otherwise, and faults.
+const KINDS: [&str; 18] = [
+    "block", "enqueue", "try", "redisson", "renewal", "READ", "WRITE", "FAIR", "chain", "cancel", "repeat",
+    "delete", "kill", "pause", "rename", "flush", "swap", "timeout",
 ];
 
 /// What happens rarely or never.

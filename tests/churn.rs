@@ -1,4 +1,5 @@
-//! A thousand waiters on three locks in a random order, each step compared with a plain model of the queues.
+//! A thousand waiters on three locks in a random order, each step compared with a plain model of the queues. One lock is
+//! plain, one they want to write, and one with FAIR.
 //!
 //! One thread does everything, so that the model is exact. `RLOCK_SEED` repeats a run that failed.
 
@@ -13,7 +14,7 @@ use std::env;
 use std::time::{Duration, SystemTime};
 
 use redis::Value;
-use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, Via, Waiter, answer};
+use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, Via, Waiter, answer, ask, told_as};
 use waiting::{SOON, counter, fields, transaction};
 
 /// How many owners come.
@@ -32,7 +33,7 @@ impl Churn {
         let owner = format!("o{}", self.came);
         if self.locks[n].holder.is_none() {
             let how = self.dice.one_of(&["", "BLOCK 0", "BLOCK 1", "ENQUEUE 0 one", "ENQUEUE 1 deaf"]);
-            self.tell(&format!("RLOCK.ACQUIRE {} {owner} {LEASE} {how}", KEYS[n]), "[1, 600000, 0]");
+            self.tell(&ask(n, &owner, how), "[1, 600000, 0]");
             self.locks[n].holder = Some((owner, 1));
         } else {
             let wait = self.long_wait();
@@ -64,7 +65,9 @@ impl Churn {
         let waiter = self.locks[n].queue.remove(place).unwrap();
         match waiter.via {
             Via::Channel(DEAF) => {}
-            Via::Channel(channel) => self.hear(channel, &format!("timeout 0 {} {}", waiter.owner, KEYS[n])),
+            Via::Channel(channel) => {
+                self.hear(channel, &format!("timeout 0 {} {}{}", waiter.owner, KEYS[n], told_as(n)));
+            }
             Via::Block(mut connection, _) => assert_eq!(answer(&mut connection), "null"),
         }
         self.check(n, SOON);
@@ -159,10 +162,10 @@ impl Churn {
         match via {
             Via::Block(mut connection, _) => assert_eq!(answer(&mut connection), "[1, 600000, 0]", "{owner}"),
             Via::Channel(channel) => {
-                self.hear(channel, &format!("granted 0 {owner} {key} 1 {CONFIRM} 0"));
+                self.hear(channel, &format!("granted 0 {owner} {key} 1 {CONFIRM} 0{}", told_as(n)));
                 match self.dice.below(2) {
                     0 => self.tell(&format!("RLOCK.RENEW {key} {owner} {LEASE}"), "1"),
-                    _ => self.tell(&format!("RLOCK.ACQUIRE {key} {owner} {LEASE} HOLDS 1"), "[1, 600000, 0]"),
+                    _ => self.tell(&ask(n, &owner, "HOLDS 1"), "[1, 600000, 0]"),
                 }
             }
         }
@@ -173,16 +176,15 @@ impl Churn {
     #[track_caller]
     fn others(&mut self, n: usize) {
         let (key, Some((owner, holds))) = (KEYS[n], self.locks[n].holder.clone()) else { return };
-        let again = format!("RLOCK.ACQUIRE {key} {owner} {LEASE} BLOCK 0");
-        self.tell(&again, &format!("[{}, 600000, 0]", holds + 1));
+        self.tell(&ask(n, &owner, "BLOCK 0"), &format!("[{}, 600000, 0]", holds + 1));
         self.locks[n].holder = Some((owner.clone(), holds + 1));
-        self.tell(&format!("RLOCK.ACQUIRE {key} stranger {LEASE}"), "null");
+        self.tell(&ask(n, "stranger", ""), "null");
         self.tell(&format!("RLOCK.CANCEL {key} {owner}"), "0");
         if let Some(place) = self.anybody(n) {
             let waits = self.locks[n].queue[place].owner.clone();
             self.tell(&format!("RLOCK.RENEW {key} {waits} {LEASE}"), "0");
             self.tell(&format!("RLOCK.RELEASE {key} {waits}"), "null");
-            self.tell(&format!("RLOCK.ACQUIRE {key} {waits} {LEASE}"), "null");
+            self.tell(&ask(n, &waits, ""), "null");
         }
     }
 

@@ -207,6 +207,24 @@ fn a_native_that_a_script_drops_is_put_back_in_its_place() {
     story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
 
+/// One of ours at the head that asked for a short wait: no client whose clock is some minutes ahead takes it for dead.
+#[test]
+fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock a 900000 FAIR", "[1, 900000, 0]"), ("PEXPIRE lock 60000", "1")]);
+    let line = "RLOCK.ACQUIRE lock b 50000 FAIR BLOCK 60000";
+    let b = Waiting::start(&server, &line.split(' ').collect::<Vec<_>>());
+    // As soon as anybody else is at the list: before that, every ten seconds.
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    eventually("a deadline ahead", SOON, || (ahead(client, "b") > 5 * MINUTES).then_some(()));
+    // It is not dropped, nor put back.
+    redisson(client, FAIR_TAKES, "f:2", 30_000, 5 * MINUTES);
+    assert_eq!(list(client), r#"["b", "f:1", "f:2"]"#);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+}
+
 /// An owner that stood in the list before the server was restarted, and asks again, keeps its place.
 #[test]
 fn an_owner_that_comes_back_keeps_its_place() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use redis::Connection;
 use redisson::{UNWRITE, WRITE};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, say, story};
+use waiting::{SOON, Waiting, say, story, transaction};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 
@@ -101,6 +101,48 @@ fn a_turn_that_nobody_takes_ends() {
     assert!(!reads(client, "late"));
     story(client, &[("RLOCK.RELEASE lock r2", "1")]);
     eventually("the moment to pass", SOON, || reads(client, "late").then_some(()));
+}
+
+/// A lock that was free before the next reader came, though nobody has looked since: a new row of readers begins.
+#[test]
+fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
+    let server = server(5, 1_000_000, 100);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    for gone in ["HDEL lock r3", "DEL lock", "PEXPIREAT lock 1"] {
+        read_in_a_row(client, 4);
+        // In one turn of the server's loop: the timer does not see that the lock was free.
+        let answers = transaction(client, &[gone, "RLOCK.ACQUIRE lock first 100000 READ"]);
+        assert_eq!(answers, "[1, [1, 100000, 0]]", "{gone}");
+        for reader in ["a", "b", "c", "d"] {
+            assert!(reads(client, reader), "{gone}, {reader}");
+        }
+        assert!(!reads(client, "late"), "{gone}");
+        story(client, &[("FLUSHALL", "OK")]);
+        eventually("the moment of the writers to be over", SOON, || reads(client, "x").then_some(()));
+        story(client, &[("RLOCK.RELEASE lock x", "1")]);
+    }
+}
+
+/// Who read once and is dead comes anew, and passes nobody.
+#[test]
+fn a_dead_reader_that_comes_back_does_not_pass_a_writer_of_redissons() {
+    let server = server(5, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    story(client, &[("RLOCK.ACQUIRE lock r4 100000 READ", "[1, 100000, 0]")]);
+    say(client, "RLOCK.ACQUIRE lock dead 1 READ");
+    eventually("the lease to end", SOON, || {
+        (say(client, "EXISTS {lock}:dead:rwlock_timeout:1") == "0").then_some(())
+    });
+    for reader in ["a", "b", "c"] {
+        assert!(reads(client, reader), "{reader}");
+    }
+    assert!(!reads(client, "late"));
+    story(client, &[("HGET lock dead", "\"1\"")]);
+    assert!(!reads(client, "dead"));
+    let dead = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "dead", "50000", "READ", "BLOCK", "0"]);
+    dead.waits_on(Duration::from_millis(100));
 }
 
 /// As soon as nobody listens, those who wait to read are let in beside those who read.

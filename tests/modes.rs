@@ -1,63 +1,24 @@
-//! Every wake-up and trap of waiting again, with those who wait to read, to write, and with FAIR.
+//! Every wake-up and trap of waiting again, with those who wait to read, to write, and with FAIR. More of them are in
+//! `modes_wakeups`, `modes_clock` and `modes_departures`.
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
+mod kinds;
 mod waiting;
 
 use std::time::Duration;
 
+use kinds::{KINDS, Kind, at_once};
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, counter, number, say, story, transaction, waiters};
+use waiting::{SOON, counter, number, say, story, transaction, waiters};
 
-/// How alice holds the lock and bob waits for it.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    holds: &'static str,
-    waits: &'static str,
-}
+const LOCK: &str = "lock";
 
-const KINDS: [Kind; 5] = [
-    Kind { holds: "WRITE", waits: "READ" },
-    Kind { holds: "READ", waits: "WRITE" },
-    Kind { holds: "WRITE", waits: "WRITE" },
-    Kind { holds: "FAIR", waits: "FAIR" },
-    Kind { holds: "HOLDS 1", waits: "FAIR FENCED" },
-];
-
-impl Kind {
-    /// Alice has the lock for so long.
-    #[track_caller]
-    fn held(self, client: &mut Connection, lease: u32) {
-        story(
-            client,
-            &[(&format!("RLOCK.ACQUIRE lock alice {lease} {}", self.holds), &format!("[1, {lease}, 0]"))],
-        );
-    }
-
-    #[track_caller]
-    fn wait(self, server: &TestServer, owner: &str) -> Waiting {
-        let line = format!("RLOCK.ACQUIRE lock {owner} 50000 {} BLOCK 60000", self.waits);
-        Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
-    }
-
-    /// Alice has the lock, bob waits for it.
-    #[track_caller]
-    fn alice_and_bob(self, server: &TestServer, client: &mut Connection) -> Waiting {
-        self.held(client, 100_000);
-        self.wait(server, "bob")
-    }
-
-    /// Bob has the lock without anybody's asking, and gives it back; nothing is left of it.
-    #[track_caller]
-    fn bob_has_it(self, client: &mut Connection, bob: &Waiting, after: &str) {
-        eventually(&format!("bob to have the lock after {after}, {self:?}"), SOON, || {
-            (!bob.still_waits()).then_some(())
-        });
-        let answer = bob.answer();
-        assert!(answer.starts_with("[1, 50000, "), "{after}, {self:?}: {answer}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock redisson_lock_queue:{lock}", "0")]);
-    }
+/// All who hold the lock give it back.
+#[track_caller]
+fn gives_back(kind: Kind, client: &mut Connection) {
+    kind.releases(LOCK).iter().for_each(|line| story(client, &[(line, "1")]));
 }
 
 #[test]
@@ -65,15 +26,15 @@ fn a_lease_that_ends_wakes_the_next() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for kind in KINDS {
-        kind.held(client, 150);
+        kind.held(client, LOCK, 150);
         let ends = number(client, "PEXPIRETIME lock");
-        let bob = kind.wait(&server, "bob");
+        let bob = kind.wait(&server, LOCK, "bob");
         assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
         let granted = number(client, "PEXPIRETIME lock") - 50_000;
         assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
-    assert_eq!(counter(&server, "found_expired"), 5);
+    assert_eq!(counter(&server, "found_expired"), 6);
 }
 
 /// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
@@ -89,7 +50,7 @@ const WAYS: [&[&str]; 15] = [
     &["SET lock x PX 300"],
     &["EXPIRE lock 0"],
     &["SINTERSTORE lock none1 none2"],
-    &["HDEL lock alice alice:write"],
+    &["HDEL lock alice alice:write amy anna"],
     &["FLUSHALL"],
     &["SWAPDB 0 1"],
     &["EVAL redis.call('DEL',KEYS[1])return{} 1 lock"],
@@ -103,7 +64,7 @@ fn every_way_to_free_a_lock_wakes_the_next() {
         for way in WAYS {
             // Word by word, and at once: the timer looks in between or only after it all.
             for at_once in [false, true] {
-                let bob = kind.alice_and_bob(&server, client);
+                let bob = kind.held_and_awaited(&server, client, LOCK);
                 if at_once {
                     let answers = transaction(client, way);
                     assert!(!answers.contains('!'), "{way:?}: {answers}");
@@ -111,7 +72,7 @@ fn every_way_to_free_a_lock_wakes_the_next() {
                     let failed = way.iter().find(|line| say(client, line).starts_with('!'));
                     assert_eq!(failed, None, "{way:?}");
                 }
-                kind.bob_has_it(client, &bob, &format!("{way:?} at once: {at_once}"));
+                kind.bob_has_it(client, LOCK, &bob, &format!("{way:?} at once: {at_once}"));
                 story(client, &[("FLUSHALL", "OK")]);
             }
         }
@@ -123,12 +84,19 @@ fn a_forced_release_hands_on() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for kind in KINDS {
-        for way in
-            ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock alice", "RLOCK.RELEASE lock alice ALL"]
-        {
-            let bob = kind.alice_and_bob(&server, client);
-            story(client, &[(way, "1")]);
-            kind.bob_has_it(client, &bob, way);
+        for way in ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock ", "RLOCK.RELEASE lock ALL "] {
+            let bob = kind.held_and_awaited(&server, client, LOCK);
+            // All at once, or each by itself.
+            let lines = match way.split_once("ALL") {
+                Some((release, _)) => kind.each_says(|holder| format!("{release}{holder} ALL")),
+                None if way.ends_with(' ') => kind.each_says(|holder| format!("{way}{holder}")),
+                None => vec![way.to_owned()],
+            };
+            for line in lines {
+                assert!(bob.still_waits(), "{line}");
+                story(client, &[(&line, "1")]);
+            }
+            kind.bob_has_it(client, LOCK, &bob, way);
         }
     }
 }
@@ -140,12 +108,11 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for (number, kind) in (1..).zip(KINDS) {
-        let gone = kind.alice_and_bob(&server, client);
-        let next = kind.wait(&server, "next");
+        let gone = kind.held_and_awaited(&server, client, LOCK);
+        let next = kind.wait(&server, LOCK, "next");
         let kill = format!("CLIENT KILL ID {}", gone.client_id());
-        assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", &kill]), "[1, 1]");
-        let answer = next.answer();
-        assert!(answer.starts_with("[1, 50000, "), "{kind:?}: {answer}");
+        at_once(client, &[kind.releases(LOCK), vec![kill]].concat());
+        kind.granted(&next, "a grant that went");
         eventually("the grant to be taken back", SOON, || {
             (counter(&server, "take_backs") == number).then_some(())
         });
@@ -162,7 +129,8 @@ fn one_grant_of_many_is_taken_back() {
     let client = &mut server.connect();
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
-    let (a, b, c) = (kind.wait(&server, "a"), kind.wait(&server, "b"), kind.wait(&server, "c"));
+    let (a, b, c) =
+        (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
@@ -181,13 +149,13 @@ fn nothing_is_granted_during_client_pause() {
     for kind in KINDS {
         let server = TestServer::start();
         let client = &mut server.connect();
-        kind.held(client, 300);
-        let bob = kind.wait(&server, "bob");
+        kind.held(client, LOCK, 300);
+        let bob = kind.wait(&server, LOCK, "bob");
         story(client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
         eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
         bob.waits_on(Duration::from_millis(200));
         story(client, &[("CLIENT UNPAUSE", "OK")]);
-        kind.bob_has_it(client, &bob, "the pause");
+        kind.bob_has_it(client, LOCK, &bob, "the pause");
     }
 }
 
@@ -196,13 +164,13 @@ fn nothing_is_granted_while_too_few_replicas_are_there() {
     for kind in KINDS {
         let server = TestServer::start();
         let client = &mut server.connect();
-        kind.held(client, 300);
-        let bob = kind.wait(&server, "bob");
+        kind.held(client, LOCK, 300);
+        let bob = kind.wait(&server, LOCK, "bob");
         story(client, &[("CONFIG SET min-replicas-to-write 1", "OK")]);
         eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
         bob.waits_on(Duration::from_millis(200));
         story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
-        kind.bob_has_it(client, &bob, "replicas");
+        kind.bob_has_it(client, LOCK, &bob, "replicas");
     }
 }
 
@@ -211,7 +179,7 @@ fn a_demoted_server_sends_its_waiters_away() {
     let server = TestServer::start();
     let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
     for kind in KINDS {
-        let bob = kind.alice_and_bob(&server, client);
+        let bob = kind.held_and_awaited(&server, client, LOCK);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
         story(client, &[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
         assert!(bob.answer().starts_with("!UNBLOCKED "), "{kind:?}");
@@ -220,8 +188,8 @@ fn a_demoted_server_sends_its_waiters_away() {
         story(client, &[("REPLICAOF NO ONE", "OK")]);
         assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
         // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
-        let again = kind.wait(&server, "bob");
-        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        let again = kind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
         assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
         story(client, &[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
     }
@@ -232,15 +200,15 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
     let server = TestServer::builder().conf("rlock.grant-confirm-ms", "200").start();
     let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
     for kind in KINDS {
-        kind.held(client, 100_000);
+        kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
         story(client, &[(&line, "[0, 0, 0]")]);
         // A writer behind: readers would share the lock.
-        let behind = Kind { waits: if kind.waits == "READ" { "WRITE" } else { kind.waits }, ..kind };
-        let bob = behind.wait(&server, "bob");
-        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        let behind = kind.alone();
+        let bob = behind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
         assert!(grants.next(SOON).is_some_and(|(_, text)| text.starts_with(b"granted 0 carol lock 1 200 ")));
-        kind.bob_has_it(client, &bob, "a grant that nobody confirmed");
+        behind.bob_has_it(client, LOCK, &bob, "a grant that nobody confirmed");
     }
 }
 
@@ -250,11 +218,38 @@ fn an_enqueued_channel_that_nobody_hears_is_dropped() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for kind in KINDS {
-        kind.held(client, 100_000);
+        kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
         story(client, &[(&line, "[0, 0, 0]")]);
-        let bob = kind.wait(&server, "bob");
-        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-        kind.bob_has_it(client, &bob, "a channel that nobody hears");
+        let bob = kind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
+        kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
+    }
+}
+
+/// Of several readers each goes in its own way, and the writer has the lock when the last has gone.
+#[test]
+fn the_last_of_several_readers_hands_on() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let kind = KINDS[2];
+    for (last, answer) in [
+        ("RLOCK.RELEASE lock anna", "1"),
+        ("RLOCK.FORCERELEASE lock anna", "1"),
+        ("RLOCK.RENEW lock anna 200 READ", "1"),
+        ("HDEL lock anna", "1"),
+        ("UNLINK lock", "1"),
+    ] {
+        let bob = kind.held_and_awaited(&server, client, LOCK);
+        // Who comes later waits behind bob, and who reads may read again.
+        story(client, &[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
+        story(client, &[("RLOCK.RENEW lock amy 100 READ", "1")]);
+        eventually("amy's lease to end", SOON, || {
+            (say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0").then_some(())
+        });
+        bob.waits_on(Duration::from_millis(50));
+        story(client, &[("HEXISTS lock anna", "1"), (last, answer)]);
+        kind.bob_has_it(client, LOCK, &bob, last);
+        story(client, &[("FLUSHALL", "OK")]);
     }
 }

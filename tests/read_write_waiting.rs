@@ -2,11 +2,9 @@
 
 mod waiting;
 
-use std::time::Duration;
-
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, story, waiters};
+use waiting::{SOON, Waiting, number, say, story, transaction, waiters};
 
 #[track_caller]
 fn wait(server: &TestServer, owner: &str, rest: &str) -> Waiting {
@@ -35,13 +33,16 @@ fn readers_at_the_head_go_together_and_a_writer_is_not_overtaken() {
     let (a, b) = (wait(&server, "a", "READ BLOCK 0"), wait(&server, "b", "READ BLOCK 0"));
     let x = wait(&server, "x", "WRITE BLOCK 0");
     let c = wait(&server, "c", "READ BLOCK 0");
-    story(client, &[("RLOCK.RELEASE lock w", "1")]);
+    // Both in the command that frees it: after that the timer would see to the second.
+    assert_eq!(
+        transaction(client, &["RLOCK.RELEASE lock w", "HMGET lock mode a b c"]),
+        r#"[1, ["read", "1", "1", null]]"#
+    );
     assert_eq!((a.answer(), b.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
     assert!(x.still_waits() && c.still_waits());
     story(
         client,
         &[
-            ("HMGET lock mode a b c", r#"["read", "1", "1", null]"#),
             // New readers do not overtake the writer; who reads already may again.
             ("RLOCK.ACQUIRE lock d 100000 READ", "null"),
             ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
@@ -151,26 +152,48 @@ fn enqueued_readers_and_writers_are_told_as_what() {
     assert!((20_000..=50_000).contains(&number(client, "PTTL lock")));
 }
 
-/// A reader of whom nothing is heard any more: its hold ends with its own lease, and the writer has the lock.
+/// A reader of whom nothing is heard any more: its hold ends with its own lease, and the writer has the lock. The lock's
+/// key is there for much longer each time, so that its end wakes nobody.
 #[test]
 fn a_dead_readers_lease_delays_a_writer_no_longer() {
     let (server, mut client) = scene();
     let client = &mut client;
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock a 400 READ", "[1, 400, 0]"),
-            ("RLOCK.ACQUIRE lock b 600 READ", "[1, 600, 0]"),
-            ("RLOCK.ACQUIRE lock c 100000 READ", "[1, 100000, 0]"),
-        ],
-    );
-    let w = wait(&server, "w", "WRITE BLOCK 0");
-    // The longest lease goes; the key's own expiry may still be its.
-    story(client, &[("RLOCK.RELEASE lock c", "1")]);
-    assert!(w.still_waits());
-    let outcome = w.outcome(Duration::from_secs(10));
-    assert!(outcome.is_ok(), "{outcome:?}");
-    story(client, &[("HMGET lock mode w:write a", r#"["write", "1", null]"#), ("HLEN lock", "2")]);
+    let ways: [&[(&str, &str)]; 3] = [
+        // The one with the longest lease shortens it and dies: the key is left as it is.
+        &[("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"), ("RLOCK.RENEW lock b 600 READ", "1")],
+        &[("RLOCK.ACQUIRE lock b 600 READ", "[1, 600, 0]"), ("PEXPIRE lock 100000", "1")],
+        &[("RLOCK.ACQUIRE lock b 600 READ", "[1, 600, 0]"), ("PERSIST lock", "1")],
+    ];
+    for way in ways {
+        story(client, &[("RLOCK.ACQUIRE lock a 300 READ", "[1, 300, 0]")]);
+        story(client, way);
+        let lives = number(client, "PEXPIRETIME {lock}:b:rwlock_timeout:1");
+        let w = wait(&server, "w", "WRITE BLOCK 0");
+        assert!(w.still_waits(), "{way:?}");
+        let outcome = w.outcome(SOON);
+        assert!(outcome.is_ok(), "{way:?}: {outcome:?}");
+        assert!(number(client, "PEXPIRETIME lock") - 50_000 >= lives, "{way:?}: beside a reader that lives");
+        story(client, &[("HKEYS lock", r#"["mode", "w:write"]"#), ("RLOCK.RELEASE lock w", "1")]);
+    }
+}
+
+/// Who waits by Redisson's protocol sleeps until the end of the lock's key: it is not to be that of a reader who has gone.
+#[test]
+fn the_key_does_not_outlast_the_readers_that_are_left() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    for (gives_back, answer) in [("RLOCK.RELEASE lock a", "1"), ("RLOCK.FORCERELEASE lock a", "1")] {
+        story(
+            client,
+            &[
+                ("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]"),
+                ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
+                (gives_back, answer),
+            ],
+        );
+        assert!(number(client, "PTTL lock") <= 100_000, "{gives_back}");
+        story(client, &[("RLOCK.RELEASE lock b", "1")]);
+    }
 }
 
 #[test]
@@ -181,8 +204,9 @@ fn a_dead_owner_that_comes_back_counts_from_nothing() {
         client,
         &[
             ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 1 READ", "[1, 1, 0]"),
-            ("RLOCK.ACQUIRE lock a 1 READ", "[2, 1, 0]"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
+            ("RLOCK.RENEW lock a 1 READ", "1"),
         ],
     );
     eventually("the lease to end", SOON, || {

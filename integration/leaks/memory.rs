@@ -20,11 +20,12 @@ const NOISE: i64 = 1_024;
 type Work = fn(&mut Scene<'_>) -> u64;
 
 /// What is done, and how many of the contended cycles make one of these.
-const KINDS: [(&str, u64, Work); 5] = [
+const KINDS: [(&str, u64, Work); 6] = [
     ("SET, DEL, BLPOP", 1, |scene| scene.plain_hand_offs(100)),
     ("hand-offs", 1, |scene| scene.hand_offs(100)),
     ("waits that end", 10, |scene| scene.ended_waits()),
     ("departures", 20, |scene| scene.departures()),
+    ("readers, writers and FAIR", 20, |scene| scene.modes()),
     ("other calls", 100, |scene| scene.calls()),
 ];
 

@@ -40,6 +40,7 @@ fn do_all(server: &TestServer, used: &mut u64) {
     for _ in 0..3 {
         scene.ended_waits();
         scene.departures();
+        scene.modes();
         scene.calls();
     }
 }

@@ -14,12 +14,26 @@ use crate::ending::connect;
 use crate::waiting::{SOON, text};
 use crate::{LOCKS, Shared};
 
-/// A lock to be taken.
+/// What one who holds a lock alone counts for among those inside; a reader counts for one.
+const ALONE: i64 = 1_000;
+
+/// A lock to be taken, and how.
 struct Place {
     key: String,
+    /// READ, WRITE, FAIR or nothing.
+    mode: &'static str,
     clean: Option<usize>,
     lease: &'static str,
     wait: &'static str,
+}
+
+impl Place {
+    /// How an owner asks for it, with these words at the end.
+    fn ask<'a>(&'a self, owner: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+        let mode = Some(self.mode).filter(|mode| !mode.is_empty());
+        let words = ["RLOCK.ACQUIRE", &self.key, owner, self.lease].into_iter().chain(mode);
+        words.chain(rest.iter().copied()).collect()
+    }
 }
 
 /// A connection that comes back when it is killed.
@@ -59,23 +73,37 @@ impl Client {
         format!("owner:{}", self.all.owners.fetch_add(1, SeqCst))
     }
 
+    /// One of the first half of the locks, which are plain and fair ones, or of the second, which have readers and writers.
     fn place(&mut self) -> Place {
         let n = self.dice.below(LOCKS as u64) as usize;
+        let modes = if n < LOCKS / 2 { ["", "", "FAIR"] } else { ["READ", "READ", "WRITE"] };
+        let mode = modes[self.dice.below(3) as usize];
         if self.dice.below(2) == 0 {
-            return Place { key: format!("clean:{n}"), clean: Some(n), lease: "30000", wait: "3000" };
+            return Place { key: format!("clean:{n}"), mode, clean: Some(n), lease: "30000", wait: "3000" };
         }
         let (lease, wait) = (self.dice.one_of(&["30", "2000"]), self.dice.one_of(&["1", "20", "3000"]));
-        Place { key: format!("faulty:{n}"), clean: None, lease, wait }
+        Place { key: format!("faulty:{n}"), mode, clean: None, lease, wait }
     }
 
-    /// Holds the lock for a moment, alone if it is a clean one.
+    /// One of those that Redisson's plain lock may have too.
+    fn plain_place(&mut self) -> Place {
+        loop {
+            let place = self.place();
+            if ["", "FAIR"].contains(&place.mode) {
+                return place;
+            }
+        }
+    }
+
+    /// Holds the lock for a moment; a clean one alone, or with other readers.
     #[track_caller]
     fn hold(&mut self, place: &Place, owner: &str, renew: bool) {
         let all = Arc::clone(&self.all);
         let inside = place.clean.map(|n| &all.inside[n]);
+        let (mine, may_be) = if place.mode == "READ" { (1, 0..ALONE) } else { (ALONE, 0..1) };
         if let Some(inside) = inside {
-            let others = inside.fetch_add(1, SeqCst);
-            assert_eq!(others, 0, "{} held by {owner} and by others", place.key);
+            let others = inside.fetch_add(mine, SeqCst);
+            assert!(may_be.contains(&others), "{} held by {owner} and by others: {others}", place.key);
         }
         for _ in 0..if renew { 3 } else { 1 } {
             sleep(Duration::from_micros(self.dice.below(2_000)));
@@ -85,7 +113,8 @@ impl Client {
             }
         }
         if let Some(inside) = inside {
-            assert_eq!(inside.fetch_sub(1, SeqCst), 1, "{} held by {owner} and by others", place.key);
+            let others = inside.fetch_sub(mine, SeqCst) - mine;
+            assert!(may_be.contains(&others), "{} held by {owner} and by others: {others}", place.key);
         }
     }
 
@@ -110,6 +139,9 @@ impl Client {
     #[track_caller]
     fn use_lock(&mut self, kind: &str, place: &Place, owner: &str) {
         self.all.count(kind);
+        if !place.mode.is_empty() {
+            self.all.count(place.mode);
+        }
         self.hold(place, owner, kind == "renewal");
         self.give_back(place, owner, &["RLOCK.RELEASE", &place.key, owner, "ALL"]);
     }
@@ -130,7 +162,7 @@ impl Client {
     #[track_caller]
     fn block(&mut self, kind: &str) {
         let (place, owner, since) = (self.place(), self.owner(), Instant::now());
-        let words = ["RLOCK.ACQUIRE", &place.key, &owner, place.lease, "BLOCK", place.wait];
+        let words = place.ask(&owner, &["BLOCK", place.wait]);
         match self.ask(&words).as_deref() {
             Some(taken) if taken.starts_with("[1, ") => {
                 self.waited(&place, since);
@@ -145,7 +177,7 @@ impl Client {
     #[track_caller]
     fn try_once(&mut self) {
         let (place, owner) = (self.place(), self.owner());
-        match self.ask(&["RLOCK.ACQUIRE", &place.key, &owner, place.lease]).as_deref() {
+        match self.ask(&place.ask(&owner, &[])).as_deref() {
             Some(taken) if taken.starts_with("[1, ") => self.use_lock("try", &place, &owner),
             Some("null") => sleep(Duration::from_millis(1)),
             None => self.give_up(&place, &owner),
@@ -156,7 +188,7 @@ impl Client {
     /// A client by Redisson's protocol that listens and tries again.
     #[track_caller]
     fn redisson(&mut self, messages: &mut Subscriber) {
-        let (place, owner) = (self.place(), self.owner());
+        let (place, owner) = (self.plain_place(), self.owner());
         let give_back = ["EVAL", REDISSON_GIVES_BACK, "1", &place.key, place.lease, &owner];
         for _ in 0..20 {
             match self.ask(&["EVAL", REDISSON_TAKES, "1", &place.key, place.lease, &owner]).as_deref() {
@@ -177,7 +209,7 @@ impl Client {
     #[track_caller]
     fn enqueue(&mut self, channel: &str, messages: &mut Subscriber) {
         let (place, owner, since) = (self.place(), self.owner(), Instant::now());
-        let words = ["RLOCK.ACQUIRE", &place.key, &owner, place.lease, "ENQUEUE", place.wait, channel];
+        let words = place.ask(&owner, &["ENQUEUE", place.wait, channel]);
         let mut answer = self.ask(&words);
         if answer.as_deref() == Some("[0, 0, 0]") {
             match self.dice.below(10) {
@@ -219,7 +251,7 @@ impl Client {
             let about = format!(" {} {owner} {}", self.db, place.key);
             match message.split_once(&about) {
                 Some(("granted", rest)) if rest.starts_with(" 1 ") => return true,
-                Some(("timeout", "")) => return false,
+                Some(("timeout", _)) => return false,
                 // Of an owner before, who gave up.
                 None => {}
                 _ => panic!("{message}"),
@@ -232,7 +264,7 @@ impl Client {
     #[track_caller]
     fn chain(&mut self, channel: &str, messages: &mut Subscriber) {
         let (owner, key) = (self.owner(), "chain".to_owned());
-        let place = Place { key, clean: None, lease: "30", wait: "8000" };
+        let place = Place { key, mode: "", clean: None, lease: "30", wait: "8000" };
         let mut words = vec!["RLOCK.ACQUIRE", &place.key, &owner, place.lease];
         match self.db % 2 {
             0 => words.extend(["BLOCK", place.wait]),

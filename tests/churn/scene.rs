@@ -12,6 +12,9 @@ use crate::waiting::{SOON, number, queue, say, text};
 
 pub(crate) const KEYS: [&str; 3] = ["{a}", "lock:b", "c"];
 
+/// How each lock is asked for.
+pub(crate) const MODES: [&str; 3] = ["", "WRITE", "FAIR"];
+
 /// On all but this one there is a listener.
 pub(crate) const DEAF: &str = "deaf";
 pub(crate) const CHANNELS: [&str; 5] = ["one", "two", "three", "two", DEAF];
@@ -21,6 +24,17 @@ pub(crate) const BLOCKED: usize = 30;
 
 pub(crate) const LEASE: u64 = 600_000;
 pub(crate) const CONFIRM: u64 = 60_000;
+
+/// What an owner says who asks for a lock.
+pub(crate) fn ask(n: usize, owner: &str, rest: &str) -> String {
+    format!("RLOCK.ACQUIRE {} {owner} {LEASE} {} {rest}", KEYS[n], MODES[n])
+}
+
+/// The end of a message about a lock.
+pub(crate) fn told_as(n: usize) -> &'static str {
+    if MODES[n] == "WRITE" { " write" } else { "" }
+}
+
 /// How somebody waits.
 pub(crate) enum Via {
     Channel(&'static str),
@@ -83,6 +97,14 @@ pub(crate) fn answer(connection: &mut Connection) -> String {
     }
 }
 
+/// Who stands in Redisson's list of a lock that is asked for with FAIR.
+#[track_caller]
+fn fair_list(client: &mut Connection, n: usize) -> Option<Vec<String>> {
+    let mut command = redis::cmd("LRANGE");
+    command.arg(format!("redisson_lock_queue:{{{}}}", KEYS[n])).arg(0).arg(-1);
+    (MODES[n] == "FAIR").then(|| command.query(client).expect("a list"))
+}
+
 impl Churn {
     pub(crate) fn new(seed: u64) -> Churn {
         let server = TestServer::builder().conf("rlock.grant-confirm-ms", CONFIRM).start();
@@ -116,9 +138,10 @@ impl Churn {
     fn block(&mut self, n: usize, owner: &str, wait: &str) -> Via {
         let mut connection = self.server.connect();
         let id = number(&mut connection, "CLIENT ID");
-        let words = [KEYS[n], owner, "600000", "BLOCK", wait];
-        self.steps.push(format!("{} by client {id}", words.join(" ")));
-        let packed = redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).get_packed_command();
+        let line = ask(n, owner, &format!("BLOCK {wait}"));
+        self.steps.push(format!("{line} by client {id}"));
+        let words: Vec<_> = line.split_ascii_whitespace().collect();
+        let packed = redis::cmd(words[0]).arg(&words[1..]).get_packed_command();
         connection.send_packed_command(&packed).unwrap();
         if wait != "1" {
             let client = &mut self.client;
@@ -136,8 +159,7 @@ impl Churn {
             return self.block(n, owner, wait);
         }
         let channel = CHANNELS[self.dice.below(CHANNELS.len())];
-        let line = format!("RLOCK.ACQUIRE {} {owner} {LEASE} ENQUEUE {wait} {channel}", KEYS[n]);
-        self.tell(&line, "[0, 0, 0]");
+        self.tell(&ask(n, owner, &format!("ENQUEUE {wait} {channel}")), "[0, 0, 0]");
         Via::Channel(channel)
     }
 
@@ -145,18 +167,24 @@ impl Churn {
     #[track_caller]
     pub(crate) fn check(&mut self, n: usize, within: Duration) {
         let holder = self.locks[n].holder.as_ref();
-        let hash = holder.map_or("[]".into(), |(owner, holds)| format!(r#"["{owner}", "{holds}"]"#));
+        let hash = holder.map_or("[]".into(), |(owner, holds)| match MODES[n] {
+            "WRITE" => format!(r#"["mode", "write", "{owner}:write", "{holds}"]"#),
+            _ => format!(r#"["{owner}", "{holds}"]"#),
+        });
         let owners: Vec<&str> = self.locks[n].queue.iter().map(|waiter| waiter.owner.as_str()).collect();
+        let owned: Vec<String> = owners.iter().map(|owner| (*owner).to_owned()).collect();
         let deadline = Instant::now() + within;
         loop {
             let last = Instant::now() >= deadline;
             let found_hash = say(&mut self.client, &format!("HGETALL {}", KEYS[n]));
             let found = queue(&mut self.client, KEYS[n]);
             let found: Vec<&str> = found.iter().map(|entry| entry.owner.as_str()).collect();
-            if found_hash == hash && found == owners {
+            let listed = fair_list(&mut self.client, n);
+            let listed = listed.as_ref().unwrap_or(&owned);
+            if found_hash == hash && found == owners && *listed == owned {
                 return;
             }
-            assert!(!last, "{}: {found_hash} {found:?}, and not {hash} {owners:?}", KEYS[n]);
+            assert!(!last, "{}: {found_hash} {found:?} {listed:?}, and not {hash} {owners:?}", KEYS[n]);
             sleep(Duration::from_millis(1));
         }
     }

@@ -213,12 +213,25 @@ async fn settings_are_those_of_the_locks() {
     // What `run` returns borrows nothing: it can be spawned.
     let work = MultiLock::new([client.lock("a")]).unwrap().run(|held| async move { held.check().is_ok() });
     assert_eq!(within("the work", tokio::spawn(work)).await.unwrap(), Ok(true));
-    // The first was taken of each, and so one that only reads for one that writes.
+    // The first was taken of each, and so one that only reads for one that writes, and one that has no token.
     let pages = client.read_write_lock("pages");
-    for two_ways in [[pages.read(), pages.write()], [pages.write(), client.lock("pages")]] {
+    for two_ways in [
+        [pages.read(), pages.write()],
+        [pages.write(), client.lock("pages")],
+        [client.lock("pages"), client.fenced_lock("pages")],
+        [client.fenced_lock("pages"), client.lock("pages")],
+        [client.lock("pages"), client.fair_lock("pages")],
+        [client.fair_lock("pages").fenced(), client.fenced_lock("pages")],
+        [pages.write(), pages.write().fenced()],
+    ] {
         let error = MultiLock::new(two_ways).unwrap_err();
         assert!(matches!(&error, Error::Invalid { message } if message.contains("pages")), "{error}");
     }
+    let fenced =
+        MultiLock::new([client.fenced_lock("f"), client.lock("p"), client.fenced_lock("f")]).unwrap();
+    let guard = within("the locks", fenced.lock()).await.unwrap();
+    assert_eq!(guard.locks().iter().map(|held| held.token().is_some()).collect::<Vec<_>>(), [true, false]);
+    guard.unlock().await.unwrap();
     // The shortest limit of the locks counts unless there is another.
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE a somebody 60000");
     let limit = Duration::from_millis(50);

@@ -125,6 +125,10 @@ impl Lock {
         self.mode
     }
 
+    pub(crate) fn extras(&self) -> Extras {
+        self.extras
+    }
+
     /// Acquires the lock if it is free now; `None` where somebody else holds it.
     ///
     /// Dropping the future gives back whatever it may have been granted.

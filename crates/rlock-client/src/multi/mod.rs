@@ -28,17 +28,18 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// Locks that are free are taken in the time of one round trip: the requests are sent together, and none waits for
 /// the answer to another. Otherwise each lock that somebody has is waited for in its queue, while those before it are
-/// held. *Before* is an order that all clients share, by name and then by server, so two of these never wait for
-/// each other, in whatever order their locks were named. Against whoever keeps to no order (two plain locks, one
-/// acquired under the other) waits have a bound: after 5 seconds all is given back and the next round begins, in
+/// held. *Before* is an order that all clients share, by name and then by the server's address, so two of these never wait
+/// for each other, in whatever order their locks were named. Against whoever keeps to no order (two plain locks, one
+/// acquired under the other) or to another one (locks of one name on two servers, which two programs know by different
+/// addresses) waits have a bound: after 5 seconds all is given back and the next round begins, in
 /// which it is twice as long.
 ///
 /// It is not one atomic command. Somebody else may see some of the locks taken for the moment of an attempt that
 /// fails, or for the time of a wait; what is promised is what the caller gets. (MULTI/EXEC would promise no more:
 /// EXEC does not undo what it has done where a later command is denied, and in a cluster it is bound to one slot.)
 ///
-/// Each lock keeps the settings it was made with, its lease and its durability; of two with one name on one server
-/// the first is taken. A lease of a lock's own counts from when that one was acquired, so let it be long against
+/// Each lock keeps the settings it was made with, its lease and its durability; of two with one name on one server, which
+/// are to be of one kind, the first is taken. A lease of a lock's own counts from when that one was acquired, so let it be long against
 /// the wait for the others.
 ///
 /// ```
@@ -70,7 +71,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is none, or one name is to be held in two ways: to read and to write.
+    /// [`Error::Invalid`] where there is none, or one name is to be held in two ways: to read and to write, with a fencing
+    /// token and without, with FAIR and without.
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock, Error> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -79,11 +81,14 @@ impl MultiLock {
         let wait = locks.iter().filter_map(|lock| lock.wait).min();
         // By name first: two programs agree on names even where one has a server by another address.
         locks.sort_by(|one, other| place(one).cmp(&place(other)));
-        // To write under what was taken to read only would be to write without the lock.
-        let two_ways = |pair: &[Lock]| matches!(pair, [one, other] if place(one) == place(other) && one.mode() != other.mode());
+        // To write under what was taken to read only would be to write without the lock, and who counts on a token would
+        // write without one.
+        let way = |lock: &Lock| (lock.mode(), lock.extras());
+        let two_ways = |pair: &[Lock]| matches!(pair, [one, other] if place(one) == place(other) && way(one) != way(other));
         if let Some([lock, _]) = locks.windows(2).find(|pair| two_ways(pair)) {
             return Err(Error::invalid(format!(
-                "the lock {} is named twice, to be held in different ways: name the one that is needed, of reading and writing the writer",
+                "the lock {} is named twice, to be held in different ways: name it once, as it is needed: of reading and writing the \
+                 writer, of fenced and unfenced the fenced one, of fair and unfair the fair one",
                 name(lock.name())
             )));
         }

@@ -1,0 +1,97 @@
+//! Readers, writers and those who wait with FAIR.
+
+use crate::wire::{ACQUIRED, Batch, DENIED, ONE, QUEUED, ZERO, news};
+use crate::work::{Scene, acquire, lock};
+
+/// How many readers wait for a message.
+const READERS: usize = 5;
+
+impl Scene<'_> {
+    /// The lives of a read/write lock and of a fair one; returns how often one was acquired.
+    #[track_caller]
+    pub(crate) fn modes(&mut self) -> u64 {
+        let first = self.new_locks(3);
+        self.readers_and_writers(&lock(first));
+        self.readers_that_go(&lock(first + 1));
+        self.fair(&lock(first + 2));
+        (READERS + 9) as u64
+    }
+
+    /// Readers are granted together and a writer after them, which goes on as a reader.
+    #[track_caller]
+    fn readers_and_writers(&mut self, key: &str) {
+        let (mut batch, mut messages) = (Batch::default(), String::new());
+        batch.add(&acquire(key, "driver", "WRITE"), ACQUIRED);
+        for n in 0..READERS {
+            batch.add(&acquire(key, &format!("reader:{n}"), "READ ENQUEUE 0 news"), QUEUED);
+            messages += &news(&format!("granted 0 reader:{n} {key} 1 5000 0 read"));
+        }
+        self.driver.ask(&batch);
+        self.clients[0].send(&(acquire(key, "writer", "WRITE BLOCK 0") + "\r\n"));
+        self.await_waiters(READERS + 1);
+        let mut batch = Batch::default();
+        batch.add(&format!("RLOCK.RELEASE {key} driver"), ONE);
+        batch.add(&acquire(key, "late", "READ"), DENIED);
+        for n in 0..READERS {
+            batch.add(&format!("RLOCK.RENEW {key} reader:{n} 30000 READ"), ONE);
+            batch.add(&format!("RLOCK.RELEASE {key} reader:{n}"), ONE);
+        }
+        batch.add(&acquire(key, "writer", "READ"), ACQUIRED);
+        batch.add(&format!("RLOCK.RELEASE {key} writer WRITE"), ONE);
+        batch.add(&acquire(key, "other", "READ"), ACQUIRED);
+        batch.add(&format!("RLOCK.RELEASE {key} writer READ"), ONE);
+        batch.add(&format!("RLOCK.RELEASE {key} other"), ONE);
+        batch.add(&format!("EXISTS {key}"), ZERO);
+        self.driver.ask(&batch);
+        self.heard.hears(&messages);
+        self.clients[0].hears(ACQUIRED);
+    }
+
+    /// Readers that die, and whose key is set to end too soon or deleted while somebody waits.
+    #[track_caller]
+    fn readers_that_go(&mut self, key: &str) {
+        let mut batch = Batch::default();
+        batch.add(&acquire(key, "driver", "READ"), ACQUIRED);
+        batch.add(&acquire(key, "dead", "READ"), ACQUIRED);
+        batch.add(&acquire(key, "waits", "WRITE ENQUEUE 0 news"), QUEUED);
+        batch.add(&format!("RLOCK.RENEW {key} dead 1 READ"), ONE);
+        batch.add(&format!("PEXPIRE {key} 20000"), ONE);
+        batch.add(&format!("RLOCK.FORCERELEASE {key} driver"), ONE);
+        self.driver.ask(&batch);
+        self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0 write")));
+        let mut batch = Batch::default();
+        batch.add(&format!("RLOCK.RELEASE {key} waits"), ONE);
+        batch.add(&acquire(key, "driver", "READ"), ACQUIRED);
+        batch.add(&acquire(key, "waits", "WRITE ENQUEUE 0 news"), QUEUED);
+        batch.add(&format!("DEL {key} {{{key}}}:driver:rwlock_timeout:1"), ":2\r\n");
+        self.driver.ask(&batch);
+        self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0 write")));
+        self.driver.say(&format!("RLOCK.RELEASE {key} waits"), ONE);
+    }
+
+    /// One after the other in the order of Redisson's list; one gives up, and one of Redisson's is dead.
+    #[track_caller]
+    fn fair(&mut self, key: &str) {
+        let (list, deadlines) =
+            (format!("redisson_lock_queue:{{{key}}}"), format!("redisson_lock_timeout:{{{key}}}"));
+        let mut batch = Batch::default();
+        batch.add(&acquire(key, "driver", "FAIR"), ACQUIRED);
+        batch.add(&format!("RPUSH {list} dead"), ONE);
+        batch.add(&format!("ZADD {deadlines} 1 dead"), ONE);
+        batch.add(&acquire(key, "first", "FAIR ENQUEUE 0 news"), QUEUED);
+        batch.add(&acquire(key, "cancels", "FAIR ENQUEUE 0 news"), QUEUED);
+        self.driver.ask(&batch);
+        self.clients[0].send(&(acquire(key, "second", "FAIR BLOCK 0") + "\r\n"));
+        self.await_waiters(3);
+        let mut batch = Batch::default();
+        batch.add(&format!("RLOCK.CANCEL {key} cancels"), ONE);
+        batch.add(&format!("RLOCK.RELEASE {key} driver"), ONE);
+        batch.add(&acquire(key, "late", "FAIR"), DENIED);
+        batch.add(&format!("RLOCK.RELEASE {key} first"), ONE);
+        batch.add(&format!("RLOCK.RELEASE {key} second"), ONE);
+        batch.add(&format!("EXISTS {key} {list} {deadlines}"), ZERO);
+        self.driver.ask(&batch);
+        self.heard.hears(&news(&format!("granted 0 first {key} 1 5000 0")));
+        self.clients[0].hears(ACQUIRED);
+    }
+}
