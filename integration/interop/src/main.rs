@@ -5,6 +5,7 @@ mod lanes;
 mod orders;
 mod parts;
 mod place;
+mod rust_client;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -14,9 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_client::Durability;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 use crate::place::{Outcome, address};
+use crate::rust_client;
 use nodes::{Cluster, failing_soon};
 
 /// How long a fail-over may take on a busy machine.
@@ -34,6 +36,7 @@ pub(crate) fn on_a_changing_cluster(
         ("REDIS_URL", address(&cluster.primaries[0])),
         ("REDIS_CLUSTER", "1".into()),
         ("CLUSTER_ORDERS", to.to_string()),
+        ("RUST_CLIENT", rust_client::serve(&cluster.url(), Durability::Replicas(1))?),
     ];
     let program = thread::spawn(move || program(&variables));
     let mut changed = Ok(());

@@ -2,11 +2,13 @@
 
 use std::fs;
 
-use rlock_testkit::TestServer;
+use rlock_client::Durability;
 use rlock_testkit::docs::code;
+use rlock_testkit::{TestServer, module_path};
 
 use crate::orders::on_a_changing_cluster;
 use crate::place::{Outcome, Place, address, cluster, root, server, url};
+use crate::rust_client;
 
 /// One thing to show.
 pub(crate) struct Part {
@@ -43,9 +45,12 @@ pub(crate) const PARTS: &[Part] = &[
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),
+    part("redisson-rust", redisson_rust),
+    part("redisson-loading", || redisson_loading(REDISSON)),
     part("redisson-valkey", || redisson_valkey("valkey-9.1", SHORT)),
     heavy("redisson-3", || redisson_alone(REDISSON_3)),
     heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
+    long(part("redisson-3-loading", || redisson_loading(REDISSON_3))),
     long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
     long(heavy("redisson-valkey-9", || redisson_valkey("valkey-9.1", ""))),
     long(heavy("redisson-valkey-8", || redisson_valkey("valkey-8.1", ""))),
@@ -113,6 +118,20 @@ fn redisson_changes(version: &'static str) -> Outcome {
 /// On a server of the matrix.
 fn redisson_valkey(name: &str, only: &str) -> Outcome {
     redisson(REDISSON, &[url(&TestServer::builder().binary(server(name)?).start())], only)
+}
+
+/// Beside the Rust client.
+fn redisson_rust() -> Outcome {
+    let server = TestServer::start();
+    let client = rust_client::serve(&address(&server), Durability::None)?;
+    redisson(REDISSON, &[url(&server), ("RUST_CLIENT", client)], "")
+}
+
+/// The module comes when Redisson is there already, and goes before it.
+fn redisson_loading(version: &str) -> Outcome {
+    let server = TestServer::builder().without_module().start();
+    let module = ("MODULE", module_path().display().to_string());
+    redisson(version, &[url(&server), module], "")
 }
 
 /// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those

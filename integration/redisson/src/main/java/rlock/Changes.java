@@ -67,7 +67,7 @@ final class Changes {
     private static String under(World world, String place, long leaseMs, boolean moving, List<Change> changes) throws Exception {
         List<RedissonClient> redissons = List.of(world.redisson(leaseMs), world.redisson(leaseMs));
         try (Kept kept = new Kept(world, redissons, place, leaseMs, moving)) {
-            Turmoil turmoil = new Turmoil(world, place, World.WATCHDOG_MS, moving);
+            Turmoil turmoil = new Turmoil(world, place, World.WATCHDOG_MS, moving).redissons().natives().rustClients();
             turmoil.goOn(2);
             long longest = 0;
             for (Change change : changes) {

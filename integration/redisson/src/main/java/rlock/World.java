@@ -91,6 +91,16 @@ final class World implements AutoCloseable {
         return new Native(nodes);
     }
 
+    /** A new user of the Rust client. */
+    RustClient rustClient() throws IOException {
+        return new RustClient(System.getenv("RUST_CLIENT"));
+    }
+
+    /** Whether the locks are on several servers. */
+    boolean isCluster() {
+        return cluster;
+    }
+
     Nodes nodes() {
         return nodes;
     }
