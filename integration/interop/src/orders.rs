@@ -3,7 +3,7 @@
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
 #[path = "../../../crates/rlock-client/tests/common/cluster.rs"]
-mod nodes;
+pub(crate) mod nodes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -6,8 +6,9 @@ use rlock_client::Durability;
 use rlock_testkit::docs::code;
 use rlock_testkit::{TestServer, module_path};
 
+use crate::orders::nodes::Cluster;
 use crate::orders::on_a_changing_cluster;
-use crate::place::{Outcome, Place, address, cluster, root, server, url};
+use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
 
 /// One thing to show.
@@ -17,19 +18,25 @@ pub(crate) struct Part {
     pub(crate) heavy: bool,
     /// Whether it runs only when it is asked for.
     pub(crate) long: bool,
+    /// The server it runs on, of those of the matrix; else the usual one.
+    pub(crate) server: Option<&'static str>,
     pub(crate) run: fn() -> Outcome,
 }
 
 const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: false, long: false, run }
+    Part { name, heavy: false, long: false, server: None, run }
 }
 
 const fn heavy(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: true, long: false, run }
+    Part { name, heavy: true, long: false, server: None, run }
 }
 
 const fn long(part: Part) -> Part {
     Part { long: true, ..part }
+}
+
+const fn on(server: &'static str, part: Part) -> Part {
+    Part { server: Some(server), ..part }
 }
 
 /// The newest Redisson, and the last of those before.
@@ -47,13 +54,17 @@ pub(crate) const PARTS: &[Part] = &[
     part("redisson-changes", || redisson_changes(REDISSON)),
     part("redisson-rust", redisson_rust),
     part("redisson-loading", || redisson_loading(REDISSON)),
-    part("redisson-valkey", || redisson_valkey("valkey-9.1", SHORT)),
+    on("valkey-9.1", part("redisson-valkey", || redisson(REDISSON, &[url(&TestServer::start())], SHORT))),
     heavy("redisson-3", || redisson_alone(REDISSON_3)),
     heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
     long(part("redisson-3-loading", || redisson_loading(REDISSON_3))),
     long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
-    long(heavy("redisson-valkey-9", || redisson_valkey("valkey-9.1", ""))),
-    long(heavy("redisson-valkey-8", || redisson_valkey("valkey-8.1", ""))),
+    long(on("valkey-9.1", heavy("redisson-valkey-9", || redisson_alone(REDISSON)))),
+    long(on("valkey-8.1", heavy("redisson-valkey-8", || redisson_alone(REDISSON)))),
+    long(on("valkey-9.1", heavy("redisson-valkey-cluster", || redisson_cluster_with_replicas(REDISSON)))),
+    long(on("valkey-9.1", heavy("redisson-valkey-changes", || redisson_changes(REDISSON)))),
+    long(on("valkey-9.1", part("redisson-valkey-loading", || redisson_loading(REDISSON)))),
+    long(heavy("redisson-replicas-cluster", || redisson_cluster_with_replicas(REDISSON))),
     part("python", python),
     part("node-redis", || node("node-redis")),
     part("ioredis", || node("ioredis")),
@@ -115,9 +126,10 @@ fn redisson_changes(version: &'static str) -> Outcome {
     on_a_changing_cluster(move |variables| redisson(version, variables, ""))
 }
 
-/// On a server of the matrix.
-fn redisson_valkey(name: &str, only: &str) -> Outcome {
-    redisson(REDISSON, &[url(&TestServer::builder().binary(server(name)?).start())], only)
+/// Each primary with a replica, which Redisson waits for and reads from.
+fn redisson_cluster_with_replicas(version: &str) -> Outcome {
+    let nodes = Cluster::start_with_replicas(3);
+    redisson(version, &[url(&nodes.primaries[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
 /// Beside the Rust client.

@@ -14,9 +14,11 @@ import org.redisson.api.RLock;
  * a writer waits, a native one as well as Redisson's own.
  */
 final class Readers {
-    private static final long SECONDS = 3;
+    private static final long SECONDS = 1;
     private static final int CROWD = 6;
     private static final long WORK_MS = 5;
+    /** For the busiest of machines: it is a matter of chance when none of the crowd reads. */
+    private static final long BOUND_MS = 3_000;
 
     private Readers() {
     }
@@ -29,7 +31,7 @@ final class Readers {
             new Scenario("Redisson's readers without a gap let a native reader in, and no writer of either side", Readers::withoutGap));
     }
 
-    /** Half of the crowd reads, half writes: so there is always one that the native has to wait for, and an end of it. */
+    /** Half of the crowd reads, with pauses in which none may be left, and half writes. */
     private static String mixed(World world, String mode) throws Exception {
         String key = world.key("redissons-readers-and-writers");
         AtomicBoolean stop = new AtomicBoolean();
@@ -38,10 +40,11 @@ final class Readers {
         for (int i = 0; i < CROWD; i++) {
             var lock = world.clients().get(i % 2).getReadWriteLock(key);
             RLock side = i < CROWD / 2 ? lock.readLock() : lock.writeLock();
-            crowd.add(Check.start(() -> ofTheCrowd(side, stop, turns)));
+            long pauseMs = i < CROWD / 2 ? 2 * WORK_MS : 0;
+            crowd.add(Check.start(() -> ofTheCrowd(side, pauseMs, stop, turns)));
         }
         List<Long> waits = new ArrayList<>();
-        long end = System.nanoTime() + SECONDS * 1_000_000_000;
+        long end = System.nanoTime() + SECONDS * 1_000_000_000L;
         try (Native client = world.client()) {
             while (System.nanoTime() < end) {
                 long start = System.nanoTime();
@@ -57,13 +60,14 @@ final class Readers {
         long average = waits.stream().mapToLong(Long::longValue).sum() / waits.size();
         String found = waits.size() + " waits to " + mode + " among " + turns + " Redisson turns, " + average + " ms on average, at most "
             + longest + " ms";
-        Check.that(longest <= 1_000, found);
+        Check.that(longest <= BOUND_MS, found);
         return found;
     }
 
     /**
-     * Each reads until another does. A native reader comes in at once. A writer, a native one and one of Redisson's, does not for as
-     * long as they go on, nor does a native reader that comes after the native writer; they do soon after the end of it.
+     * Each reads until another does. A native reader comes in at once, unless a writer of Redisson's is due. A writer, a native one and
+     * one of Redisson's, does not for as long as they go on, nor does a native reader that comes after the native writer; they do soon
+     * after the end of it.
      */
     private static String withoutGap(World world) throws Exception {
         String key = world.key("redissons-readers");
@@ -79,15 +83,17 @@ final class Readers {
         try (Native client = world.client()) {
             Check.equal(true, client.acquire(key, "early", Check.LONG_LEASE_MS, "READ"), "a native reader comes in");
             Check.equal(1L, client.release(key, "early"), "release");
-            Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
-            Check.eventually("the native writer waits", () -> client.waiters(key) == 1);
-            Future<Boolean> nativeReader = comesIn(world, key, "late", "READ");
             Future<Boolean> redissonWriter = Check.start(() -> {
                 RLock lock = world.one.getReadWriteLock(key).writeLock();
                 boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
                 lock.unlock();
                 return acquired;
             });
+            Check.eventually("Redisson's writer listens", () -> world.listeners(client, World.readWriteChannel(key)) > 0);
+            long nativeReads = readsBeforeAWait(world, client, key);
+            Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
+            Check.eventually("the native writer waits", () -> client.waiters(key) == 1);
+            Future<Boolean> nativeReader = comesIn(world, key, "late", "READ");
             Thread.sleep(SECONDS * 1_000);
             Check.equal(false, nativeWriter.isDone() || redissonWriter.isDone(), "a writer is in beside readers");
             Check.equal(false, nativeReader.isDone(), "a native reader has overtaken the native writer");
@@ -100,7 +106,19 @@ final class Readers {
             long waited = Check.millisSince(end);
             Check.equal(true, Check.soon(nativeReader), "the native reader is in");
             Check.equal(true, Check.soon(redissonWriter), "Redisson's writer is in");
-            return "no writer among " + reads + " reads in " + SECONDS + " s; the native one " + waited + " ms after the last";
+            return "no writer among " + reads + " reads; the native one " + waited + " ms after the last; beside Redisson's writer "
+                + nativeReads + " native reads without a wait";
+        }
+    }
+
+    /** Natives read until they have to wait for Redisson's writer: it is its turn then, of which Redisson's readers know nothing. */
+    private static long readsBeforeAWait(World world, Native client, String key) {
+        for (long count = 0;; count++) {
+            String owner = world.owner();
+            if (count == 1_000 || !client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "500")) {
+                return count;
+            }
+            Check.equal(1L, client.release(key, owner), "release");
         }
     }
 
@@ -135,12 +153,13 @@ final class Readers {
         return inside.getAndUpdate(count -> count > 1 ? count - 1 : count) > 1;
     }
 
-    private static Void ofTheCrowd(RLock lock, AtomicBoolean stop, AtomicLong turns) throws Exception {
+    private static Void ofTheCrowd(RLock lock, long pauseMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
         while (!stop.get()) {
             lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
             turns.incrementAndGet();
             Thread.sleep(WORK_MS);
             lock.unlock();
+            Thread.sleep(pauseMs);
         }
         return null;
     }
