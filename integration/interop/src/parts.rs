@@ -4,10 +4,10 @@ use std::fs;
 
 use rlock_client::Durability;
 use rlock_testkit::docs::code;
-use rlock_testkit::{TestServer, module_path};
+use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
 use crate::orders::nodes::Cluster;
-use crate::orders::on_a_changing_cluster;
+use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
 
@@ -64,6 +64,8 @@ pub(crate) const PARTS: &[Part] = &[
     long(on("valkey-9.1", heavy("redisson-valkey-cluster", || redisson_cluster_with_replicas(REDISSON)))),
     long(on("valkey-9.1", heavy("redisson-valkey-changes", || redisson_changes(REDISSON)))),
     long(on("valkey-9.1", part("redisson-valkey-loading", || redisson_loading(REDISSON)))),
+    long(part("redisson-control", || redisson_control(REDISSON))),
+    long(part("redisson-3-control", || redisson_control(REDISSON_3))),
     long(heavy("redisson-replicas-cluster", || redisson_cluster_with_replicas(REDISSON))),
     part("python", python),
     part("node-redis", || node("node-redis")),
@@ -117,13 +119,28 @@ fn redisson_alone(version: &str) -> Outcome {
 }
 
 fn redisson_cluster(version: &str) -> Outcome {
-    let nodes = cluster(3);
+    let nodes = cluster(3, TestServer::builder);
     redisson(version, &[url(&nodes[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
 /// Slots move, and primaries fail or are replaced.
 fn redisson_changes(version: &'static str) -> Outcome {
-    on_a_changing_cluster(move |variables| redisson(version, variables, ""))
+    let cluster = Cluster::start_with_replicas(3);
+    let client = orders::rust_client(&cluster)?;
+    on_a_changing_cluster(cluster, client, move |variables| redisson(version, variables, ""))
+}
+
+/// What is Redisson's own: without the module it is the same.
+fn redisson_control(version: &'static str) -> Outcome {
+    let run = |node: fn() -> ServerBuilder| {
+        let cluster = Cluster { primaries: cluster(3, node), replicas: vec![] };
+        let control = ("CONTROL", "1".into());
+        on_a_changing_cluster(cluster, control, move |variables| redisson(version, variables, ""))
+    };
+    println!("without the module:");
+    run(|| TestServer::builder().without_module())?;
+    println!("with it:");
+    run(TestServer::builder)
 }
 
 /// Each primary with a replica, which Redisson waits for and reads from.

@@ -17,7 +17,7 @@ import java.util.stream.Stream;
  * separates, and prints a line for each.
  * A part of a name that no scenario has is a failure. REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster.
  * Other scenarios are run instead where RUST_CLIENT says who uses the Rust client on order, CLUSTER_ORDERS who changes the cluster,
- * and MODULE which module to load. Exits with 1 if one failed.
+ * and MODULE which module to load; with CONTROL those that need no module. Exits with 1 if one failed.
  */
 public final class Main {
     /** How long one scenario may take: far more than any needs. */
@@ -55,6 +55,9 @@ public final class Main {
     /** What the environment asks for. */
     private static List<Batch> batches() {
         List<Batch> batches = new ArrayList<>();
+        if (System.getenv("CONTROL") != null) {
+            return List.of(new Batch(Control.scenarios(), 1));
+        }
         if (System.getenv("RUST_CLIENT") != null) {
             batches.add(new Batch(WithRust.scenarios(), 12));
             batches.add(new Batch(WithRust.alone(), 1));
