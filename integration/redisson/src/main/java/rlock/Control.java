@@ -94,6 +94,7 @@ final class Control {
             RedissonClient redisson = world.redisson();
             redissons.add(redisson);
             for (RLock lock : List.of(redisson.getLock(place + "plain"), redisson.getFencedLock(place + "fenced"),
+                    redisson.getFencedLock(place + "second-fenced"), redisson.getFencedLock(place + "third-fenced"),
                     redisson.getFairLock(place + "fair"), redisson.getReadWriteLock(place + "page").writeLock())) {
                 threads.put(lock.getName() + " of client " + i, Check.start(() -> tries(lock, stop, thrown)));
             }

@@ -182,10 +182,6 @@ final class World implements AutoCloseable {
         return Redisson.class.getPackage().getImplementationVersion();
     }
 
-    static boolean isRedisson3() {
-        return redissonVersion().startsWith("3.");
-    }
-
     @Override
     public String toString() {
         return (cluster ? "a cluster at " : "the server at ") + url + (replica == null ? "" : ", listening to the replica at " + replica);
