@@ -1,9 +1,9 @@
-//! A cluster of three primaries with a replica each, and what a program on it may order while it runs: a line by TCP,
+//! A cluster, usually of three primaries with a replica each, and what a program on it may order while it runs: a line by TCP,
 //! which is answered by `done` once the cluster has changed and all its servers know.
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
 #[path = "../../../crates/rlock-client/tests/common/cluster.rs"]
-mod nodes;
+pub(crate) mod nodes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,19 +14,27 @@ use std::thread;
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_client::Durability;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 use crate::place::{Outcome, address};
+use crate::rust_client;
 use nodes::{Cluster, failing_soon};
 
 /// How long a fail-over may take on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
 
-/// Runs a program on a cluster, which changes as the program orders: it gets its variables.
+/// Where the Rust client is asked on a cluster whose primaries have a replica each.
+pub(crate) fn rust_client(cluster: &Cluster) -> Result<(&'static str, String), String> {
+    Ok(("RUST_CLIENT", rust_client::serve(&cluster.url(), Durability::Replicas(1))?))
+}
+
+/// Runs a program on a cluster, which changes as the program orders: it gets its variables, and one more.
 pub(crate) fn on_a_changing_cluster(
+    mut cluster: Cluster,
+    variable: (&'static str, String),
     program: impl FnOnce(&[(&str, String)]) -> Outcome + Send + 'static,
 ) -> Outcome {
-    let mut cluster = Cluster::start_with_replicas(3);
     let orders = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
     let to = orders.local_addr().map_err(|error| error.to_string())?;
     orders.set_nonblocking(true).map_err(|error| error.to_string())?;
@@ -34,6 +42,7 @@ pub(crate) fn on_a_changing_cluster(
         ("REDIS_URL", address(&cluster.primaries[0])),
         ("REDIS_CLUSTER", "1".into()),
         ("CLUSTER_ORDERS", to.to_string()),
+        variable,
     ];
     let program = thread::spawn(move || program(&variables));
     let mut changed = Ok(());

@@ -2,11 +2,14 @@
 
 use std::fs;
 
-use rlock_testkit::TestServer;
+use rlock_client::Durability;
 use rlock_testkit::docs::code;
+use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
-use crate::orders::on_a_changing_cluster;
-use crate::place::{Outcome, Place, address, cluster, root, server, url};
+use crate::orders::nodes::Cluster;
+use crate::orders::{self, on_a_changing_cluster};
+use crate::place::{Outcome, Place, address, cluster, root, url};
+use crate::rust_client;
 
 /// One thing to show.
 pub(crate) struct Part {
@@ -15,19 +18,25 @@ pub(crate) struct Part {
     pub(crate) heavy: bool,
     /// Whether it runs only when it is asked for.
     pub(crate) long: bool,
+    /// The server it runs on, of those of the matrix; else the usual one.
+    pub(crate) server: Option<&'static str>,
     pub(crate) run: fn() -> Outcome,
 }
 
 const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: false, long: false, run }
+    Part { name, heavy: false, long: false, server: None, run }
 }
 
 const fn heavy(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: true, long: false, run }
+    Part { name, heavy: true, long: false, server: None, run }
 }
 
 const fn long(part: Part) -> Part {
     Part { long: true, ..part }
+}
+
+const fn on(server: &'static str, part: Part) -> Part {
+    Part { server: Some(server), ..part }
 }
 
 /// The newest Redisson, and the last of those before.
@@ -43,12 +52,21 @@ pub(crate) const PARTS: &[Part] = &[
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),
-    part("redisson-valkey", || redisson_valkey("valkey-9.1", SHORT)),
+    part("redisson-rust", redisson_rust),
+    part("redisson-loading", || redisson_loading(REDISSON)),
+    on("valkey-9.1", part("redisson-valkey", || redisson(REDISSON, &[url(&TestServer::start())], SHORT))),
     heavy("redisson-3", || redisson_alone(REDISSON_3)),
     heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
+    long(part("redisson-3-loading", || redisson_loading(REDISSON_3))),
     long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
-    long(heavy("redisson-valkey-9", || redisson_valkey("valkey-9.1", ""))),
-    long(heavy("redisson-valkey-8", || redisson_valkey("valkey-8.1", ""))),
+    long(on("valkey-9.1", heavy("redisson-valkey-9", || redisson_alone(REDISSON)))),
+    long(on("valkey-8.1", heavy("redisson-valkey-8", || redisson_alone(REDISSON)))),
+    long(on("valkey-9.1", heavy("redisson-valkey-cluster", || redisson_cluster_with_replicas(REDISSON)))),
+    long(on("valkey-9.1", heavy("redisson-valkey-changes", || redisson_changes(REDISSON)))),
+    long(on("valkey-9.1", part("redisson-valkey-loading", || redisson_loading(REDISSON)))),
+    long(part("redisson-control", || redisson_control(REDISSON))),
+    long(part("redisson-3-control", || redisson_control(REDISSON_3))),
+    long(heavy("redisson-replicas-cluster", || redisson_cluster_with_replicas(REDISSON))),
     part("python", python),
     part("node-redis", || node("node-redis")),
     part("ioredis", || node("ioredis")),
@@ -101,18 +119,48 @@ fn redisson_alone(version: &str) -> Outcome {
 }
 
 fn redisson_cluster(version: &str) -> Outcome {
-    let nodes = cluster(3);
+    let nodes = cluster(3, TestServer::builder);
     redisson(version, &[url(&nodes[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
 /// Slots move, and primaries fail or are replaced.
 fn redisson_changes(version: &'static str) -> Outcome {
-    on_a_changing_cluster(move |variables| redisson(version, variables, ""))
+    let cluster = Cluster::start_with_replicas(3);
+    let client = orders::rust_client(&cluster)?;
+    on_a_changing_cluster(cluster, client, move |variables| redisson(version, variables, ""))
 }
 
-/// On a server of the matrix.
-fn redisson_valkey(name: &str, only: &str) -> Outcome {
-    redisson(REDISSON, &[url(&TestServer::builder().binary(server(name)?).start())], only)
+/// What is Redisson's own: without the module it is the same.
+fn redisson_control(version: &'static str) -> Outcome {
+    let run = |node: fn() -> ServerBuilder| {
+        let cluster = Cluster { primaries: cluster(3, node), replicas: vec![] };
+        let control = ("CONTROL", "1".into());
+        on_a_changing_cluster(cluster, control, move |variables| redisson(version, variables, ""))
+    };
+    println!("without the module:");
+    run(|| TestServer::builder().without_module())?;
+    println!("with it:");
+    run(TestServer::builder)
+}
+
+/// Each primary with a replica, which Redisson waits for and reads from.
+fn redisson_cluster_with_replicas(version: &str) -> Outcome {
+    let nodes = Cluster::start_with_replicas(3);
+    redisson(version, &[url(&nodes.primaries[0]), ("REDIS_CLUSTER", "1".into())], "")
+}
+
+/// Beside the Rust client.
+fn redisson_rust() -> Outcome {
+    let server = TestServer::start();
+    let client = rust_client::serve(&address(&server), Durability::None)?;
+    redisson(REDISSON, &[url(&server), ("RUST_CLIENT", client)], "")
+}
+
+/// The module comes when Redisson is there already, and goes before it.
+fn redisson_loading(version: &str) -> Outcome {
+    let server = TestServer::builder().without_module().start();
+    let module = ("MODULE", module_path().display().to_string());
+    redisson(version, &[url(&server), module], "")
 }
 
 /// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{ServerBuilder, TestServer, eventually};
 
 /// The workspace's root.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -129,10 +129,9 @@ pub(crate) fn server(name: &str) -> Result<PathBuf, String> {
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
 
-/// A cluster of so many primaries.
-pub(crate) fn cluster(primaries: usize) -> Vec<TestServer> {
-    let node =
-        || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-announce-ip", "127.0.0.1");
+/// A cluster of so many primaries, each started as the function says.
+pub(crate) fn cluster(primaries: usize, node: impl Fn() -> ServerBuilder) -> Vec<TestServer> {
+    let node = || node().conf("cluster-enabled", "yes").conf("cluster-announce-ip", "127.0.0.1");
     let nodes: Vec<TestServer> = (0..primaries).map(|_| node().start()).collect();
     for (number, node) in nodes.iter().enumerate() {
         let slot = |number: usize| SLOTS * number / primaries;

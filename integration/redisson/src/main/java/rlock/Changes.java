@@ -9,11 +9,10 @@ import org.redisson.api.RedissonClient;
  * A cluster whose slots move, and whose primaries fail or are replaced, under locks of every kind that are held, awaited and taken
  * in turn. Never two holders, what is held is kept, and everybody goes on.
  *
- * <p>What Redisson does not survive is its own fault, and the same on servers without the module. A slot that moves takes away the
- * subscriptions of those who wait, and Redisson does not subscribe again: they sleep until the lease that they were told of; after that
- * their client cannot wait for this lock any more, only try. So here threads try for the locks that are taken again and again while a
- * slot moves. RFencedLock is only held then: to ask for it at such a moment may never return. In Redisson 3 unlock may throw
- * IllegalMonitorStateException then.
+ * <p>A slot that moves takes away the subscriptions of those who wait, and Redisson does not subscribe again: they sleep until the lease
+ * that they were told of; after that their client cannot wait for this lock any more, only try. Control shows that it is the same on
+ * servers without the module. So here threads try for the locks that are taken again and again while a slot moves; and unlock may throw
+ * IllegalMonitorStateException then. RFencedLock is only held then: to ask for it at such a moment has never returned, now and then.
  */
 final class Changes {
     private static final int MOVES = 6;
@@ -67,7 +66,7 @@ final class Changes {
     private static String under(World world, String place, long leaseMs, boolean moving, List<Change> changes) throws Exception {
         List<RedissonClient> redissons = List.of(world.redisson(leaseMs), world.redisson(leaseMs));
         try (Kept kept = new Kept(world, redissons, place, leaseMs, moving)) {
-            Turmoil turmoil = new Turmoil(world, place, World.WATCHDOG_MS, moving);
+            Turmoil turmoil = new Turmoil(world, place, World.WATCHDOG_MS, moving).redissons().natives().rustClients();
             turmoil.goOn(2);
             long longest = 0;
             for (Change change : changes) {

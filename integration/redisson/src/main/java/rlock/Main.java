@@ -2,6 +2,7 @@ package rlock;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -14,8 +15,9 @@ import java.util.stream.Stream;
 /**
  * Runs every scenario against the server at REDIS_URL, or those whose names hold the argument, or one of several that `|`
  * separates, and prints a line for each.
- * REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster. CLUSTER_ORDERS says who changes the cluster on order:
- * then it runs the scenarios of a cluster that changes instead. Exits with 1 if one failed.
+ * A part of a name that no scenario has is a failure. REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster.
+ * Other scenarios are run instead where RUST_CLIENT says who uses the Rust client on order, CLUSTER_ORDERS who changes the cluster,
+ * and MODULE which module to load; with CONTROL those that need no module. Exits with 1 if one failed.
  */
 public final class Main {
     /** How long one scenario may take: far more than any needs. */
@@ -29,23 +31,54 @@ public final class Main {
 
     public static void main(String[] arguments) throws Exception {
         String only = arguments.length > 0 ? arguments[0] : "";
-        boolean changes = System.getenv("CLUSTER_ORDERS") != null;
-        if (changes) {
+        if (System.getenv("CLUSTER_ORDERS") != null) {
             // It complains of every connection that ends with its server.
             System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "off");
         }
+        List<Batch> batches = batches();
+        requireAll(only, batches);
         try (World world = World.connect()) {
             System.out.println("Redisson " + World.redissonVersion() + ", " + world);
-            if (changes) {
-                runAll(Changes.scenarios(), only, world, 1);
-            } else {
-                runAll(beside(), only, world, 12);
-                runAll(alone(), only, world, 1);
+            for (Batch batch : batches) {
+                runAll(batch, only, world);
             }
         }
         System.out.println(passed + " passed, " + failed + " failed");
         // Threads that a failed scenario left waiting must not keep the process.
         System.exit(failed.get() == 0 && passed.get() > 0 ? 0 : 1);
+    }
+
+    /** Scenarios of which so many run at once. */
+    private record Batch(List<Scenario> scenarios, int atOnce) {
+    }
+
+    /** What the environment asks for. */
+    private static List<Batch> batches() {
+        List<Batch> batches = new ArrayList<>();
+        if (System.getenv("CONTROL") != null) {
+            return List.of(new Batch(Control.scenarios(), 1));
+        }
+        if (System.getenv("RUST_CLIENT") != null) {
+            batches.add(new Batch(WithRust.scenarios(), 12));
+            batches.add(new Batch(WithRust.alone(), 1));
+        }
+        if (System.getenv("CLUSTER_ORDERS") != null) {
+            batches.add(new Batch(Changes.scenarios(), 1));
+        }
+        if (System.getenv("MODULE") != null) {
+            batches.add(new Batch(Loading.scenarios(), 1));
+        }
+        return batches.isEmpty() ? List.of(new Batch(beside(), 12), new Batch(alone(), 1)) : batches;
+    }
+
+    /** A scenario that has another name now would be left out in silence. */
+    private static void requireAll(String only, List<Batch> batches) {
+        for (String part : only.split("\\|")) {
+            if (batches.stream().flatMap(batch -> batch.scenarios().stream()).noneMatch(scenario -> scenario.name().contains(part))) {
+                System.out.println("No scenario has a name with: " + part);
+                System.exit(1);
+            }
+        }
     }
 
     private static List<Scenario> beside() {
@@ -55,14 +88,16 @@ public final class Main {
 
     /** No other scenarios run beside them; other parts of the whole may. */
     private static List<Scenario> alone() {
-        return Stream.of(Contention.scenarios(), ReadLeases.alone(), Starvation.scenarios(), Fair.alone(), FairOrder.alone())
+        // One server has the lock, in a cluster as well.
+        List<Scenario> readers = World.isOfACluster() ? List.of() : Readers.alone();
+        return Stream.of(Contention.scenarios(), ReadLeases.alone(), Starvation.scenarios(), readers, Fair.alone(), FairOrder.alone())
             .flatMap(List::stream).toList();
     }
 
     /** Most scenarios wait most of the time, so that several run at once. */
-    private static void runAll(List<Scenario> scenarios, String only, World world, int atOnce) throws InterruptedException {
-        ExecutorService pool = Executors.newFixedThreadPool(atOnce);
-        for (Scenario scenario : scenarios) {
+    private static void runAll(Batch batch, String only, World world) throws InterruptedException {
+        ExecutorService pool = Executors.newFixedThreadPool(batch.atOnce());
+        for (Scenario scenario : batch.scenarios()) {
             if (Stream.of(only.split("\\|")).anyMatch(scenario.name()::contains)) {
                 pool.execute(() -> run(scenario, world));
             }

@@ -79,9 +79,9 @@ final class RedissonWay implements Way {
         try {
             lock.unlock();
         } catch (IllegalMonitorStateException lost) {
-            // Its way back took longer than the lease; or it is Redisson 3, and its slot was moving.
+            // Its way back took longer than the lease; or its slot was moving: see Control.
             boolean slow = Check.millisSince(began) > leaseMs;
-            Check.that(slow || tries && World.isRedisson3(), lock.getName() + " was lost: " + lost);
+            Check.that(slow || tries, lock.getName() + " was lost: " + lost);
             errors.incrementAndGet();
         } catch (RuntimeException error) {
             letGo(error);

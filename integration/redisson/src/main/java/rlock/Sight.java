@@ -1,8 +1,10 @@
 package rlock;
 
 import java.util.List;
+import java.util.function.BiFunction;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
 
 /** Each side sees, respects and carries on what the other did. */
 final class Sight {
@@ -14,6 +16,7 @@ final class Sight {
             Scenario.of("a native client sees and respects a Redisson lock", Sight::nativeSeesRedisson),
             Scenario.of("Redisson sees and respects a native lock", Sight::redissonSeesNative),
             Scenario.of("holds of one owner are counted together", Sight::holdsAreCountedTogether),
+            Scenario.of("Redisson knows its own holds from those of natives and of other threads", Sight::heldByWhom),
             Scenario.of("fencing tokens of both sides grow together", Sight::tokensGrowTogether));
     }
 
@@ -41,7 +44,8 @@ final class Sight {
         try (Native client = world.client()) {
             client.acquire(key, "native", 30_000);
             Check.equal(true, lock.isLocked(), "isLocked");
-            Check.equal(false, lock.isHeldByCurrentThread(), "isHeldByCurrentThread");
+            Check.equal(false, lock.isHeldByCurrentThread(), "isHeldByCurrentThread of a native's hold");
+            Check.equal(false, lock.isHeldByThread(Thread.currentThread().getId()), "isHeldByThread of a native's hold");
             Check.equal(0, lock.getHoldCount(), "getHoldCount");
             long left = lock.remainTimeToLive();
             Check.that(left > 0 && left <= 30_000, "remainTimeToLive: " + left);
@@ -80,6 +84,52 @@ final class Sight {
             Check.equal(1, lock.getHoldCount(), "getHoldCount");
             lock.unlock();
             Check.equal("none", client.info(key).get("kind"), "kind");
+        }
+    }
+
+    /** Whose hold it is, each thread of each process is told for itself, whichever side has taken it. */
+    private static void heldByWhom(World world) throws Exception {
+        long me = Thread.currentThread().getId();
+        for (Kind kind : Kind.values()) {
+            String key = world.key("whose");
+            RLock mine = kind.of(world.one, key);
+            RLock elsewhere = kind.of(world.two, key);
+            try (Native client = world.client()) {
+                mine.lock();
+                Check.equal(true, mine.isHeldByCurrentThread() && mine.isHeldByThread(me), kind + ": held by this thread");
+                Check.equal(false, mine.isHeldByThread(me + 1), kind + ": isHeldByThread of another thread");
+                Check.equal(false, Check.soon(Check.start(mine::isHeldByCurrentThread)), kind + ": in another thread");
+                Check.equal(false, elsewhere.isHeldByCurrentThread() || elsewhere.isHeldByThread(me), kind + ": in another process");
+                mine.unlock();
+                String owner = world.owner();
+                Check.equal(true, client.acquire(key, owner, 30_000, kind.words), kind + ": acquired by a native");
+                Check.equal(true, mine.isLocked(), kind + ": isLocked");
+                Check.equal(false, mine.isHeldByCurrentThread() || mine.isHeldByThread(me), kind + ": a native's hold");
+                Check.equal(0, mine.getHoldCount(), kind + ": getHoldCount of a native's hold");
+                Check.equal(1L, client.release(key, owner), kind + ": release");
+                Check.equal(false, mine.isHeldByThread(me) || mine.isLocked(), kind + ": free");
+            }
+        }
+    }
+
+    /** A kind of lock on either side. */
+    private enum Kind {
+        PLAIN(RedissonClient::getLock),
+        FENCED(RedissonClient::getFencedLock, "FENCED"),
+        FAIR(RedissonClient::getFairLock, "FAIR"),
+        READ((redisson, key) -> redisson.getReadWriteLock(key).readLock(), "READ"),
+        WRITE((redisson, key) -> redisson.getReadWriteLock(key).writeLock(), "WRITE");
+
+        private final BiFunction<RedissonClient, String, RLock> lock;
+        final String[] words;
+
+        Kind(BiFunction<RedissonClient, String, RLock> lock, String... words) {
+            this.lock = lock;
+            this.words = words;
+        }
+
+        RLock of(RedissonClient redisson, String key) {
+            return lock.apply(redisson, key);
         }
     }
 

@@ -89,10 +89,15 @@ final class Starvation {
         return found;
     }
 
-    /** Natives take a lock by turns to read and to write, without a pause; Redisson's turns let one thread in, or all that read. */
+    /**
+     * Natives take a lock by turns to read and to write, without a pause; Redisson's turns let one thread in, or all that read. The
+     * natives go on until its threads are through: where the last to unlock were a writer of Redisson's, one that is about to sleep
+     * would miss its message, as between Redisson clients alone.
+     */
     private static String nativeReadersAndWriters(World world) throws Exception {
         String key = world.key("native-readers-and-writers");
         AtomicBoolean stop = new AtomicBoolean();
+        AtomicBoolean redissonsStop = new AtomicBoolean();
         AtomicLong natives = new AtomicLong();
         List<Future<Void>> crowd = new ArrayList<>();
         for (int i = 0; i < 2; i++) {
@@ -100,11 +105,11 @@ final class Starvation {
         }
         List<Future<long[]>> threads = new ArrayList<>();
         for (RedissonClient redisson : world.clients()) {
-            threads.add(Check.start(() -> takeTurns(redisson.getReadWriteLock(key).readLock(), stop)));
-            threads.add(Check.start(() -> takeTurns(redisson.getReadWriteLock(key).writeLock(), stop)));
+            threads.add(Check.start(() -> takeTurns(redisson.getReadWriteLock(key).readLock(), redissonsStop)));
+            threads.add(Check.start(() -> takeTurns(redisson.getReadWriteLock(key).writeLock(), redissonsStop)));
         }
         Thread.sleep(SECONDS * 1_000);
-        stop.set(true);
+        redissonsStop.set(true);
         List<String> found = new ArrayList<>();
         long longest = 0;
         for (Future<long[]> thread : threads) {
@@ -112,6 +117,7 @@ final class Starvation {
             found.add(turnsAndLongest[0] + " turns, its longest wait " + turnsAndLongest[1] + " ms");
             longest = Math.max(longest, turnsAndLongest[1]);
         }
+        stop.set(true);
         for (Future<Void> one : crowd) {
             Check.soon(one);
         }

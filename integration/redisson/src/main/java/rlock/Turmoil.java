@@ -1,58 +1,89 @@
 package rlock;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Predicate;
 import org.redisson.api.RedissonClient;
 
 /**
- * Threads of two Redisson clients and native clients take locks of every kind in one slot, while the cluster around them changes:
- * never two holders, and everybody goes on.
+ * Threads of two Redisson clients, native clients and users of the Rust client take locks of every kind in one slot, while the
+ * cluster around them changes, or the module comes and goes: never two holders, and everybody goes on.
  */
 final class Turmoil {
     /** How long anybody may wait for a turn, the change included. */
     static final long BOUND_MS = 30_000;
 
     private static final long PAUSE_MS = 10;
+    private static final List<String> KINDS = List.of("plain", "fenced", "fair", "page");
+    private static final String NATIVE = " of a native";
+    private static final String RUST = " of the Rust client";
 
     private final World world;
     /** Redisson's threads try for their locks instead of waiting for them. */
     private final boolean tries;
-    private final List<Resource> resources = new ArrayList<>();
+    private final long leaseMs;
+    /** By their kinds. */
+    private final Map<String, Resource> resources = new TreeMap<>();
     private final List<Worker> workers = new ArrayList<>();
     /** What Redisson threw. */
     private final AtomicLong errors = new AtomicLong();
-    private volatile boolean over;
+    /** Releases of the Rust client whose answers were lost. */
+    private final AtomicLong unknown = new AtomicLong();
 
-    /**
-     * Begins at once.
-     *
-     * @param tries Redisson's threads try for their locks instead of waiting for them
-     */
+    /** @param tries Redisson's threads try for their locks instead of waiting for them */
     Turmoil(World world, String place, long leaseMs, boolean tries) {
         this.world = world;
+        this.leaseMs = leaseMs;
         this.tries = tries;
-        for (String kind : List.of("plain", "fenced", "fair", "page")) {
-            Resource resource = new Resource(place + kind);
-            resources.add(resource);
-            for (RedissonClient redisson : world.clients()) {
-                // See Changes: it may never return.
-                if (!tries || !kind.equals("fenced")) {
-                    workers.add(new Worker(kind + " of Redisson", resource,
-                        () -> new RedissonWay(redisson, kind, resource.key, leaseMs, tries, errors)));
+        KINDS.forEach(kind -> resources.put(kind, new Resource(place + kind)));
+    }
+
+    /** Two threads for each lock begin, one of each Redisson client. */
+    Turmoil redissons() {
+        resources.forEach((kind, resource) -> {
+            // See Changes: it may never return.
+            if (!tries || !kind.equals("fenced")) {
+                for (RedissonClient redisson : world.clients()) {
+                    start(kind + " of Redisson", resource, () -> new RedissonWay(redisson, kind, resource.key, leaseMs, tries, errors));
                 }
-                workers.add(new Worker(kind + " of a native", resource,
-                    () -> new NativeWay(world, kind, resource.key, leaseMs, !tries)));
             }
-        }
-        for (Worker worker : workers) {
-            worker.end = Check.start(worker::work);
-        }
+        });
+        return this;
+    }
+
+    /** Two native clients for each lock begin. */
+    Turmoil natives() {
+        resources.forEach((kind, resource) -> {
+            for (int i = 0; i < 2; i++) {
+                start(kind + NATIVE, resource, () -> new NativeWay(world, kind, resource.key, leaseMs, !tries && world.isCluster()));
+            }
+        });
+        return this;
+    }
+
+    /** Two users of the Rust client for each lock begin. */
+    Turmoil rustClients() {
+        resources.forEach((kind, resource) -> {
+            for (int i = 0; i < 2; i++) {
+                start(kind + RUST, resource, () -> new RustWay(world.rustClient(), kind, resource.key, unknown));
+            }
+        });
+        return this;
+    }
+
+    private void start(String name, Resource resource, Callable<Way> way) {
+        Worker worker = new Worker(name, resource, way);
+        workers.add(worker);
+        worker.end = Check.start(worker::work);
     }
 
     /** Waits until everybody had so many turns more; how long that took, in ms. */
@@ -61,7 +92,7 @@ final class Turmoil {
         List<Long> goals = workers.stream().map(worker -> worker.turns.get() + turns).toList();
         for (int i = 0; i < goals.size(); i++) {
             Worker worker = workers.get(i);
-            while (worker.turns.get() < goals.get(i)) {
+            while (!worker.over && worker.turns.get() < goals.get(i)) {
                 if (worker.end.isDone()) {
                     worker.end.get();
                 }
@@ -83,27 +114,32 @@ final class Turmoil {
         return String.join(", ", names);
     }
 
+    /** All but Redisson's threads stop. */
+    void endNatives() throws Exception {
+        end(worker -> worker.name.endsWith(NATIVE) || worker.name.endsWith(RUST));
+    }
+
     /** Everybody stops; nothing may be left of the locks. What it was like. */
     String end() throws Exception {
-        over = true;
-        long turns = 0;
-        long longest = 0;
-        String who = "";
-        for (Worker worker : workers) {
-            worker.end.get(BOUND_MS, TimeUnit.MILLISECONDS);
-            turns += worker.turns.get();
-            if (worker.longest > longest) {
-                longest = worker.longest;
-                who = worker.name;
-            }
-        }
-        for (Resource resource : resources) {
+        end(worker -> true);
+        for (Resource resource : resources.values()) {
             try (Roaming client = new Roaming(world.nodes(), resource.key)) {
                 // An unlock may have been lost with the connection: then the lease ends.
                 Check.eventually(resource.key + " to be free", () -> client.isFree(resource.key));
             }
         }
-        return turns + " turns, the longest wait " + longest + " ms (" + who + "), " + errors + " errors in Redisson";
+        long turns = workers.stream().mapToLong(worker -> worker.turns.get()).sum();
+        Worker slowest = workers.stream().max(Comparator.comparing(worker -> worker.longest)).orElseThrow();
+        return turns + " turns, the longest wait " + slowest.longest + " ms (" + slowest.name + "), " + errors
+            + " errors in Redisson, " + unknown + " releases of the Rust client with an unknown outcome";
+    }
+
+    private void end(Predicate<Worker> whose) throws Exception {
+        List<Worker> ending = workers.stream().filter(whose).toList();
+        ending.forEach(worker -> worker.over = true);
+        for (Worker worker : ending) {
+            worker.end.get(BOUND_MS, TimeUnit.MILLISECONDS);
+        }
     }
 
     private final class Worker {
@@ -112,6 +148,7 @@ final class Turmoil {
         private final Resource resource;
         private final Callable<Way> way;
         volatile long longest;
+        volatile boolean over;
         Future<Void> end;
 
         Worker(String name, Resource resource, Callable<Way> way) {
@@ -129,7 +166,7 @@ final class Turmoil {
                     resource.use(mine.shared(), token);
                     turns.incrementAndGet();
                     mine.giveBack();
-                    if (tries || mine instanceof NativeWay) {
+                    if (tries || !(mine instanceof RedissonWay)) {
                         // Else the lock would never be free: natives hand it on to each other.
                         Thread.sleep(PAUSE_MS);
                     }

@@ -45,7 +45,7 @@ final class World implements AutoCloseable {
         URI url = URI.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399"));
         String replica = System.getenv("REDIS_REPLICA_URL");
         String orders = System.getenv("CLUSTER_ORDERS");
-        World world = new World(url, "1".equals(System.getenv("REDIS_CLUSTER")), replica == null ? null : URI.create(replica),
+        World world = new World(url, isOfACluster(), replica == null ? null : URI.create(replica),
             orders == null ? null : new Orders(orders));
         List<HostAndPort> servers = world.nodes.all();
         if (replica != null) {
@@ -58,6 +58,10 @@ final class World implements AutoCloseable {
             }
         }
         return world;
+    }
+
+    static boolean isOfACluster() {
+        return "1".equals(System.getenv("REDIS_CLUSTER"));
     }
 
     /** One more Redisson client, for who shuts it down. */
@@ -89,6 +93,16 @@ final class World implements AutoCloseable {
     /** A new native client, for one thread at a time. */
     Native client() {
         return new Native(nodes);
+    }
+
+    /** A new user of the Rust client. */
+    RustClient rustClient() throws IOException {
+        return new RustClient(System.getenv("RUST_CLIENT"));
+    }
+
+    /** Whether the locks are on several servers. */
+    boolean isCluster() {
+        return cluster;
     }
 
     Nodes nodes() {
@@ -166,10 +180,6 @@ final class World implements AutoCloseable {
 
     static String redissonVersion() {
         return Redisson.class.getPackage().getImplementationVersion();
-    }
-
-    static boolean isRedisson3() {
-        return redissonVersion().startsWith("3.");
     }
 
     @Override

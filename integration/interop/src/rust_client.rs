@@ -1,0 +1,107 @@
+//! The Rust client, for a program that contends with it: each connection takes one lock at a time, as a thread would, and
+//! is told line by line what to do. Two clients share the connections, as two processes would.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rlock_client::blocking::{Client, Guard, Lock};
+use rlock_client::{Durability, Error};
+
+/// As long as Redisson's leases in the scenarios: both renew each third of it.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// For how long what passes is tried again: longer than any scenario waits.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Starts it, and says where it takes orders.
+pub(crate) fn serve(url: &str, durability: Durability) -> Result<String, String> {
+    let connect = || {
+        let client = rlock_client::Client::builder().watchdog_timeout(LEASE).durability(durability);
+        Client::connect_with(client, url).map_err(|error| format!("the Rust client: {error}"))
+    };
+    let clients = [connect()?, connect()?];
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    thread::spawn(move || {
+        for (connection, client) in listener.incoming().flatten().zip(clients.iter().cycle()) {
+            let client = client.clone();
+            thread::spawn(move || obey(&client, connection));
+        }
+    });
+    Ok(address.to_string())
+}
+
+/// Until the connection ends; what is held then is given back.
+fn obey(client: &Client, connection: TcpStream) {
+    let Ok(mut answers) = connection.try_clone() else { return };
+    let mut guard = None;
+    for line in BufReader::new(connection).lines().map_while(Result::ok) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = match words[..] {
+            ["take", kind, key] => take(client, kind, key, &mut guard),
+            ["try", kind, key] => attempt(client, kind, key, &mut guard),
+            ["check"] => check(guard.as_ref()),
+            ["give"] => give(guard.take()),
+            _ => format!("no such order: {line}"),
+        };
+        if answers.write_all(format!("{answer}\n").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn lock(client: &Client, kind: &str, key: &str) -> Lock {
+    match kind {
+        "fenced" => client.fenced_lock(key),
+        "fair" => client.fair_lock(key),
+        "read" => client.read_write_lock(key).0,
+        "write" => client.read_write_lock(key).1,
+        _ => client.lock(key),
+    }
+}
+
+/// Waits as long as it takes, and longer where a primary was lost.
+fn take(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> String {
+    let lock = lock(client, kind, key);
+    let start = Instant::now();
+    loop {
+        match lock.lock() {
+            Ok(taken) => return token(guard.insert(taken)),
+            Err(Error::Durability { .. } | Error::Transport { .. }) if start.elapsed() < LIMIT => {}
+            Err(error) => return format!("failed: {error}"),
+        }
+    }
+}
+
+fn attempt(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> String {
+    match lock(client, kind, key).try_lock() {
+        Ok(Some(taken)) => token(guard.insert(taken)),
+        Ok(None) => "denied".into(),
+        Err(error) => format!("failed: {error}"),
+    }
+}
+
+fn token(guard: &Guard) -> String {
+    format!("token {}", guard.token().unwrap_or(0))
+}
+
+/// Whether the client itself takes the lock for its own.
+fn check(guard: Option<&Guard>) -> String {
+    match guard.map(|guard| guard.check()) {
+        Some(Ok(_)) => "held".into(),
+        Some(Err(error)) => format!("failed: {error}"),
+        None => "failed: nothing is held".into(),
+    }
+}
+
+fn give(guard: Option<Guard>) -> String {
+    match guard.map(Guard::unlock) {
+        Some(Ok(())) => "done".into(),
+        // The answer was lost with a primary.
+        Some(Err(Error::OutcomeUnknown { .. })) => "unknown".into(),
+        Some(Err(error)) => format!("failed: {error}"),
+        None => "failed: nothing is held".into(),
+    }
+}

@@ -1,0 +1,220 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/**
+ * The module is loaded into a server, and unloaded again, under the locks of Redisson's threads: held, awaited and taken in turn.
+ * Never two holders, and nobody sleeps.
+ */
+final class Loading {
+    private static final long LONGER_MS = World.WATCHDOG_MS * 3 / 2;
+
+    private Loading() {
+    }
+
+    /** One after the other: they load and unload the module for all. */
+    static List<Scenario> scenarios() {
+        return List.of(
+            new Scenario("what Redisson held and awaited before the module was loaded goes on beside native clients", Loading::loaded),
+            new Scenario("threads of Redisson take turns while the module comes, natives with it, and goes", Loading::busy),
+            new Scenario("what Redisson and natives held goes on when the module is unloaded", Loading::unloaded));
+    }
+
+    /** Locks of all kinds, each held by one thread of Redisson's, renewed by its watchdog, and awaited by another's. */
+    private static String loaded(World world) throws Exception {
+        List<Held> locks = new ArrayList<>();
+        try (Native client = world.client()) {
+            locks.addAll(List.of(new Held(world, "plain"), new Held(world, "fenced"), new Held(world, "fair"),
+                new Held(world, "written"), new Held(world, "read")));
+            for (Held lock : locks) {
+                lock.await("of Redisson", () -> lock.redissonWaits(world.two));
+            }
+            Thread.sleep(World.WATCHDOG_MS / 2);
+            load(client);
+            for (Held lock : locks) {
+                lock.await("of a native", () -> lock.nativeWaits(world));
+                lock.await("that comes later, of Redisson", () -> lock.redissonWaits(world.one));
+                lock.isAwaited(client);
+            }
+            Thread.sleep(LONGER_MS);
+            long longest = 0;
+            for (Held lock : locks) {
+                longest = Math.max(longest, lock.release());
+            }
+            for (Held lock : locks) {
+                Check.equal("none", client.info(lock.key).get("kind"), "kind of " + lock.key);
+            }
+            unload(client);
+            return "the last of three who waited for each of " + locks.size() + " locks was through after " + longest + " ms";
+        }
+    }
+
+    private static String busy(World world) throws Exception {
+        try (Native client = world.client()) {
+            Turmoil turmoil = new Turmoil(world, world.key("busy"), World.WATCHDOG_MS, false).redissons();
+            turmoil.goOn(20);
+            long longest = 0;
+            for (int i = 0; i < 3; i++) {
+                load(client);
+                longest = Math.max(longest, turmoil.goOn(5));
+                turmoil.natives();
+                longest = Math.max(longest, turmoil.goOn(20));
+                turmoil.endNatives();
+                unload(client);
+                longest = Math.max(longest, turmoil.goOn(20));
+            }
+            load(client);
+            return turmoil.end() + "; all had their next turns within " + longest + " ms";
+        }
+    }
+
+    /** The native waiters go first, as MODULE UNLOAD demands; its holders stay, and so do Redisson's who wait for them. */
+    private static String unloaded(World world) throws Exception {
+        String ends = world.key("ends");
+        try (Native client = world.client()) {
+            List<Held> locks = List.of(new Held(world, "plain"), new Held(world, "fair"), new Held(world, "written"));
+            for (Held lock : locks) {
+                lock.await("of Redisson", () -> lock.redissonWaits(world.two));
+            }
+            client.acquire(ends, "native", World.WATCHDOG_MS);
+            Future<Boolean> heir = Check.start(() -> world.one.getLock(ends).tryLock(60, 60, TimeUnit.SECONDS));
+            Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(ends)) > 0);
+            String owner = world.owner();
+            Future<Boolean> waiter = Check.start(() -> {
+                try (Native other = world.client()) {
+                    return other.acquire(locks.get(0).key, owner, Check.LONG_LEASE_MS, "BLOCK", "1500");
+                }
+            });
+            Check.eventually("a native waits", () -> client.waiters(locks.get(0).key) == 1);
+            Check.that(!unloads(client), "the module was unloaded while a native waits");
+            Check.equal(false, Check.soon(waiter), "the native has what Redisson holds");
+            unload(client);
+            long start = System.nanoTime();
+            Check.equal(true, Check.soon(heir), "Redisson has what the native held when the lease has ended");
+            long waited = Check.millisSince(start);
+            Thread.sleep(LONGER_MS);
+            long longest = 0;
+            for (Held lock : locks) {
+                longest = Math.max(longest, lock.release());
+            }
+            return "after the native lease within " + waited + " ms, after Redisson's unlock within " + longest + " ms";
+        }
+    }
+
+    private static void load(Native client) {
+        Native.send(client.at(""), "MODULE", "LOAD", System.getenv("MODULE"));
+    }
+
+    private static void unload(Native client) throws Exception {
+        Check.eventually("the module to be unloaded", () -> unloads(client));
+    }
+
+    private static boolean unloads(Native client) {
+        try {
+            Native.send(client.at(""), "MODULE", "UNLOAD", "rlock");
+            return true;
+        } catch (JedisDataException refused) {
+            return false;
+        }
+    }
+
+    /** A lock that this thread holds by Redisson, and those who wait for it. */
+    private static final class Held {
+        final String key;
+        private final String kind;
+        private final RLock lock;
+        private final List<Future<Long>> waiting = new ArrayList<>();
+        private final AtomicInteger inside = new AtomicInteger(1);
+        private final AtomicLong redissonsWaiting = new AtomicLong();
+
+        Held(World world, String kind) {
+            this.kind = kind;
+            this.key = world.key(kind);
+            this.lock = of(world.one, true);
+            lock.lock();
+        }
+
+        /** Those who wait for a reader write, and those who wait for a writer write too: so they are alone. */
+        private RLock of(RedissonClient redisson, boolean holder) {
+            RReadWriteLock both = redisson.getReadWriteLock(key);
+            return switch (kind) {
+                case "fenced" -> redisson.getFencedLock(key);
+                case "fair" -> redisson.getFairLock(key);
+                case "written" -> both.writeLock();
+                case "read" -> holder ? both.readLock() : both.writeLock();
+                default -> redisson.getLock(key);
+            };
+        }
+
+        void await(String who, Callable<Long> waiter) {
+            waiting.add(Check.start(() -> {
+                try {
+                    return waiter.call();
+                } catch (Exception | AssertionError error) {
+                    throw new AssertionError("waiting for " + key + " " + who, error);
+                }
+            }));
+        }
+
+        Long redissonWaits(RedissonClient redisson) {
+            RLock mine = of(redisson, false);
+            redissonsWaiting.incrementAndGet();
+            mine.lock();
+            return use(mine::unlock);
+        }
+
+        Long nativeWaits(World world) {
+            String[] words = switch (kind) {
+                case "fenced" -> new String[] {"FENCED", "BLOCK", "0"};
+                case "fair" -> new String[] {"FAIR", "BLOCK", "0"};
+                case "written", "read" -> new String[] {"WRITE", "BLOCK", "0"};
+                default -> new String[] {"BLOCK", "0"};
+            };
+            try (Native client = world.client()) {
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, words), "not acquired");
+                return use(() -> Check.equal(1L, client.release(key, owner), "release"));
+            }
+        }
+
+        /** When it was done. */
+        private Long use(Runnable release) {
+            Check.equal(1, inside.incrementAndGet(), "holders of " + key);
+            inside.decrementAndGet();
+            release.run();
+            return System.nanoTime();
+        }
+
+        /** The native, and in a fair queue Redisson's. */
+        void isAwaited(Native client) throws Exception {
+            long known = kind.equals("fair") ? 3 : 1;
+            Check.eventually("all wait for " + key, () -> client.waiters(key) == known && redissonsWaiting.get() == 2);
+        }
+
+        /** Everybody gets it; after how many ms the last was through. */
+        long release() throws Exception {
+            Check.equal(true, lock.isHeldByCurrentThread(), "isHeldByCurrentThread of " + key);
+            for (Future<Long> waiter : waiting) {
+                Check.equal(false, waiter.isDone(), "somebody else had " + key);
+            }
+            inside.decrementAndGet();
+            long released = System.nanoTime();
+            lock.unlock();
+            long last = released;
+            for (Future<Long> waiter : waiting) {
+                last = Math.max(last, Check.soon(waiter));
+            }
+            return (last - released) / 1_000_000;
+        }
+    }
+}

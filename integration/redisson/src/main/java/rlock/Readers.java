@@ -1,0 +1,182 @@
+package rlock;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.redisson.api.RLock;
+
+/**
+ * How long a native reader or writer waits beside a crowd of Redisson's readers and writers. They know of no queue: as soon as nobody
+ * reads for a moment, or a writer of theirs goes, a native that waits is next; as long as the next reads before the last has gone,
+ * a writer waits, a native one as well as Redisson's own.
+ */
+final class Readers {
+    private static final long SECONDS = 1;
+    private static final int CROWD = 6;
+    private static final long WORK_MS = 5;
+    /** For the busiest of machines: it is a matter of chance when none of the crowd reads. */
+    private static final long BOUND_MS = 3_000;
+
+    private Readers() {
+    }
+
+    /** They have the machine to themselves. */
+    static List<Scenario> alone() {
+        return List.of(
+            new Scenario("a crowd of Redisson's readers and writers lets a native reader in", world -> mixed(world, "READ")),
+            new Scenario("a crowd of Redisson's readers and writers lets a native writer in", world -> mixed(world, "WRITE")),
+            new Scenario("Redisson's readers without a gap let a native reader in, and no writer of either side", Readers::withoutGap));
+    }
+
+    /** Half of the crowd reads, with pauses in which none may be left, and half writes. */
+    private static String mixed(World world, String mode) throws Exception {
+        String key = world.key("redissons-readers-and-writers");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong turns = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            var lock = world.clients().get(i % 2).getReadWriteLock(key);
+            RLock side = i < CROWD / 2 ? lock.readLock() : lock.writeLock();
+            long pauseMs = i < CROWD / 2 ? 2 * WORK_MS : 0;
+            crowd.add(Check.start(() -> ofTheCrowd(side, pauseMs, stop, turns)));
+        }
+        List<Long> waits = new ArrayList<>();
+        long end = System.nanoTime() + SECONDS * 1_000_000_000L;
+        try (Native client = world.client()) {
+            while (System.nanoTime() < end) {
+                long start = System.nanoTime();
+                String owner = world.owner();
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, mode, "BLOCK", "60000"), "not acquired");
+                waits.add(Check.millisSince(start));
+                Check.equal(1L, client.release(key, owner), "release");
+            }
+            stop.set(true);
+            goes(world, key, crowd);
+        }
+        long longest = waits.stream().mapToLong(Long::longValue).max().orElseThrow();
+        long average = waits.stream().mapToLong(Long::longValue).sum() / waits.size();
+        String found = waits.size() + " waits to " + mode + " among " + turns + " Redisson turns, " + average + " ms on average, at most "
+            + longest + " ms";
+        Check.that(longest <= BOUND_MS, found);
+        return found;
+    }
+
+    /**
+     * Each reads until another does. A native reader comes in at once, unless a writer of Redisson's is due. A writer, a native one and
+     * one of Redisson's, does not for as long as they go on, nor does a native reader that comes after the native writer; they do soon
+     * after the end of it.
+     */
+    private static String withoutGap(World world) throws Exception {
+        String key = world.key("redissons-readers");
+        AtomicBoolean stop = new AtomicBoolean();
+        AtomicLong inside = new AtomicLong();
+        AtomicLong reads = new AtomicLong();
+        List<Future<Void>> crowd = new ArrayList<>();
+        for (int i = 0; i < CROWD; i++) {
+            RLock lock = world.clients().get(i % 2).getReadWriteLock(key).readLock();
+            crowd.add(Check.start(() -> readsUntilAnotherDoes(lock, stop, inside, reads)));
+        }
+        Check.eventually("several read", () -> inside.get() > 1);
+        try (Native client = world.client()) {
+            Check.equal(true, client.acquire(key, "early", Check.LONG_LEASE_MS, "READ"), "a native reader comes in");
+            Check.equal(1L, client.release(key, "early"), "release");
+            Future<Boolean> redissonWriter = Check.start(() -> {
+                RLock lock = world.one.getReadWriteLock(key).writeLock();
+                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
+                lock.unlock();
+                return acquired;
+            });
+            Check.eventually("Redisson's writer listens", () -> world.listeners(client, World.readWriteChannel(key)) > 0);
+            long nativeReads = readsBeforeAWait(world, client, key);
+            Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
+            Check.eventually("the native writer waits", () -> client.waiters(key) == 1);
+            Future<Boolean> nativeReader = comesIn(world, key, "late", "READ");
+            Thread.sleep(SECONDS * 1_000);
+            Check.equal(false, nativeWriter.isDone() || redissonWriter.isDone(), "a writer is in beside readers");
+            Check.equal(false, nativeReader.isDone(), "a native reader has overtaken the native writer");
+            stop.set(true);
+            for (Future<Void> one : crowd) {
+                Check.soon(one);
+            }
+            long end = System.nanoTime();
+            Check.equal(true, Check.soon(nativeWriter), "the native writer is in");
+            long waited = Check.millisSince(end);
+            Check.equal(true, Check.soon(nativeReader), "the native reader is in");
+            Check.equal(true, Check.soon(redissonWriter), "Redisson's writer is in");
+            return "no writer among " + reads + " reads; the native one " + waited + " ms after the last; beside Redisson's writer "
+                + nativeReads + " native reads without a wait";
+        }
+    }
+
+    /** Natives read until they have to wait for Redisson's writer: it is its turn then, of which Redisson's readers know nothing. */
+    private static long readsBeforeAWait(World world, Native client, String key) {
+        for (long count = 0;; count++) {
+            String owner = world.owner();
+            if (count == 1_000 || !client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "500")) {
+                return count;
+            }
+            Check.equal(1L, client.release(key, owner), "release");
+        }
+    }
+
+    private static Future<Boolean> comesIn(World world, String key, String owner, String mode) {
+        return Check.start(() -> {
+            try (Native client = world.client()) {
+                return client.acquire(key, owner, Check.LONG_LEASE_MS, mode, "BLOCK", "60000") && client.release(key, owner) == 1;
+            }
+        });
+    }
+
+    private static Void readsUntilAnotherDoes(RLock lock, AtomicBoolean stop, AtomicLong inside, AtomicLong reads) throws Exception {
+        while (!stop.get()) {
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            reads.incrementAndGet();
+            inside.incrementAndGet();
+            Thread.sleep(WORK_MS);
+            // Whoever is not the last goes; the last stays until another has come.
+            while (!stop.get() && !oneLess(inside)) {
+                Thread.sleep(1);
+            }
+            if (stop.get()) {
+                inside.decrementAndGet();
+            }
+            lock.unlock();
+        }
+        return null;
+    }
+
+    /** False: it is the last. */
+    private static boolean oneLess(AtomicLong inside) {
+        return inside.getAndUpdate(count -> count > 1 ? count - 1 : count) > 1;
+    }
+
+    private static Void ofTheCrowd(RLock lock, long pauseMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
+        while (!stop.get()) {
+            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
+            turns.incrementAndGet();
+            Thread.sleep(WORK_MS);
+            lock.unlock();
+            Thread.sleep(pauseMs);
+        }
+        return null;
+    }
+
+    /** The crowd goes; one that missed the message of a writer of Redisson's is woken by a native one's. */
+    private static void goes(World world, String key, List<Future<Void>> crowd) throws Exception {
+        try (Native client = world.client()) {
+            Check.eventually("the crowd to go", () -> {
+                String owner = world.owner();
+                if (client.acquire(key, owner, Check.LONG_LEASE_MS, "WRITE", "BLOCK", "100")) {
+                    client.release(key, owner);
+                }
+                return crowd.stream().allMatch(Future::isDone);
+            });
+        }
+        for (Future<Void> one : crowd) {
+            one.get();
+        }
+    }
+}

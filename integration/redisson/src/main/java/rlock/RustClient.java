@@ -1,0 +1,66 @@
+package rlock;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * One user of the Rust client, crates/rlock-client, which the program runs that has started this one. It takes one lock at a time
+ * and does what it is ordered by a line; its watchdog renews what it holds. For one thread.
+ */
+final class RustClient implements AutoCloseable {
+    private final Socket socket;
+    private final BufferedReader answers;
+
+    /** @param address host and port */
+    RustClient(String address) throws IOException {
+        int colon = address.lastIndexOf(':');
+        socket = new Socket(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
+        socket.setTcpNoDelay(true);
+        answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+    }
+
+    /**
+     * Waits as long as it takes; the fencing token, or 0.
+     *
+     * @param kind plain, fenced, fair, read or write
+     */
+    long take(String kind, String key) throws IOException {
+        return token(ask("take " + kind + " " + key));
+    }
+
+    /** False: somebody else has it. */
+    boolean tryToTake(String kind, String key) throws IOException {
+        String answer = ask("try " + kind + " " + key);
+        return !answer.equals("denied") && token(answer) >= 0;
+    }
+
+    /** The client itself takes the lock for its own. */
+    void check() throws IOException {
+        Check.equal("held", ask("check"), "the Rust client's own opinion");
+    }
+
+    /** `done`, `unknown` where the answer was lost with a primary, or what went wrong. */
+    String giveBack() throws IOException {
+        return ask("give");
+    }
+
+    private static long token(String answer) {
+        Check.that(answer.startsWith("token "), "the Rust client: " + answer);
+        return Long.parseLong(answer.substring("token ".length()));
+    }
+
+    private String ask(String order) throws IOException {
+        socket.getOutputStream().write((order + "\n").getBytes(StandardCharsets.UTF_8));
+        String answer = answers.readLine();
+        Check.that(answer != null, "the Rust client is gone");
+        return answer;
+    }
+
+    @Override
+    public void close() throws IOException {
+        socket.close();
+    }
+}

@@ -1,0 +1,140 @@
+package rlock;
+
+import java.util.List;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RedissonClient;
+
+/** Redisson and the Rust client on the same locks: each one's watchdog keeps the other out, and each wakes the other. */
+final class WithRust {
+    private static final List<String> KINDS = List.of("plain", "fenced", "fair", "write");
+    /** Far longer than the leases of both. */
+    private static final long LONGER_MS = World.WATCHDOG_MS * 3 / 2;
+
+    private WithRust() {
+    }
+
+    static List<Scenario> scenarios() {
+        Stream<Scenario> handOvers = KINDS.stream().map(kind -> Scenario.of(
+            "Redisson and the Rust client keep each other out and hand over: " + kind, world -> handOver(world, kind)));
+        Stream<Scenario> others = Stream.of(
+            Scenario.of("readers of Redisson's and of the Rust client are in together, and keep writers out", WithRust::readers),
+            Scenario.of("a Rust user that is gone lets Redisson in", WithRust::gone));
+        return Stream.concat(handOvers, others).toList();
+    }
+
+    /** They have the machine to themselves. */
+    static List<Scenario> alone() {
+        return List.of(new Scenario("Redisson, the Rust client and plain commands at once, never two holders", WithRust::allAtOnce));
+    }
+
+    /** From the Rust client to Redisson and back, each beyond its lease. */
+    private static void handOver(World world, String kind) throws Exception {
+        String key = world.placeOn(KINDS.indexOf(kind) % 3) + kind;
+        try (RustClient rust = world.rustClient(); RustClient other = world.rustClient()) {
+            long token = rust.take(kind, key);
+            Future<Long> redisson = Check.start(() -> redissonTakes(world, kind, key, other));
+            Thread.sleep(LONGER_MS);
+            rust.check();
+            Check.equal(false, redisson.isDone(), "Redisson has what the Rust client holds");
+            Check.equal("done", rust.giveBack(), "the Rust client gives it back");
+            // It has the lock for longer than its lease, and then the other user of the Rust client.
+            long second = redisson.get(LONGER_MS + Check.SOON_MS, TimeUnit.MILLISECONDS);
+            Check.that(!kind.equals("fenced") || second > token, "the token " + second + " is not larger than " + token);
+        }
+    }
+
+    /** The token of its hold, during which the Rust client waits, and which gets the lock then. */
+    private static Long redissonTakes(World world, String kind, String key, RustClient rust) throws Exception {
+        RLock lock = lock(world.two, kind, key);
+        long token = lock instanceof RFencedLock fenced ? fenced.lockAndGetToken() : lockedBy(lock);
+        Future<Long> waiter = Check.start(() -> rust.take(kind, key));
+        Thread.sleep(LONGER_MS);
+        Check.equal(true, lock.isHeldByCurrentThread(), "isHeldByCurrentThread");
+        Check.equal(false, waiter.isDone(), "the Rust client has what Redisson holds");
+        lock.unlock();
+        long next = Check.soon(waiter);
+        Check.that(!kind.equals("fenced") || next > token, "the token " + next + " is not larger than " + token);
+        rust.check();
+        Check.equal(false, lock.isHeldByCurrentThread(), "isHeldByCurrentThread beside the Rust client's hold");
+        Check.equal("done", rust.giveBack(), "the Rust client gives it back");
+        return token;
+    }
+
+    private static long lockedBy(RLock lock) {
+        lock.lock();
+        return 0;
+    }
+
+    private static RLock lock(RedissonClient redisson, String kind, String key) {
+        return switch (kind) {
+            case "fenced" -> redisson.getFencedLock(key);
+            case "fair" -> redisson.getFairLock(key);
+            case "write" -> redisson.getReadWriteLock(key).writeLock();
+            default -> redisson.getLock(key);
+        };
+    }
+
+    private static void readers(World world) throws Exception {
+        String key = world.key("readers-of-both");
+        RReadWriteLock lock = world.one.getReadWriteLock(key);
+        try (RustClient reader = world.rustClient(); RustClient writer = world.rustClient()) {
+            lock.readLock().lock();
+            reader.take("read", key);
+            Future<Long> rustWriter = Check.start(() -> writer.take("write", key));
+            try (Native client = world.client()) {
+                Check.eventually("the Rust client waits", () -> client.waiters(key) == 1);
+            }
+            Future<Boolean> redissonWriter = Check.start(() -> {
+                RLock write = world.two.getReadWriteLock(key).writeLock();
+                write.lock();
+                boolean held = write.isHeldByCurrentThread();
+                write.unlock();
+                return held;
+            });
+            Thread.sleep(LONGER_MS);
+            reader.check();
+            Check.equal(true, lock.readLock().isHeldByCurrentThread(), "isHeldByCurrentThread");
+            lock.readLock().unlock();
+            Thread.sleep(World.WATCHDOG_MS / 2);
+            Check.equal(false, rustWriter.isDone() || redissonWriter.isDone(), "a writer is in beside a reader");
+            Check.equal("done", reader.giveBack(), "the last reader goes");
+            Check.soon(rustWriter);
+            Check.equal(false, redissonWriter.isDone(), "a second writer is in");
+            Check.equal("done", writer.giveBack(), "the writer goes");
+            Check.equal(true, Check.soon(redissonWriter), "Redisson writes");
+        }
+    }
+
+    /** A guard that is dropped, here with its connection, is given back. */
+    private static void gone(World world) throws Exception {
+        String key = world.key("gone-of-rust");
+        Future<Boolean> waiter;
+        try (RustClient rust = world.rustClient()) {
+            rust.take("plain", key);
+            waiter = Check.start(() -> {
+                RLock lock = world.one.getLock(key);
+                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
+                lock.unlock();
+                return acquired;
+            });
+            try (Native client = world.client()) {
+                Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(key)) > 0);
+            }
+            Check.equal(false, rust.tryToTake("plain", key), "another acquisition of the Rust client's");
+        }
+        Check.equal(true, Check.soon(waiter), "Redisson has it");
+    }
+
+    /** Natives hand the lock on to each other; so Redisson's threads may have one turn a second, and share it. */
+    private static String allAtOnce(World world) throws Exception {
+        Turmoil turmoil = new Turmoil(world, world.placeOn(1), World.WATCHDOG_MS, false).redissons().natives().rustClients();
+        long longest = turmoil.goOn(4);
+        Thread.sleep(1_000);
+        return turmoil.end() + "; each had four turns within " + longest + " ms";
+    }
+}
