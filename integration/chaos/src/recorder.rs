@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::history::{Attempt, Event, Harm, History, Outcome, Step, Us, Violation, ms};
+use crate::history::{Attempt, Cancelled, Event, Harm, History, Outcome, Refusal, Step, Us, Violation, ms};
 
 /// The history of a round as it grows.
 pub(crate) struct Recorder {
@@ -73,8 +73,9 @@ impl Recorder {
         self.count(match attempt.outcome {
             Outcome::Held => attempt.kind,
             Outcome::Denied => "denied",
+            Outcome::Refused => "refused or sent away",
             Outcome::TimedOut => "timed out",
-            Outcome::Unknown => "sent away or unanswered",
+            Outcome::Unknown => "unanswered",
         });
         if attempt.dead {
             self.count("died or overslept");
@@ -88,9 +89,14 @@ impl Recorder {
         locked(&self.history).events.push(event);
     }
 
-    /// Writes down that an owner was taken out of the queue by somebody else.
-    pub(crate) fn cancelled(&self, owner: &str, at: Us) {
-        locked(&self.history).cancelled.push((owner.to_owned(), at));
+    /// Writes down that an owner was taken out of the queue by somebody else, as was known then.
+    pub(crate) fn cancelled(&self, owner: &str, known: Option<Us>) {
+        locked(&self.history).cancelled.push(Cancelled { owner: owner.to_owned(), known });
+    }
+
+    /// Writes down that somebody was refused, or sent away.
+    pub(crate) fn refusal(&self, refusal: Refusal) {
+        locked(&self.history).refusals.push(refusal);
     }
 
     /// Writes down what happened to all locks, and ended then.

@@ -14,7 +14,7 @@ const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
 
 /// What is counted and is no kind of client.
-const NO_KINDS: [&str; 9] = [
+const NO_KINDS: [&str; 10] = [
     "denied",
     "died or overslept",
     "dropped heads",
@@ -22,8 +22,9 @@ const NO_KINDS: [&str; 9] = [
     "killed with a grant",
     "nothing lost in a fail-over",
     "overslept",
-    "sent away or unanswered",
+    "refused or sent away",
     "timed out",
+    "unanswered",
 ];
 
 /// How many violations of a round are printed with what happened around them.

@@ -15,6 +15,7 @@ pub(super) fn holder(owner: &str, requested: u64, known: u64, released: u64) -> 
         limit: None,
         answered: ms(known),
         outcome: Outcome::Held,
+        told_of_end: None,
         confirms: vec![Confirm { sent: ms(requested), replied: ms(known), lease: ms(10_000) }],
         tokens: Vec::new(),
         released: Some(ms(released)),
@@ -49,9 +50,10 @@ const LOSS: Harm = Harm {
     pauses: false,
     prolongs: 0,
     forgets: 0,
+    answers: &[],
 };
 
-fn judged(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
+pub(super) fn judged(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
     let keys = vec!["lock".into()];
     check(&History { keys, attempts, events, fair_turn: ms(500), ..History::default() })
 }
@@ -223,26 +225,10 @@ fn those_who_died_in_redissons_list_have_their_turn() {
 #[test]
 fn who_sleeps_in_redissons_list_is_waited_for() {
     let dead = Attempt { released: None, gone: ms(700), dead: true, ..holder("a", 0, 1, 0) };
-    let fair = |attempt: Attempt| Attempt { line: Line::ForeignFair, ..attempt };
+    let fair = |attempt: Attempt| Attempt { line: Line::ForeignFair, outcome: Outcome::Denied, ..attempt };
     let (sleeper, behind) = (fair(waiter("b", 60, 5_000, 3_000)), fair(waiter("c", 1_000, 5_000, 3_010)));
     is_in_order(vec![dead.clone(), sleeper, behind.clone()], vec![]);
     violates("wake-up", vec![dead, behind], vec![]);
-}
-
-#[test]
-fn a_wait_ends_when_it_was_to_end() {
-    let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];
-    violates("wait", overdue(), vec![]);
-    is_in_order(overdue(), vec![event(200, 3_800, Harm { stalls: true, ..Harm::default() })]);
-}
-
-#[test]
-fn who_is_cancelled_waits_no_more() {
-    let attempts = vec![holder("a", 0, 1, 5_000), waiter("b", 10, 4_500, 4_000)];
-    let cancelled = vec![("b".to_owned(), ms(100))];
-    let history = History { keys: vec!["lock".into()], attempts, cancelled, ..History::default() };
-    let violations = check(&history).violations;
-    assert!(matches!(&violations[..], [only] if only.rule == "wait"), "{violations:?}");
 }
 
 #[test]

@@ -74,8 +74,8 @@ fn passed_over(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Harm;
     use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::super::{Harm, Outcome};
     use super::*;
 
     #[test]
@@ -85,6 +85,7 @@ mod tests {
         let writer = |gives_up| Attempt {
             line: Line::Foreign,
             queued: Some(ms(150)),
+            outcome: Outcome::Denied,
             ..waiter("w", 140, 4_000, gives_up)
         };
         let among = |readers: u64| {
