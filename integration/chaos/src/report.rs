@@ -14,13 +14,12 @@ const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
 
 /// What is counted and is no kind of client.
-const NO_KINDS: [&str; 10] = [
+const NO_KINDS: [&str; 9] = [
     "denied",
     "died or overslept",
     "dropped heads",
     "killed and heard of",
     "killed with a grant",
-    "nothing lost in a fail-over",
     "overslept",
     "refused or sent away",
     "timed out",
