@@ -5,8 +5,8 @@ use std::path::Path;
 /// The log's name in the directory of a server.
 const FILE: &str = "server.log";
 
-/// Before whatever the module warns of; what is only worth a notice has another mark.
-const WARNING: &str = "# <rlock> ";
+/// Before whatever the module writes, which are warnings only.
+const WARNING: &str = " rlock: ";
 
 /// The log of a server that was killed, by its directory.
 pub(super) fn read(directory: &Path) -> String {
@@ -23,9 +23,9 @@ pub(super) fn warnings(log: &str) -> impl Iterator<Item = String> {
 mod tests {
     #[test]
     fn warnings_are_found_in_a_log() {
-        let log = "1:M 22 Nov 2026 10:00:00.000 * <rlock> a notice\n\
+        let log = "1:M 22 Nov 2026 10:00:00.000 * Module 'rlock' loaded from librlock.so\n\
                    1:M 22 Nov 2026 10:00:00.001 # Server initialized\n\
-                   1:M 22 Nov 2026 10:00:00.002 # <rlock> panic in a Command callback\n";
+                   1:M 22 Nov 2026 10:00:00.002 # <module> rlock: panic in a Command callback\n";
         assert_eq!(super::warnings(log).collect::<Vec<_>>(), ["panic in a Command callback"]);
     }
 }
