@@ -131,13 +131,14 @@ impl Recorder {
         locked(&self.suspected).push(suspicion);
     }
 
-    /// All there is, at the end.
-    pub(crate) fn take(&self) -> (History, Vec<Violation>) {
+    /// All there is, at the end: the history, what must not be, and what was excused, by its rule.
+    pub(crate) fn take(&self) -> (History, Vec<Violation>, Vec<&'static str>) {
         let history = std::mem::take(&mut *locked(&self.history));
         let mut seen = std::mem::take(&mut *locked(&self.seen));
         let suspected = std::mem::take(&mut *locked(&self.suspected));
         let stands = |one: &Suspicion| !history.harmed(one.violation.key, one.since, one.until, one.excuse);
-        seen.extend(suspected.into_iter().filter(stands).map(|one| one.violation));
-        (history, seen)
+        let (stand, excused): (Vec<_>, Vec<_>) = suspected.into_iter().partition(stands);
+        seen.extend(stand.into_iter().map(|one| one.violation));
+        (history, seen, excused.into_iter().map(|one| one.violation.rule).collect())
     }
 }

@@ -20,7 +20,11 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     for attempt in denied {
         verdict.compared += 1;
         let (from, to) = (attempt.requested.saturating_sub(BEFORE), attempt.answered);
-        if wanted.uncovered(from, to) < to - from || history.harmed(key, from, to, |harm| harm.places) {
+        if wanted.uncovered(from, to) < to - from {
+            continue;
+        }
+        if history.harmed(key, from, to, |harm| harm.places) {
+            verdict.excuse("denial");
             continue;
         }
         let (owner, kind, free) = (&attempt.owner, attempt.kind, (to - from) / 1_000);

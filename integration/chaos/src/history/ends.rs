@@ -13,9 +13,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     let stalled = history.stalls(key);
     for attempt in attempts {
         let Some(limit) = attempt.limit else { continue };
-        if attempt.line != Line::Client || !history.finds_out_late(attempt) {
-            overdue(history, key, attempt, limit, &stalled, verdict);
-        }
+        overdue(history, key, attempt, limit, &stalled, verdict);
         early(history, key, attempt, limit, verdict);
     }
 }
@@ -38,6 +36,9 @@ fn overdue(
     let late = stalled.uncovered(due, attempt.answered.max(due));
     if late <= LATE {
         return;
+    }
+    if attempt.line == Line::Client && history.finds_out_late(attempt) {
+        return verdict.excuse("wait");
     }
     let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
     let end = if known.is_some() { "it was cancelled" } else { "it was to end" };

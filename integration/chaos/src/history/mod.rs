@@ -17,6 +17,9 @@ mod waits;
 pub(crate) use event::{Event, Harm, Refusal, Step};
 pub(crate) use late::Late;
 
+/// How often each thing was seen.
+pub(crate) type Counts = std::collections::BTreeMap<String, u64>;
+
 /// Microseconds since the run began, by a clock that does not step.
 pub(crate) type Us = u64;
 
@@ -235,12 +238,10 @@ pub(crate) struct Violation {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) violations: Vec<Violation>,
-    /// Holders that excluded each other and overlapped after a fault that loses writes.
-    pub(crate) excused_overlaps: usize,
-    /// Holds that were lost after such a fault.
-    pub(crate) excused_losses: usize,
-    /// Tokens out of order after such a fault.
-    pub(crate) excused_tokens: usize,
+    /// What would have violated these rules, but for a fault that explains it.
+    pub(crate) excused: Counts,
+    /// Why callers were refused, or sent away.
+    pub(crate) reasons: Counts,
     /// Pairs that were compared: a check that looked at nothing shows nothing.
     pub(crate) compared: usize,
     pub(crate) late: Late,
@@ -249,6 +250,10 @@ pub(crate) struct Verdict {
 impl Verdict {
     fn violation(&mut self, rule: &'static str, key: usize, at: Us, text: String) {
         self.violations.push(Violation { rule, key, at, text });
+    }
+
+    pub(crate) fn excuse(&mut self, rule: &'static str) {
+        *self.excused.entry(rule.to_owned()).or_default() += 1;
     }
 }
 

@@ -9,6 +9,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     for refusal in &history.refusals {
         verdict.compared += 1;
         if history.explains(refusal) {
+            *verdict.reasons.entry(refusal.reason().to_owned()).or_default() += 1;
             continue;
         }
         let sent_away = ["UNBLOCKED", "dropped"].contains(&refusal.code.as_str());

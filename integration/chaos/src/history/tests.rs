@@ -105,7 +105,7 @@ fn a_belief_ends_with_the_lease_by_the_clients_clock() {
 #[test]
 fn the_amnesty_is_for_holds_that_the_fault_could_lose() {
     let holders = || vec![holder("a", 0, 1, 200), holder("b", 50, 100, 150)];
-    assert_eq!(is_in_order(holders(), vec![event(90, 95, LOSS)]).excused_overlaps, 1);
+    assert_eq!(is_in_order(holders(), vec![event(90, 95, LOSS)]).excused["exclusion"], 1);
     // Neither a fault before the first had the lock, nor one after the second did, nor one that loses nothing.
     violates("exclusion", holders(), vec![event(0, 0, LOSS)]);
     violates("exclusion", holders(), vec![event(110, 120, LOSS)]);
@@ -130,7 +130,7 @@ fn no_hold_is_lost_before_its_lease_ends() {
         vec![holder]
     };
     violates("loss", lost(500), vec![]);
-    assert_eq!(is_in_order(lost(500), vec![event(90, 95, LOSS)]).excused_losses, 1);
+    assert_eq!(is_in_order(lost(500), vec![event(90, 95, LOSS)]).excused["loss"], 1);
     is_in_order(lost(10_000), vec![]);
 }
 
@@ -144,7 +144,7 @@ fn tokens_grow() {
     let tokens = |first, second| vec![given("a", 0, 1, 5, first), given("b", 10, 11, 15, second)];
     is_in_order(tokens(7, 8), vec![]);
     violates("token", tokens(8, 7), vec![]);
-    assert_eq!(is_in_order(tokens(8, 7), vec![event(5, 6, LOSS)]).excused_tokens, 1);
+    assert_eq!(is_in_order(tokens(8, 7), vec![event(5, 6, LOSS)]).excused["token"], 1);
     // A fault that loses holds and no tokens is no excuse.
     violates("token", tokens(8, 7), vec![event(5, 6, Harm { holds: true, ..Harm::default() })]);
 }

@@ -60,8 +60,11 @@ fn passed_over(
     // The lock may have been free after such a fault, whatever its holders believe, or another server have it, where the
     // writer does not listen.
     let excused = || history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
-    if waited <= TURN + LATE || excused() {
+    if waited <= TURN + LATE {
         return;
+    }
+    if excused() {
+        return verdict.excuse("turn");
     }
     let text = format!(
         "{} came to read when {} of Redisson's had waited to write for {} ms, in which others read all the time",

@@ -65,10 +65,15 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             Line::Foreign => shared,
             _ => false,
         };
+        let Some((free, since)) = slept(attempt, &taken).filter(|(free, _)| *free > FREE) else { continue };
         let lapsed = told_wrong && history.lapses(attempts, attempt);
-        if !lapsed && !history.finds_out_late(attempt) {
-            asleep(key, attempt, &taken, allowed, verdict);
+        if free <= allowed || lapsed || history.finds_out_late(attempt) {
+            verdict.excuse("wake-up");
+            continue;
         }
+        let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
+        let text = format!("{owner} ({kind}) waited while the lock was free for {free} ms");
+        verdict.violation("wake-up", key, since, text);
     }
 }
 
@@ -149,20 +154,9 @@ impl History {
     }
 }
 
-/// While somebody waits the lock is never free for long.
-fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &mut Verdict) {
+/// For how long at most the lock was free while somebody waited for it, and since when.
+fn slept(attempt: &Attempt, taken: &Taken) -> Option<(Us, Us)> {
     let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
     let gaps = by.gaps(attempt.requested, attempt.answered).into_iter();
-    let longest = gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max();
-    let Some((free, since)) = longest else { return };
-    if free <= allowed {
-        return;
-    }
-    let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
-    verdict.violation(
-        "wake-up",
-        key,
-        since,
-        format!("{owner} ({kind}) waited while the lock was free for {free} ms"),
-    );
+    gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max()
 }
