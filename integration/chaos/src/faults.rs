@@ -16,6 +16,9 @@ use crate::wire::{Answer, Trouble, Wires};
 /// How long the module may take to notice that its wall clock has stepped.
 const NOTICES_A_STEP: Duration = Duration::from_millis(1_300);
 
+/// How often a fail-over by agreement is tried: a replica may be away for a moment.
+const AGREE: usize = 3;
+
 /// For how long replicas may lag.
 const LAG: Us = ms(2_000);
 
@@ -28,7 +31,17 @@ const STALLS: Harm = Harm {
     pauses: false,
     prolongs: 0,
     forgets: 0,
+    answers: &[],
 };
+
+/// What a server says that was demoted, and may have to load what the new primary has.
+const DEMOTED: &[&str] = &["demoted", "READONLY", "LOADING", "MASTERDOWN", "EXECABORT"];
+
+/// What one says that was killed and comes back.
+const COMES_BACK: &[&str] = &["LOADING", "CLUSTERDOWN", "EXECABORT"];
+
+/// What servers say between which a slot moves.
+const MOVES: &[&str] = &["moved", "TRYAGAIN", "ASK"];
 
 /// Carries out a plan.
 pub(crate) struct Faults {
@@ -85,7 +98,10 @@ impl Faults {
             // A process that starts has the machine's clock.
             self.step(0);
         }
-        shared.recorder.count(&format!("fault: {}", fault.name()));
+        // What was tried and did not come about is no fault that was borne.
+        if fault != Fault::Switch {
+            shared.recorder.count(&format!("fault: {}", fault.name()));
+        }
         let begin = self.now();
         let places = Harm { places: true, ..STALLS };
         match fault {
@@ -106,14 +122,14 @@ impl Faults {
                     Place::Alone(_) => return,
                     Place::Cluster(cluster) => cluster.kill_and_restart(dice.below(100) as usize),
                 }
-                self.event(fault, begin, None, places);
+                self.event(fault, begin, None, Harm { answers: COMES_BACK, ..places });
             }
             Fault::Switch => {
                 if let Place::Alone(alone) = &shared.place {
-                    if alone.switch() {
-                        shared.recorder.count("nothing lost in a fail-over");
-                    }
-                    self.event(fault, begin, None, places);
+                    let happened = (0..AGREE).any(|_| alone.switch());
+                    let name = if happened { fault.name() } else { "fail-over that was not agreed on" };
+                    shared.recorder.count(&format!("fault: {name}"));
+                    self.event(fault, begin, None, Harm { answers: DEMOTED, ..places });
                 }
             }
             Fault::Promote => self.promote(fault, begin),
@@ -122,7 +138,7 @@ impl Faults {
                 self.everywhere(&["CONFIG", "SET", "maxmemory", "1"]);
                 sleep(Duration::from_millis(ms));
                 self.everywhere(&["CONFIG", "SET", "maxmemory", "0"]);
-                self.event(fault, begin, None, STALLS);
+                self.event(fault, begin, None, Harm { answers: &["OOM", "EXECABORT"], ..STALLS });
             }
             Fault::Pause { ms } => self.pause(fault, ms),
             Fault::Spoil { ms } => self.spoil(fault, begin, ms),
@@ -219,7 +235,7 @@ impl Faults {
                 "if redis.call('get', KEYS[1]) == 'spoiled' then redis.call('del', KEYS[1]) end return 1";
             self.everywhere(&["EVAL", script, "1", &key]);
         }
-        self.event(fault, begin, None, Harm::default());
+        self.event(fault, begin, None, Harm { answers: &["no-token"], ..Harm::default() });
     }
 
     fn harm_a_lock(&mut self, fault: Fault, dice: &mut Dice, words: &[&str]) {
@@ -249,7 +265,7 @@ impl Faults {
         }
         // Whoever waits there may learn of it only by the next beat.
         sleep(Duration::from_millis(300));
-        self.event(fault, begin, Some(key), Harm { places: true, ..STALLS });
+        self.event(fault, begin, Some(key), Harm { places: true, answers: MOVES, ..STALLS });
     }
 
     /// Kills some of the clients that there are, those who listen as well.

@@ -1,6 +1,7 @@
 //! Many clients of every kind, faults, and a history that is checked: see docs/SAFETY.md, and `make chaos`.
 
 mod clients;
+mod copies;
 mod dice;
 mod ending;
 mod faults;

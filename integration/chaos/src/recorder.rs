@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::history::{Attempt, Event, Harm, History, Outcome, Step, Us, Violation, ms};
+use crate::history::{Attempt, Cancelled, Event, Harm, History, Outcome, Refusal, Step, Us, Violation, ms};
 
 /// The history of a round as it grows.
 pub(crate) struct Recorder {
@@ -73,8 +73,9 @@ impl Recorder {
         self.count(match attempt.outcome {
             Outcome::Held => attempt.kind,
             Outcome::Denied => "denied",
+            Outcome::Refused => "refused or sent away",
             Outcome::TimedOut => "timed out",
-            Outcome::Unknown => "sent away or unanswered",
+            Outcome::Unknown => "unanswered",
         });
         if attempt.dead {
             self.count("died or overslept");
@@ -88,9 +89,14 @@ impl Recorder {
         locked(&self.history).events.push(event);
     }
 
-    /// Writes down that an owner was taken out of the queue by somebody else.
-    pub(crate) fn cancelled(&self, owner: &str, at: Us) {
-        locked(&self.history).cancelled.push((owner.to_owned(), at));
+    /// Writes down that an owner was taken out of the queue by somebody else, as was known then.
+    pub(crate) fn cancelled(&self, owner: &str, known: Option<Us>) {
+        locked(&self.history).cancelled.push(Cancelled { owner: owner.to_owned(), known });
+    }
+
+    /// Writes down that somebody was refused, or sent away.
+    pub(crate) fn refusal(&self, refusal: Refusal) {
+        locked(&self.history).refusals.push(refusal);
     }
 
     /// Writes down what happened to all locks, and ended then.
@@ -125,13 +131,14 @@ impl Recorder {
         locked(&self.suspected).push(suspicion);
     }
 
-    /// All there is, at the end.
-    pub(crate) fn take(&self) -> (History, Vec<Violation>) {
+    /// All there is, at the end: the history, what must not be, and what was excused, by its rule.
+    pub(crate) fn take(&self) -> (History, Vec<Violation>, Vec<&'static str>) {
         let history = std::mem::take(&mut *locked(&self.history));
         let mut seen = std::mem::take(&mut *locked(&self.seen));
         let suspected = std::mem::take(&mut *locked(&self.suspected));
         let stands = |one: &Suspicion| !history.harmed(one.violation.key, one.since, one.until, one.excuse);
-        seen.extend(suspected.into_iter().filter(stands).map(|one| one.violation));
-        (history, seen)
+        let (stand, excused): (Vec<_>, Vec<_>) = suspected.into_iter().partition(stands);
+        seen.extend(stand.into_iter().map(|one| one.violation));
+        (history, seen, excused.into_iter().map(|one| one.violation.rule).collect())
     }
 }

@@ -1,12 +1,11 @@
 //! What is printed, and the figures that are stored.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::history::{Attempt, Confirm, Event, History, Outcome as Came, Us, Violation, ms};
+use crate::history::{Attempt, Confirm, Counts, Event, History, Outcome as Came, Us, Violation, ms};
 use crate::round::Outcome;
 
 /// Between these the figures stand in the documentation.
@@ -20,10 +19,10 @@ const NO_KINDS: [&str; 9] = [
     "dropped heads",
     "killed and heard of",
     "killed with a grant",
-    "nothing lost in a fail-over",
     "overslept",
-    "sent away or unanswered",
+    "refused or sent away",
     "timed out",
+    "unanswered",
 ];
 
 /// How many violations of a round are printed with what happened around them.
@@ -45,12 +44,13 @@ pub(crate) struct Report {
     /// Those that had waited.
     hand_offs: u64,
     tokens: u64,
-    by_kind: BTreeMap<String, u64>,
-    faults: BTreeMap<String, u64>,
+    by_kind: Counts,
+    faults: Counts,
     compared: usize,
-    excused_overlaps: usize,
-    excused_losses: usize,
-    excused_tokens: usize,
+    /// What would have violated a rule, but for a fault that explains it.
+    excused: Counts,
+    /// Why callers were refused, or sent away.
+    reasons: Counts,
     /// Holders that worked on beyond their lease; after whom another had the lock; with tokens; refused by these.
     overslept: usize,
     overtaken: usize,
@@ -87,9 +87,8 @@ impl Report {
             *kinds.entry(name.to_owned()).or_default() += count;
         }
         self.compared += verdict.compared;
-        self.excused_overlaps += verdict.excused_overlaps;
-        self.excused_losses += verdict.excused_losses;
-        self.excused_tokens += verdict.excused_tokens;
+        add(&mut self.excused, &verdict.excused);
+        add(&mut self.reasons, &verdict.reasons);
         self.overslept += verdict.late.overslept;
         self.overtaken += verdict.late.overtaken;
         self.overtaken_fenced += verdict.late.fenced;
@@ -97,14 +96,12 @@ impl Report {
         self.violations += verdict.violations.len();
         println!(
             "round {number} ({:?}, {}): {acquisitions} acquisitions, {hand_offs} after a wait, {} faults, \
-             {} violations; excused: {} overlaps, {} losses, {} tokens",
+             {} violations; excused: {}",
             outcome.setting,
             outcome.server,
             outcome.plan.len(),
             verdict.violations.len(),
-            verdict.excused_overlaps,
-            verdict.excused_losses,
-            verdict.excused_tokens,
+            listed(&verdict.excused),
         );
         if !verdict.violations.is_empty() {
             self.explain(number, outcome);
@@ -112,6 +109,11 @@ impl Report {
     }
 
     fn explain(&self, number: u64, outcome: &Outcome) {
+        let mut rules = Counts::new();
+        for violation in &outcome.verdict.violations {
+            *rules.entry(violation.rule.to_owned()).or_default() += 1;
+        }
+        println!("  violations by rule: {}", listed(&rules));
         println!("  the plan of round {number}, SEED={}:", self.seed);
         for planned in &outcome.plan {
             println!("    {:>6} ms  {}", planned.at_ms, planned.fault);
@@ -162,10 +164,7 @@ impl Report {
 
     /// The figures for docs/SAFETY.md.
     fn table(&self) -> String {
-        let listed = |counts: &BTreeMap<String, u64>| {
-            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
-        };
-        let kinds: BTreeMap<String, u64> = self
+        let kinds: Counts = self
             .by_kind
             .iter()
             .filter(|(name, _)| !NO_KINDS.contains(&name.as_str()))
@@ -179,13 +178,8 @@ impl Report {
             ("by kind of client", listed(&kinds)),
             ("fencing tokens", self.tokens.to_string()),
             ("faults", listed(&self.faults)),
-            (
-                "excused by faults that lose writes",
-                format!(
-                    "{} overlaps, {} lost holds, {} tokens",
-                    self.excused_overlaps, self.excused_losses, self.excused_tokens
-                ),
-            ),
+            ("refused or sent away, and why", listed(&self.reasons)),
+            ("excused by faults, by rule", listed(&self.excused)),
             (
                 "holders that worked on beyond their lease",
                 format!(
@@ -201,11 +195,19 @@ impl Report {
     }
 }
 
+/// Counts in one line.
+fn listed(counts: &Counts) -> String {
+    counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn add(sums: &mut Counts, counts: &Counts) {
+    for (name, count) in counts {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed = |counts: &BTreeMap<String, u64>| {
-            counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
-        };
         writeln!(f, "{} s in {} rounds, {}, SEED={}", self.seconds, self.rounds, self.server, self.seed)?;
         writeln!(
             f,
@@ -214,11 +216,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "by kind: {}", listed(&self.by_kind))?;
         writeln!(f, "faults: {}", listed(&self.faults))?;
-        writeln!(
-            f,
-            "excused by faults that lose writes: {} overlaps, {} lost holds, {} tokens",
-            self.excused_overlaps, self.excused_losses, self.excused_tokens
-        )?;
+        writeln!(f, "refused or sent away: {}", listed(&self.reasons))?;
+        writeln!(f, "excused by faults, by rule: {}", listed(&self.excused))?;
         writeln!(
             f,
             "{} holders worked on beyond their lease, {} of them beside another; with tokens {} of {} were found out",

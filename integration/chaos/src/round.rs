@@ -77,8 +77,9 @@ pub(crate) fn run(
     }
     monitor.stop();
     let counts = shared.recorder.counts();
-    let (history, seen) = shared.recorder.take();
+    let (history, seen, excused) = shared.recorder.take();
     let mut verdict = check(&history);
+    excused.into_iter().for_each(|rule| verdict.excuse(rule));
     verdict.violations.extend(seen);
     verdict.violations.sort_by_key(|violation: &Violation| violation.at);
     Outcome { setting, server, clients: roles.len(), counts, history, verdict, plan }

@@ -28,8 +28,9 @@ impl Desk {
         reading.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(_)) => {}
+            Ok(None) => return self.without(reading, Outcome::Denied),
+            Err(Trouble::Refused(..)) => return self.without(reading, Outcome::Refused),
             Err(Trouble::Lost) => return self.withdraw(want, reading),
-            _ => return self.without(reading, Outcome::Denied),
         }
         reading.outcome = Outcome::Held;
         let since = reading.requested;

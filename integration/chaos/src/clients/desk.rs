@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::dice::Dice;
-use crate::history::{Attempt, Confirm, Harm, Line, Mode, Outcome, Us, ms};
+use crate::history::{Attempt, Confirm, Harm, Line, Mode, Outcome, Refusal, Us, ms};
 use crate::places::Place;
 use crate::recorder::Recorder;
 use crate::wire::{Answer, Ear, Trouble, Wires};
@@ -121,6 +121,7 @@ impl Desk {
     pub(crate) fn ask_all(&mut self, key: usize, commands: &[&[&str]], within: Duration) -> Answer {
         let mut asking = None;
         for _ in 0..REDIRECTIONS {
+            let sent = self.now();
             let answer = match asking.take() {
                 None => self.wires.ask(self.port(key), commands, within),
                 Some(port) => {
@@ -132,6 +133,7 @@ impl Desk {
                 Err(Trouble::Refused(code, rest)) => (code.as_str(), rest.as_str()),
                 _ => return answer,
             };
+            self.note_refusal(key, commands, sent, code, rest);
             let target = rest.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
             match (code, target) {
                 ("MOVED", Some(port)) => drop(self.routes.insert(key, port)),
@@ -148,6 +150,18 @@ impl Desk {
             }
         }
         Err(Trouble::Lost)
+    }
+
+    /// Writes down an error, for which there has to be a reason; in a cluster nobody knows at first where a lock is.
+    fn note_refusal(&self, key: usize, commands: &[&[&str]], sent: Us, code: &str, text: &str) {
+        if self.shared.place.sharded() && ["MOVED", "EXECABORT"].contains(&code) {
+            return;
+        }
+        let words = commands.last().copied().unwrap_or_default();
+        let command = words.iter().filter(|word| !word.contains(' ')).take(4).copied().collect::<Vec<_>>();
+        let who = format!("{} {} ({})", self.kind, self.number, command.join(" "));
+        let (code, text, told) = (code.to_owned(), text.to_owned(), self.now());
+        self.recorder().refusal(Refusal { key, who, sent, told, code, text });
     }
 
     /// What is answered to something that may be said twice; nothing where nobody answers.

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use super::native::{Told, Want, told};
-use crate::history::{Attempt, Outcome, ms};
+use crate::history::{Attempt, Outcome, Refusal, ms};
 use crate::places::CONFIRM_MS;
 use crate::wire::{Heard, Trouble};
 
@@ -34,8 +34,9 @@ impl Desk {
                 self.queued(want, attempt, &words);
             }
             Ok(Some(told)) => self.got(want, attempt, told),
-            Ok(None) => self.without(attempt, Outcome::Denied),
-            Err(Trouble::Refused(code, text)) => self.refused(attempt, code, text),
+            // Where the lock is to be had by waiting nobody is denied it at once.
+            Ok(None) => self.without(attempt, Outcome::TimedOut),
+            Err(Trouble::Refused(code, _)) => self.refused(attempt, code),
             Err(Trouble::Lost) => self.withdraw(want, attempt),
         }
     }
@@ -129,15 +130,31 @@ impl Desk {
             }
             // That may be the end of the first wait, after which the repeat has begun another: it would be granted the
             // lock, and nobody would know.
-            Some("timeout") if repeated => self.withdraw(want, attempt),
+            Some("timeout") if repeated => {
+                attempt.told_of_end = Some(attempt.answered);
+                self.withdraw(want, attempt);
+            }
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
+            Some("dropped") => self.dropped(attempt, fields.nth(3).unwrap_or_default(), repeated),
             _ => {
-                // Dropped: the lock is served elsewhere now.
-                self.stop_listening();
-                self.hang_up();
-                self.without(attempt, Outcome::Denied);
+                self.recorder().violation("reply", want.key, format!("{} was told {text:?}", attempt.owner));
+                self.withdraw(want, attempt);
             }
         }
+    }
+
+    /// One that waits no more: mostly the lock is served elsewhere now.
+    fn dropped(&mut self, attempt: Attempt, reason: &str, repeated: bool) {
+        let (key, who, sent, told) =
+            (attempt.key, attempt.owner.clone(), attempt.requested, attempt.answered);
+        let (code, text) = ("dropped".to_owned(), reason.to_owned());
+        self.recorder().refusal(Refusal { key, who, sent, told, code, text });
+        // If it had asked again, this may be the end of the first wait, and the repeat have begun another, elsewhere. That one
+        // need not be cancelled only since nobody ever listens to its channel again: a grant that nobody hears is none.
+        self.stop_listening();
+        self.deaf += u64::from(repeated);
+        self.hang_up();
+        self.without(attempt, Outcome::Refused);
     }
 
     /// A grant by message: it lasts for a while, and has to be confirmed.

@@ -113,9 +113,12 @@ impl Desk {
         match answer {
             Ok(value) => match told(&value) {
                 Some(told) => self.got(want, attempt, told),
-                None => self.without(attempt, Outcome::Denied),
+                None => {
+                    self.is_null(&attempt, &value);
+                    self.without(attempt, Outcome::Denied);
+                }
             },
-            Err(Trouble::Refused(code, text)) => self.refused(attempt, &code, &text),
+            Err(Trouble::Refused(code, _)) => self.refused(attempt, &code),
             Err(Trouble::Lost) => self.withdraw(want, attempt),
         }
     }
@@ -135,25 +138,29 @@ impl Desk {
         match answer {
             Ok(value) => match told(&value) {
                 Some(told) => self.got(want, attempt, told),
-                None => self.without(attempt, Outcome::TimedOut),
+                None => {
+                    self.is_null(&attempt, &value);
+                    self.without(attempt, Outcome::TimedOut);
+                }
             },
-            Err(Trouble::Refused(code, text)) => self.refused(attempt, &code, &text),
+            Err(Trouble::Refused(code, _)) => self.refused(attempt, &code),
             Err(Trouble::Lost) if leaves => self.left(want, attempt),
             Err(Trouble::Lost) => self.withdraw(want, attempt),
         }
     }
 
-    /// A waiter that was told that it waits no more.
-    pub(crate) fn refused(&mut self, attempt: Attempt, code: &str, text: &str) {
-        let expected =
-            ["UNBLOCKED", "READONLY", "LOADING", "OOM", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF"];
-        // No token can be given while its key holds something else.
-        let spoiled = code == "ERR" && text.contains("token");
-        if !spoiled && !expected.contains(&code) {
-            let said = format!("{} was answered {code} {text}", attempt.owner);
-            self.recorder().violation("answer", attempt.key, said);
+    /// What is said to whoever did not get the lock.
+    pub(crate) fn is_null(&self, attempt: &Attempt, value: &Value) {
+        if *value != Value::Nil {
+            let text = format!("{} was answered {value:?}", attempt.owner);
+            self.recorder().violation("reply", attempt.key, text);
         }
-        self.without(attempt, Outcome::Denied);
+    }
+
+    /// One that asked, or waited, and was told that it does not have the lock by an error. Whether there is a reason for
+    /// that is for the history to say.
+    pub(crate) fn refused(&mut self, attempt: Attempt, code: &str) {
+        self.without(attempt, Outcome::Refused);
         if code == "UNBLOCKED" {
             // The lock is served elsewhere now.
             self.hang_up();

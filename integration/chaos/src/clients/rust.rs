@@ -11,11 +11,14 @@ use tokio::time::{sleep, timeout};
 
 use super::desk::Shared;
 use crate::dice::Dice;
-use crate::history::{Attempt, Confirm, Line, Mode, Outcome, Token, Us, ms};
+use crate::history::{Attempt, Confirm, Harm, Line, Mode, Outcome, Refusal, Token, Us, ms};
 use crate::scene::Role;
 
 /// The lease of locks that are renewed.
 const LEASE: Duration = Duration::from_millis(3_000);
+
+/// Faults so long before an error may be its reason: the client had tried for a while.
+const TRIED: Us = ms(4_000);
 
 /// How long an end may take.
 const ENDING: Duration = Duration::from_secs(10);
@@ -108,26 +111,21 @@ impl User {
     async fn once(&mut self, client: &Client) {
         let key = self.dice.one_of(&self.role.keys);
         let (lock, mode) = self.lock(client, key);
-        let wait = Duration::from_millis(self.dice.one_of(&[3_000, 3_000, 50]));
+        // Whoever gives up may be given the lock just then. Of many who give up all the time the history can say little.
+        let wait = Duration::from_millis(if self.dice.one_in(12) { 50 } else { 3_000 });
         let mut attempt = self.begin(key, mode, wait);
         let outcome = lock.lock_timeout(wait).await;
         attempt.answered = self.now();
         match outcome {
-            Ok(guard) => self.hold(attempt, guard).await,
-            Err(Error::Timeout { .. }) => {
-                attempt.gone = self.now() + ms(500);
-                self.shared.recorder.attempt(attempt);
-            }
+            Ok(guard) => return self.hold(attempt, guard, client, &lock).await,
+            Err(Error::Timeout { .. }) => attempt.told_of_end = Some(attempt.answered),
             Err(error) => {
-                if !expected(&error) {
-                    let text = format!("{} failed: {error}", attempt.owner);
-                    self.shared.recorder.violation("answer", key, text);
-                }
-                attempt.gone = self.now() + LEASE.as_micros() as Us;
-                self.shared.recorder.attempt(attempt);
+                self.judge(&attempt, &error);
                 sleep(Duration::from_millis(20)).await;
             }
         }
+        attempt.gone = self.gone(client, &lock).await;
+        self.shared.recorder.attempt(attempt);
     }
 
     fn begin(&mut self, key: usize, mode: Mode, wait: Duration) -> Attempt {
@@ -138,8 +136,25 @@ impl User {
         Attempt { mode, limit, ..Attempt::new(kind, key, owner, Line::Client, self.now()) }
     }
 
+    /// When the server has surely forgotten whatever this client asked for: it neither holds the lock nor waits for it, or
+    /// the lease has ended.
+    async fn gone(&self, client: &Client, lock: &Lock) -> Us {
+        let deadline = self.now() + LEASE.as_micros() as Us;
+        let own = |owner: &Vec<u8>| owner.starts_with(client.uuid().as_bytes());
+        while self.now() < deadline {
+            if let Ok(Ok(info)) = timeout(LEASE, lock.info()).await
+                && !info.holders.iter().any(|holder| own(&holder.owner))
+                && !info.queue.iter().any(|waiter| own(&waiter.owner))
+            {
+                return self.now().min(deadline);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        deadline
+    }
+
     /// Holds the lock for as long as the guard says that it does.
-    async fn hold(&mut self, mut attempt: Attempt, guard: Guard) {
+    async fn hold(&mut self, mut attempt: Attempt, guard: Guard, client: &Client, lock: &Lock) {
         attempt.outcome = Outcome::Held;
         attempt.owner = format!("{} ({})", attempt.owner, String::from_utf8_lossy(guard.owner()));
         let (requested, known) = (attempt.requested, attempt.answered);
@@ -163,7 +178,10 @@ impl User {
             Err(Error::NotHeld { .. } | Error::Lost { why: Lost::Taken, .. }) => {
                 attempt.refuted.get_or_insert(attempt.gone);
             }
-            Err(_) => attempt.gone += LEASE.as_micros() as Us,
+            Err(error) => {
+                self.judge(&attempt, &error);
+                attempt.gone = self.gone(client, lock).await;
+            }
         }
         self.shared.recorder.attempt(attempt);
     }
@@ -182,15 +200,31 @@ impl User {
                 attempt.refuted.get_or_insert(self.now());
                 false
             }
-            Err(_) => false,
+            Err(error) => {
+                self.judge(attempt, &error);
+                false
+            }
         }
     }
-}
 
-/// What servers that fail, are full or change may make of a request.
-fn expected(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Transport { .. } | Error::Refused { .. } | Error::OutcomeUnknown { .. } | Error::Lost { .. }
-    )
+    /// What servers that fail, are full or change may make of a request, and nothing else.
+    fn judge(&self, attempt: &Attempt, error: &Error) {
+        let (recorder, key, told) = (&self.shared.recorder, attempt.key, self.now());
+        let text = format!("{} failed: {error}", attempt.owner);
+        let trouble = |harm: &Harm| harm.places || harm.stalls || harm.pauses;
+        let since = attempt.requested.saturating_sub(TRIED);
+        match error {
+            Error::Refused { message } => {
+                let (code, text) = message.split_once(' ').unwrap_or((message, ""));
+                let (code, text, who) = (code.to_owned(), text.to_owned(), attempt.owner.clone());
+                recorder.refusal(Refusal { key, who, sent: attempt.requested, told, code, text });
+            }
+            Error::Transport { .. }
+            | Error::OutcomeUnknown { .. }
+            | Error::Lost { why: Lost::Unreachable, .. } => {
+                recorder.violation_unless("answer", key, text, since, trouble);
+            }
+            _ => recorder.violation("answer", key, text),
+        }
+    }
 }

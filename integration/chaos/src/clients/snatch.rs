@@ -22,8 +22,11 @@ impl Desk {
         attempt.answered = self.now();
         match answer {
             Ok(Value::Array(_)) => {}
-            Ok(_) => return self.without(attempt, Outcome::TimedOut),
-            Err(Trouble::Refused(code, text)) => return self.refused(attempt, &code, &text),
+            Ok(value) => {
+                self.is_null(&attempt, &value);
+                return self.without(attempt, Outcome::TimedOut);
+            }
+            Err(Trouble::Refused(code, _)) => return self.refused(attempt, &code),
             Err(Trouble::Lost) => return self.withdraw(want, attempt),
         }
         attempt.outcome = Outcome::Held;
@@ -52,8 +55,10 @@ impl Desk {
     /// Takes somebody else out of the queue, whose client has to be told.
     fn cancel(&mut self, want: &Want, owner: &str) {
         let name = self.name(want.key);
-        if self.ask(want.key, &["RLOCK.CANCEL", &name, owner], SOON) == Ok(Value::Int(1)) {
-            self.recorder().cancelled(owner, self.now());
+        match self.ask(want.key, &["RLOCK.CANCEL", &name, owner], SOON) {
+            Ok(Value::Int(1)) => self.recorder().cancelled(owner, Some(self.now())),
+            Err(Trouble::Lost) => self.recorder().cancelled(owner, None),
+            _ => {}
         }
     }
 

@@ -22,8 +22,9 @@ impl Desk {
         reading.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(_)) => {}
+            Ok(None) => return self.without(reading, Outcome::Denied),
+            Err(Trouble::Refused(..)) => return self.without(reading, Outcome::Refused),
             Err(Trouble::Lost) => return self.withdraw(want, reading),
-            _ => return self.without(reading, Outcome::Denied),
         }
         reading.outcome = Outcome::Held;
         let sent = reading.requested;
@@ -47,7 +48,7 @@ impl Desk {
         writing.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(Told { holds: 0, .. })) => {}
-            Err(Trouble::Refused(..)) => return self.without(writing, Outcome::Denied),
+            Err(Trouble::Refused(..)) => return self.without(writing, Outcome::Refused),
             // Nobody reads any more, and so it writes.
             _ => return self.withdraw(want, writing),
         }

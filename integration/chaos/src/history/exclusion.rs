@@ -34,7 +34,7 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
             if lost_before(history, key, earlier, begin)
                 || lost_on_its_way(history, key, earlier, later, begin)
             {
-                verdict.excused_overlaps += 1;
+                verdict.excuse("exclusion");
                 continue;
             }
             let (one, other) = (&earlier.owner, &later.owner);
@@ -74,7 +74,7 @@ fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
             continue;
         }
         if lost_before(history, key, attempt, at) {
-            verdict.excused_losses += 1;
+            verdict.excuse("loss");
             continue;
         }
         let (owner, since) = (&attempt.owner, (at - last.sent) / 1_000);
@@ -97,10 +97,12 @@ fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
             let granted = attempt.begin().is_some() && inside(attempt.answered);
             // Where answers take long it may have been granted before.
             let before = pause.begin.saturating_sub(LAGGING);
-            if granted && history.harmed(key, before, attempt.answered, |harm| harm.lags) {
+            if !(native && granted) {
                 continue;
             }
-            if native && granted {
+            if history.harmed(key, before, attempt.answered, |harm| harm.lags) {
+                verdict.excuse("pause");
+            } else {
                 let text = format!("{} was granted the lock while writes were paused", attempt.owner);
                 verdict.violation("pause", key, attempt.answered, text);
             }

@@ -1,15 +1,24 @@
 //! What happened, as the clients and the faults saw it, and what it must be like: no clock and no server in it.
 
+mod denials;
+mod ends;
+mod event;
 mod exclusion;
 mod late;
 mod order;
+mod refusals;
+mod stretches;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod turns;
 mod waits;
 
+pub(crate) use event::{Event, Harm, Refusal, Step};
 pub(crate) use late::Late;
+
+/// How often each thing was seen.
+pub(crate) type Counts = std::collections::BTreeMap<String, u64>;
 
 /// Microseconds since the run began, by a clock that does not step.
 pub(crate) type Us = u64;
@@ -64,9 +73,11 @@ pub(crate) enum Outcome {
     Held,
     /// It did not, and was told so; also those who gave up.
     Denied,
+    /// It was sent away: by an error, or by the message that it waits no more.
+    Refused,
     /// Its wait had lasted as long as it may.
     TimedOut,
-    /// It was sent away, or the answer was lost.
+    /// The answer was lost, or it never learnt what came of it.
     Unknown,
 }
 
@@ -87,6 +98,8 @@ pub(crate) struct Attempt {
     /// When the wait ended, or the attempt to have it at once.
     pub(crate) answered: Us,
     pub(crate) outcome: Outcome,
+    /// When it was told that its wait had lasted as long as it may, though it may have asked for another since.
+    pub(crate) told_of_end: Option<Us>,
     /// Calls after which it held the lock, the acquisition first.
     pub(crate) confirms: Vec<Confirm>,
     /// The fencing tokens, with when each was requested and known.
@@ -130,6 +143,7 @@ impl Attempt {
             limit: None,
             answered: 0,
             outcome: Outcome::Unknown,
+            told_of_end: None,
             confirms: Vec::new(),
             tokens: Vec::new(),
             released: None,
@@ -163,43 +177,12 @@ impl Attempt {
     }
 }
 
-/// What a fault may do to what a server has said.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Harm {
-    /// Holds that were confirmed may be gone: an explicit amnesty for what follows from that.
-    pub(crate) holds: bool,
-    /// Tokens that were given may be forgotten.
-    pub(crate) tokens: bool,
-    /// Who waits may have lost its place.
-    pub(crate) places: bool,
-    /// Nothing may be answered or granted.
-    pub(crate) stalls: bool,
-    /// It was seen that answers take long.
-    pub(crate) lags: bool,
-    /// Nothing may be granted, and is not: writes are paused.
-    pub(crate) pauses: bool,
-    /// Leases that are under way last so much longer.
-    pub(crate) prolongs: Us,
-    /// What was written this much before, a release for instance, may be forgotten.
-    pub(crate) forgets: Us,
-}
-
-/// Something that happened to the servers.
+/// Somebody else took an owner out of the queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) what: String,
-    pub(crate) begin: Us,
-    pub(crate) end: Us,
-    /// The lock that it happened to; all of them otherwise.
-    pub(crate) key: Option<usize>,
-    pub(crate) harm: Harm,
-}
-
-/// How far a server's clock is from that of the machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) at: Us,
-    pub(crate) ahead_ms: i64,
+pub(crate) struct Cancelled {
+    pub(crate) owner: String,
+    /// When that was known; never where the answer was lost.
+    pub(crate) known: Option<Us>,
 }
 
 /// All that was recorded.
@@ -209,8 +192,10 @@ pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) events: Vec<Event>,
     pub(crate) steps: Vec<Step>,
-    /// Owners that somebody else has taken out of the queue, and when that was known.
-    pub(crate) cancelled: Vec<(String, Us)>,
+    /// Owners that somebody else took out of the queue.
+    pub(crate) cancelled: Vec<Cancelled>,
+    /// What was refused, and who was sent away.
+    pub(crate) refusals: Vec<Refusal>,
     /// The machine's wall clock in ms when the run began.
     pub(crate) epoch_ms: i64,
     /// How long one of Redisson's may be waited for at the head of its list.
@@ -253,12 +238,10 @@ pub(crate) struct Violation {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) violations: Vec<Violation>,
-    /// Holders that excluded each other and overlapped after a fault that loses writes.
-    pub(crate) excused_overlaps: usize,
-    /// Holds that were lost after such a fault.
-    pub(crate) excused_losses: usize,
-    /// Tokens out of order after such a fault.
-    pub(crate) excused_tokens: usize,
+    /// What would have violated these rules, but for a fault that explains it.
+    pub(crate) excused: Counts,
+    /// Why callers were refused, or sent away.
+    pub(crate) reasons: Counts,
     /// Pairs that were compared: a check that looked at nothing shows nothing.
     pub(crate) compared: usize,
     pub(crate) late: Late,
@@ -267,6 +250,10 @@ pub(crate) struct Verdict {
 impl Verdict {
     fn violation(&mut self, rule: &'static str, key: usize, at: Us, text: String) {
         self.violations.push(Violation { rule, key, at, text });
+    }
+
+    pub(crate) fn excuse(&mut self, rule: &'static str) {
+        *self.excused.entry(rule.to_owned()).or_default() += 1;
     }
 }
 
@@ -278,9 +265,12 @@ pub(crate) fn check(history: &History) -> Verdict {
         exclusion::check(history, key, &attempts, &mut verdict);
         tokens::check(history, key, &attempts, &mut verdict);
         waits::check(history, key, &attempts, &mut verdict);
+        ends::check(history, key, &attempts, &mut verdict);
+        denials::check(history, key, &attempts, &mut verdict);
         order::check(history, key, &attempts, &mut verdict);
         turns::check(history, key, &attempts, &mut verdict);
     }
+    refusals::check(history, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

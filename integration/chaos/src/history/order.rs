@@ -22,6 +22,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             }
             verdict.compared += 1;
             if excused(history, key, first, queued, begin) {
+                verdict.excuse("order");
                 continue;
             }
             let (one, other) = (&first.owner, &second.owner);

@@ -55,7 +55,7 @@ fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verd
     let lost = history
         .harmed(key, earlier.requested, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
     if lost {
-        verdict.excused_tokens += 1;
+        verdict.excuse("token");
         return;
     }
     let (before, after) = (earlier.number, later.token.number);
@@ -97,7 +97,7 @@ fn twice(history: &History, key: usize, given: &mut [Given<'_>], verdict: &mut V
         let (from, to) =
             (one.token.requested.min(other.token.requested), one.token.known.max(other.token.known));
         if history.harmed(key, from, to, |harm| harm.tokens) {
-            verdict.excused_tokens += 1;
+            verdict.excuse("token");
             continue;
         }
         let (number, a, b) = (one.token.number, &one.attempt.owner, &other.attempt.owner);

@@ -60,8 +60,11 @@ fn passed_over(
     // The lock may have been free after such a fault, whatever its holders believe, or another server have it, where the
     // writer does not listen.
     let excused = || history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
-    if waited <= TURN + LATE || excused() {
+    if waited <= TURN + LATE {
         return;
+    }
+    if excused() {
+        return verdict.excuse("turn");
     }
     let text = format!(
         "{} came to read when {} of Redisson's had waited to write for {} ms, in which others read all the time",
@@ -74,8 +77,8 @@ fn passed_over(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Harm;
     use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::super::{Harm, Outcome};
     use super::*;
 
     #[test]
@@ -85,6 +88,7 @@ mod tests {
         let writer = |gives_up| Attempt {
             line: Line::Foreign,
             queued: Some(ms(150)),
+            outcome: Outcome::Denied,
             ..waiter("w", 140, 4_000, gives_up)
         };
         let among = |readers: u64| {

@@ -1,5 +1,6 @@
-//! Nobody sleeps while the lock is free, nor for longer than it asked to wait.
+//! Nobody sleeps while the lock is free.
 
+use super::stretches::Stretches;
 use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
 
 /// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
@@ -15,45 +16,6 @@ const UNSEEN: Us = ms(2_000);
 /// Those who died so long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
-/// How much longer than asked for a wait may last.
-const LATE: Us = ms(600);
-
-/// Stretches of time, sorted and apart.
-struct Stretches(Vec<(Us, Us)>);
-
-impl Stretches {
-    fn of(mut parts: Vec<(Us, Us)>) -> Stretches {
-        parts.sort_unstable();
-        let mut joined: Vec<(Us, Us)> = Vec::new();
-        for (begin, end) in parts {
-            match joined.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                _ => joined.push((begin, end)),
-            }
-        }
-        Stretches(joined)
-    }
-
-    /// The times between `from` and `to` that none of them covers.
-    fn gaps(&self, from: Us, to: Us) -> Vec<(Us, Us)> {
-        let first = self.0.partition_point(|(_, end)| *end <= from);
-        let within = self.0[first..].iter().take_while(|(begin, _)| *begin < to);
-        let (mut at, mut gaps) = (from, Vec::new());
-        for (begin, end) in within {
-            gaps.push((at, *begin));
-            at = *end;
-        }
-        gaps.push((at, to));
-        gaps.retain(|(begin, end)| begin < end);
-        gaps
-    }
-
-    /// How much of the time between `from` and `to` none of them covers.
-    fn uncovered(&self, from: Us, to: Us) -> Us {
-        self.gaps(from, to).iter().map(|(begin, end)| end - begin).sum()
-    }
-}
-
 /// What keeps others from having the lock.
 struct Taken {
     /// Somebody may hold it.
@@ -66,8 +28,6 @@ struct Taken {
 
 impl Taken {
     fn of(history: &History, key: usize, attempts: &[&Attempt]) -> Taken {
-        let stalls = history.events_of(key).filter(|event| event.harm.stalls);
-        let stalls: Vec<(Us, Us)> = stalls.map(|event| (event.begin, event.end)).collect();
         let (mut held, mut written) = (Vec::new(), Vec::new());
         for attempt in attempts {
             let hold = history.possible_hold(attempt);
@@ -77,7 +37,7 @@ impl Taken {
                 written.extend(attempt.limit.map(|_| (attempt.requested, attempt.answered)));
             }
         }
-        Taken { held: Stretches::of(held), written: Stretches::of(written), stalled: Stretches::of(stalls) }
+        Taken { held: Stretches::of(held), written: Stretches::of(written), stalled: history.stalls(key) }
     }
 }
 
@@ -89,7 +49,9 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     let dead: Vec<Us> = left.map(|attempt| attempt.answered).collect();
     let shared = attempts.iter().any(|attempt| attempt.mode == Mode::Shared);
     for attempt in attempts {
-        let Some(limit) = attempt.limit else { continue };
+        if attempt.limit.is_none() {
+            continue;
+        }
         verdict.compared += 1;
         let passed = dead
             .iter()
@@ -103,13 +65,15 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             Line::Foreign => shared,
             _ => false,
         };
+        let Some((free, since)) = slept(attempt, &taken).filter(|(free, _)| *free > FREE) else { continue };
         let lapsed = told_wrong && history.lapses(attempts, attempt);
-        if !lapsed && !history.finds_out_late(attempt) {
-            asleep(key, attempt, &taken, allowed, verdict);
+        if free <= allowed || lapsed || history.finds_out_late(attempt) {
+            verdict.excuse("wake-up");
+            continue;
         }
-        if attempt.line != Line::Client || !history.finds_out_late(attempt) {
-            overdue(history, key, attempt, limit, &taken.stalled, verdict);
-        }
+        let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
+        let text = format!("{owner} ({kind}) waited while the lock was free for {free} ms");
+        verdict.violation("wake-up", key, since, text);
     }
 }
 
@@ -139,7 +103,8 @@ impl History {
         match attempt.line {
             Line::ForeignFair => attempt.dead && attempt.outcome == Outcome::Denied,
             Line::NativeFair | Line::Client => {
-                let without = matches!(attempt.outcome, Outcome::Denied | Outcome::Unknown);
+                let without =
+                    matches!(attempt.outcome, Outcome::Denied | Outcome::Refused | Outcome::Unknown);
                 let (from, to) = (attempt.requested, attempt.answered + ANSWER);
                 without && self.harmed(attempt.key, from, to, |harm| harm.places)
             }
@@ -148,7 +113,7 @@ impl History {
     }
 
     /// Whether it may sleep for a while after a fault, since nobody can tell it.
-    fn finds_out_late(&self, attempt: &Attempt) -> bool {
+    pub(super) fn finds_out_late(&self, attempt: &Attempt) -> bool {
         let before = attempt.requested.saturating_sub(ms(2_000));
         match attempt.line {
             // It notices that a connection broke, and tries again after pauses that grow.
@@ -167,8 +132,8 @@ impl History {
     }
 
     /// From when to when the server may have had the lock held by this owner, whatever clocks did.
-    fn possible_hold(&self, attempt: &Attempt) -> Option<(Us, Us)> {
-        if matches!(attempt.outcome, Outcome::Denied | Outcome::TimedOut) {
+    pub(super) fn possible_hold(&self, attempt: &Attempt) -> Option<(Us, Us)> {
+        if matches!(attempt.outcome, Outcome::Denied | Outcome::Refused | Outcome::TimedOut) {
             return None;
         }
         let since = attempt.confirms.last().map_or(attempt.requested, |confirm| confirm.sent);
@@ -189,49 +154,9 @@ impl History {
     }
 }
 
-/// While somebody waits the lock is never free for long.
-fn asleep(key: usize, attempt: &Attempt, taken: &Taken, allowed: Us, verdict: &mut Verdict) {
+/// For how long at most the lock was free while somebody waited for it, and since when.
+fn slept(attempt: &Attempt, taken: &Taken) -> Option<(Us, Us)> {
     let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
     let gaps = by.gaps(attempt.requested, attempt.answered).into_iter();
-    let longest = gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max();
-    let Some((free, since)) = longest else { return };
-    if free <= allowed {
-        return;
-    }
-    let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
-    verdict.violation(
-        "wake-up",
-        key,
-        since,
-        format!("{owner} ({kind}) waited while the lock was free for {free} ms"),
-    );
-}
-
-/// A wait ends when it was to end, or when it was cancelled.
-fn overdue(
-    history: &History,
-    key: usize,
-    attempt: &Attempt,
-    limit: Us,
-    stalled: &Stretches,
-    verdict: &mut Verdict,
-) {
-    let cancelled = history.cancelled.iter().find(|(owner, _)| *owner == attempt.owner);
-    let due = match cancelled {
-        Some((_, at)) => *at,
-        None if limit == Us::MAX => return,
-        None => attempt.requested + limit,
-    };
-    let late = stalled.uncovered(due, attempt.answered.max(due));
-    if late <= LATE {
-        return;
-    }
-    let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
-    let end = if cancelled.is_some() { "it was cancelled" } else { "it was to end" };
-    verdict.violation(
-        "wait",
-        key,
-        attempt.answered,
-        format!("{owner} ({kind}) waited {late} ms after {end}"),
-    );
+    gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max()
 }

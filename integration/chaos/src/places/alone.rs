@@ -7,7 +7,7 @@ use std::time::Duration;
 use rlock_testkit::{ServerBuilder, TestServer, eventually};
 
 use super::proxy::Proxy;
-use super::server;
+use super::{logs, server};
 
 /// How long a fail-over may take.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
@@ -30,6 +30,8 @@ pub(crate) struct Alone {
     /// Whether the servers write an append only file, on the disk before they answer.
     pub(crate) aof: bool,
     different: Mutex<Vec<String>>,
+    /// What servers had warned of that are no more.
+    warnings: Mutex<Vec<String>>,
 }
 
 fn one(aof: bool) -> ServerBuilder {
@@ -60,6 +62,7 @@ impl Alone {
             port: AtomicU16::new(port),
             aof,
             different: Mutex::default(),
+            warnings: Mutex::default(),
         }
     }
 
@@ -139,6 +142,16 @@ impl Alone {
         std::mem::take(&mut *self.different.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What the module has warned of, on any server so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let pair = self.pair();
+        let mut all = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        for server in pair.primary.iter().chain(&pair.replica) {
+            all.extend(logs::warnings(&server.log()));
+        }
+        all
+    }
+
     /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
     pub(crate) fn switch(&self) -> bool {
         if self.attach() {
@@ -172,7 +185,9 @@ impl Alone {
     pub(crate) fn promote(&self) {
         let mut pair = self.pair();
         let Some(replica) = pair.replica.take() else { return };
-        drop(pair.primary.take().expect("the primary").kill9());
+        let killed = pair.primary.take().expect("the primary").kill9();
+        let log = logs::read(killed.data.path());
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(logs::warnings(&log));
         tell(&replica, "REPLICAOF NO ONE");
         self.serve_from(&replica);
         pair.primary = Some(replica);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Connection, Value};
 use rlock_testkit::{TestServer, eventually};
 
-use super::server;
+use super::{logs, server};
 
 /// How many there are.
 const NODES: usize = 3;
@@ -78,6 +78,15 @@ impl Cluster {
             info.contains("cluster_state:ok").then_some(())
         });
         nodes[node] = Some(server);
+    }
+
+    /// What the module has warned of, before restarts as well.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.nodes()
+            .iter()
+            .flatten()
+            .flat_map(|node| logs::warnings(&node.log()).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(crate) fn set_clock_ahead(&self, seconds: i64) {

@@ -2,6 +2,7 @@
 
 mod alone;
 mod cluster;
+mod logs;
 mod proxy;
 
 use rlock_testkit::{ServerBuilder, TestServer};
@@ -53,6 +54,14 @@ impl Place {
         match self {
             Place::Alone(alone) => vec![alone.primary_port()],
             Place::Cluster(cluster) => cluster.ports.clone(),
+        }
+    }
+
+    /// What the module has warned of, in the log of any server that there was.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match self {
+            Place::Alone(alone) => alone.warnings(),
+            Place::Cluster(cluster) => cluster.warnings(),
         }
     }
 

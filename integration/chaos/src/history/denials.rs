@@ -1,0 +1,88 @@
+//! Who asks for a free lock gets it.
+
+use super::stretches::Stretches;
+use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
+
+/// For how long before the request nobody may have held the lock or waited for it. A lock that became free may be left to
+/// one of Redisson's for a moment (`rlock.foreign-window-ms`, 20), and those who gave up waiting take a moment to be gone.
+const BEFORE: Us = ms(300);
+
+/// Whoever was told null by a call that waits for nothing was told that somebody has the lock, or waits for it. Only those
+/// natives are looked at who ask without FAIR: in Redisson's list the dead count, too.
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let denied =
+        |one: &&&Attempt| one.limit.is_none() && one.line == Line::Native && one.outcome == Outcome::Denied;
+    let mut denied = attempts.iter().filter(denied).peekable();
+    if denied.peek().is_none() {
+        return;
+    }
+    let wanted = Stretches::of(attempts.iter().filter_map(|attempt| history.wanted(attempt)).collect());
+    for attempt in denied {
+        verdict.compared += 1;
+        let (from, to) = (attempt.requested.saturating_sub(BEFORE), attempt.answered);
+        if wanted.uncovered(from, to) < to - from {
+            continue;
+        }
+        if history.harmed(key, from, to, |harm| harm.places) {
+            verdict.excuse("denial");
+            continue;
+        }
+        let (owner, kind, free) = (&attempt.owner, attempt.kind, (to - from) / 1_000);
+        let text = format!("{owner} ({kind}) was denied a lock that nobody had or wanted for {free} ms");
+        verdict.violation("denial", key, attempt.answered, text);
+    }
+}
+
+impl History {
+    /// From when to when an owner may have held the lock or waited for it. Who only tried and did not get it did neither.
+    fn wanted(&self, attempt: &Attempt) -> Option<(Us, Us)> {
+        let held = self.possible_hold(attempt);
+        if held.is_none() && attempt.limit.is_none() {
+            return None;
+        }
+        Some((attempt.requested, held.map_or(0, |(_, gone)| gone).max(attempt.answered)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::super::{Harm, Mode};
+    use super::*;
+
+    fn denied(requested: u64, told: u64) -> Attempt {
+        let outcome = Outcome::Denied;
+        Attempt { limit: None, outcome, ..waiter("t", requested, 0, told) }
+    }
+
+    #[test]
+    fn who_asks_for_a_free_lock_gets_it() {
+        violates("denial", vec![denied(1_000, 1_001)], vec![]);
+        violates("denial", vec![holder("a", 0, 1, 600), denied(1_000, 1_001)], vec![]);
+        violates("denial", vec![holder("a", 1_002, 1_003, 1_600), denied(1_000, 1_001)], vec![]);
+        // Others that were denied kept nobody out.
+        let other = Attempt { owner: "u".into(), ..denied(990, 1_010) };
+        let found = super::super::tests::judged(vec![denied(1_000, 1_001), other], vec![]).violations;
+        assert_eq!(found.len(), 2, "{found:?}");
+        // To read, too.
+        violates("denial", vec![read(denied(1_000, 1_001))], vec![]);
+    }
+
+    #[test]
+    fn who_is_denied_since_others_have_the_lock_or_wait_is_told_rightly() {
+        // Somebody had it a while ago, has it, may get it just then, or waits.
+        for a in [(0, 1, 800), (0, 1, 2_000), (999, 1_003, 1_600)] {
+            is_in_order(vec![holder("a", a.0, a.1, a.2), denied(1_000, 1_001)], vec![]);
+        }
+        let waits = waiter("b", 995, 10, 1_005);
+        is_in_order(vec![Attempt { mode: Mode::Shared, ..waits }, denied(1_000, 1_001)], vec![]);
+        // A release may have been forgotten, or the lock be on its way to another server.
+        let forgets = Harm { forgets: ms(2_000), ..Harm::default() };
+        is_in_order(vec![holder("a", 0, 1, 600), denied(1_000, 1_001)], vec![event(650, 660, forgets)]);
+        let moves = Harm { places: true, ..Harm::default() };
+        is_in_order(vec![denied(1_000, 1_001)], vec![event(900, 1_100, moves)]);
+        // Who was refused, or asks behind the dead of Redisson's list, was not denied by anybody.
+        is_in_order(vec![Attempt { outcome: Outcome::Refused, ..denied(1_000, 1_001) }], vec![]);
+        is_in_order(vec![Attempt { line: Line::NativeFair, ..denied(1_000, 1_001) }], vec![]);
+    }
+}

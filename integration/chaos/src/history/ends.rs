@@ -1,0 +1,124 @@
+//! A wait lasts as long as it was asked for: neither much longer, nor less.
+
+use super::stretches::Stretches;
+use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
+
+/// How much longer than asked for a wait may last.
+const LATE: Us = ms(600);
+
+/// How much sooner it may end: the server counts in whole milliseconds, from a moment after the request was sent.
+const EARLY: Us = ms(3);
+
+pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
+    let stalled = history.stalls(key);
+    for attempt in attempts {
+        let Some(limit) = attempt.limit else { continue };
+        overdue(history, key, attempt, limit, &stalled, verdict);
+        early(history, key, attempt, limit, verdict);
+    }
+}
+
+/// A wait ends when it was to end, or when it was cancelled.
+fn overdue(
+    history: &History,
+    key: usize,
+    attempt: &Attempt,
+    limit: Us,
+    stalled: &Stretches,
+    verdict: &mut Verdict,
+) {
+    let known = history.cancels_of(attempt).find_map(|cancelled| cancelled.known);
+    let due = match known {
+        Some(at) => at,
+        None if limit == Us::MAX => return,
+        None => attempt.requested + limit,
+    };
+    let late = stalled.uncovered(due, attempt.answered.max(due));
+    if late <= LATE {
+        return;
+    }
+    if attempt.line == Line::Client && history.finds_out_late(attempt) {
+        return verdict.excuse("wait");
+    }
+    let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
+    let end = if known.is_some() { "it was cancelled" } else { "it was to end" };
+    verdict.violation(
+        "wait",
+        key,
+        attempt.answered,
+        format!("{owner} ({kind}) waited {late} ms after {end}"),
+    );
+}
+
+/// Nobody is told that its wait is over before it is, whatever clocks and servers do; who waited by several calls waits
+/// for as long from the first of them at least.
+fn early(history: &History, key: usize, attempt: &Attempt, limit: Us, verdict: &mut Verdict) {
+    let told = attempt.told_of_end.or((attempt.outcome == Outcome::TimedOut).then_some(attempt.answered));
+    let Some(told) = told else { return };
+    verdict.compared += 1;
+    let waited = told.saturating_sub(attempt.requested);
+    if waited.saturating_add(EARLY) >= limit || history.cancels_of(attempt).next().is_some() {
+        return;
+    }
+    let (owner, kind, waited) = (&attempt.owner, attempt.kind, waited / 1_000);
+    let asked = if limit == Us::MAX { "for ever".to_owned() } else { format!("{} ms", limit / 1_000) };
+    let text = format!("{owner} ({kind}) was told after {waited} ms that its wait is over, of {asked}");
+    verdict.violation("wait", key, told, text);
+}
+
+impl History {
+    fn cancels_of(&self, attempt: &Attempt) -> impl Iterator<Item = &super::Cancelled> {
+        self.cancelled.iter().filter(move |cancelled| cancelled.owner == attempt.owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{event, holder, is_in_order, violates, waiter};
+    use super::super::{Cancelled, Harm, check};
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_it_was_to_end() {
+        let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];
+        violates("wait", overdue(), vec![]);
+        is_in_order(overdue(), vec![event(200, 3_800, Harm { stalls: true, ..Harm::default() })]);
+    }
+
+    #[test]
+    fn no_wait_ends_before_it_was_to_end() {
+        let told = |limit, at| vec![holder("a", 0, 1, 5_000), waiter("b", 10, limit, at)];
+        violates("wait", told(3_000, 20), vec![]);
+        violates("wait", told(3_000, 2_990), vec![]);
+        is_in_order(told(3_000, 3_008), vec![]);
+        // No fault makes it shorter.
+        let fault = Harm { holds: true, places: true, stalls: true, ..Harm::default() };
+        violates("wait", told(3_000, 20), vec![event(0, 30, fault)]);
+        // For ever has no end.
+        let for_ever = Attempt { limit: Some(Us::MAX), ..waiter("b", 10, 0, 4_000) };
+        violates("wait", vec![holder("a", 0, 1, 5_000), for_ever], vec![]);
+        // It was told so, and had asked again: what came of that it does not say.
+        let again = |told| Attempt {
+            outcome: Outcome::Unknown,
+            told_of_end: Some(ms(told)),
+            ..waiter("b", 10, 300, 400)
+        };
+        violates("wait", vec![holder("a", 0, 1, 5_000), again(200)], vec![]);
+        is_in_order(vec![holder("a", 0, 1, 5_000), again(311)], vec![]);
+    }
+
+    fn with_a_cancel(answered: u64, known: Option<Us>) -> Vec<&'static str> {
+        let attempts = vec![holder("a", 0, 1, 5_000), waiter("b", 10, 4_500, answered)];
+        let cancelled = vec![Cancelled { owner: "b".to_owned(), known }];
+        let history = History { keys: vec!["lock".into()], attempts, cancelled, ..History::default() };
+        check(&history).violations.iter().map(|violation| violation.rule).collect()
+    }
+
+    #[test]
+    fn who_is_cancelled_waits_no_more() {
+        assert_eq!(with_a_cancel(4_000, Some(ms(100))), ["wait"]);
+        assert!(with_a_cancel(110, Some(ms(100))).is_empty());
+        // Whether it was is not known.
+        assert!(with_a_cancel(110, None).is_empty());
+    }
+}

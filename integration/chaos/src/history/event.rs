@@ -1,0 +1,58 @@
+//! What happened to the servers, and what they refused.
+
+use super::Us;
+
+/// What a fault may do to what a server has said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Harm {
+    /// Holds that were confirmed may be gone: an explicit amnesty for what follows from that.
+    pub(crate) holds: bool,
+    /// Tokens that were given may be forgotten.
+    pub(crate) tokens: bool,
+    /// Who waits may have lost its place.
+    pub(crate) places: bool,
+    /// Nothing may be answered or granted.
+    pub(crate) stalls: bool,
+    /// It was seen that answers take long.
+    pub(crate) lags: bool,
+    /// Nothing may be granted, and is not: writes are paused.
+    pub(crate) pauses: bool,
+    /// Leases that are under way last so much longer.
+    pub(crate) prolongs: Us,
+    /// What was written this much before, a release for instance, may be forgotten.
+    pub(crate) forgets: Us,
+    /// For what reasons it may send callers away, or those who wait: see [`Refusal::reason`].
+    pub(crate) answers: &'static [&'static str],
+}
+
+/// Something that happened to the servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) what: String,
+    pub(crate) begin: Us,
+    pub(crate) end: Us,
+    /// The lock that it happened to; all of them otherwise.
+    pub(crate) key: Option<usize>,
+    pub(crate) harm: Harm,
+}
+
+/// How far a server's clock is from that of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) at: Us,
+    pub(crate) ahead_ms: i64,
+}
+
+/// An error that somebody was answered, or a message that it waits no more.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) key: usize,
+    /// Who was told so.
+    pub(crate) who: String,
+    /// Since when it had asked, and when it was told.
+    pub(crate) sent: Us,
+    pub(crate) told: Us,
+    /// The first word of an error and the rest; or `dropped`, and the reason.
+    pub(crate) code: String,
+    pub(crate) text: String,
+}

@@ -1,0 +1,47 @@
+//! Parts of the time.
+
+use super::{Event, History, Us};
+
+/// Stretches of time, sorted and apart.
+pub(super) struct Stretches(Vec<(Us, Us)>);
+
+impl Stretches {
+    pub(super) fn of(mut parts: Vec<(Us, Us)>) -> Stretches {
+        parts.sort_unstable();
+        let mut joined: Vec<(Us, Us)> = Vec::new();
+        for (begin, end) in parts {
+            match joined.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((begin, end)),
+            }
+        }
+        Stretches(joined)
+    }
+
+    /// The times between `from` and `to` that none of them covers.
+    pub(super) fn gaps(&self, from: Us, to: Us) -> Vec<(Us, Us)> {
+        let first = self.0.partition_point(|(_, end)| *end <= from);
+        let within = self.0[first..].iter().take_while(|(begin, _)| *begin < to);
+        let (mut at, mut gaps) = (from, Vec::new());
+        for (begin, end) in within {
+            gaps.push((at, *begin));
+            at = *end;
+        }
+        gaps.push((at, to));
+        gaps.retain(|(begin, end)| begin < end);
+        gaps
+    }
+
+    /// How much of the time between `from` and `to` none of them covers.
+    pub(super) fn uncovered(&self, from: Us, to: Us) -> Us {
+        self.gaps(from, to).iter().map(|(begin, end)| end - begin).sum()
+    }
+}
+
+impl History {
+    /// When nobody may be answered or served.
+    pub(super) fn stalls(&self, key: usize) -> Stretches {
+        let stalls = self.events_of(key).filter(|event: &&Event| event.harm.stalls);
+        Stretches::of(stalls.map(|event| (event.begin, event.end)).collect())
+    }
+}
