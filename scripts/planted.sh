@@ -83,6 +83,7 @@ server_test() {
     one-reader-frees-all) echo read_write readers_share_and_a_writer_is_alone ;;
     renew-read-lowers-key) echo read_write renew_is_for_the_holds_that_are_meant ;;
     edge-read-lease-not-replicated) echo effects each_change_of_a_read_write_lock_is_replicated ;;
+    edge-read-lease-unknown) echo reads_after_load those_that_the_primary_before_gave_are_known ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
     take-back-without-id) echo departures a_grant_that_another_call_has_replaced_is_not_taken_back ;;
     read-take-back-takes-all) echo modes one_grant_of_many_is_taken_back ;;

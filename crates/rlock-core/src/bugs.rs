@@ -136,11 +136,13 @@ pub enum Bug {
     EdgeTokenNotReplicated,
     /// The module replicates no lease key of a reader.
     EdgeReadLeaseNotReplicated,
+    /// The module knows nothing of read leases that another server gave, or this one before a restart.
+    EdgeReadLeaseUnknown,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 65] = [
+    pub const ALL: [(Self, &'static str); 66] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -206,6 +208,7 @@ impl Bug {
         (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
         (Self::EdgeTokenNotReplicated, "edge-token-not-replicated"),
         (Self::EdgeReadLeaseNotReplicated, "edge-read-lease-not-replicated"),
+        (Self::EdgeReadLeaseUnknown, "edge-read-lease-unknown"),
     ];
 }
 
