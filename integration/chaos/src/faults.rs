@@ -31,6 +31,7 @@ const STALLS: Harm = Harm {
     pauses: false,
     prolongs: 0,
     forgets: 0,
+    by_replica: false,
     answers: &[],
 };
 
@@ -173,7 +174,7 @@ impl Faults {
         alone.attach();
         let begin = if alone.aof { begin } else { self.now() };
         alone.promote();
-        let harm = Harm { holds: true, tokens: true, places: true, forgets: LAG, ..STALLS };
+        let harm = Harm { holds: true, tokens: true, places: true, forgets: LAG, by_replica: true, ..STALLS };
         self.event(fault, begin, None, harm);
         if alone.aof {
             alone.attach();

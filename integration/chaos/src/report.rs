@@ -13,12 +13,13 @@ const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
 
 /// What is counted and is no kind of client.
-const NO_KINDS: [&str; 9] = [
+const NO_KINDS: [&str; 10] = [
     "denied",
     "died or overslept",
     "dropped heads",
     "killed and heard of",
     "killed with a grant",
+    "on the replica",
     "overslept",
     "refused or sent away",
     "timed out",
@@ -253,8 +254,9 @@ fn lines(history: &History, key: usize, from: Us, to: Us, most: usize) -> Vec<St
 fn line(attempt: &Attempt) -> String {
     let in_ms = |at: Option<Us>| at.map_or("-".to_owned(), |at| (at / 1_000).to_string());
     let confirms = attempt.confirms.iter().map(|one| {
-        let Confirm { sent, replied, lease } = one;
-        format!("{}-{} for {}", sent / 1_000, replied / 1_000, lease / 1_000)
+        let Confirm { sent, replied, lease, on_replica } = one;
+        let kept = if *on_replica { ", on the replica" } else { "" };
+        format!("{}-{} for {}{kept}", sent / 1_000, replied / 1_000, lease / 1_000)
     });
     format!(
         "{:<34} {:?} asked {}, answered {} {:?}; held [{}]; released {}, refuted {}, gone {}{}",

@@ -181,6 +181,11 @@ impl Desk {
         None
     }
 
+    /// How many connections it has opened so far.
+    pub(crate) fn opened(&self) -> usize {
+        self.wires.opened
+    }
+
     /// Closes its connections without a word.
     pub(crate) fn hang_up(&mut self) {
         self.wires.hang_up();
@@ -218,7 +223,7 @@ impl Desk {
     /// Writes down that it has the lock now, by a call sent at this time.
     pub(crate) fn confirmed(&self, attempt: &mut Attempt, sent: Us, lease_ms: u64) {
         let replied = self.now();
-        attempt.confirms.push(Confirm { sent, replied, lease: ms(lease_ms) });
+        attempt.confirms.push(Confirm { sent, replied, lease: ms(lease_ms), on_replica: false });
         attempt.gone = replied + ms(lease_ms);
     }
 

@@ -124,6 +124,7 @@ impl Desk {
             native.queued = Some(native.answered);
             return Some(native);
         }
+        native.told_of_end = matches!(answer.as_ref().map(told), Ok(None)).then_some(native.answered);
         self.withdraw(want, native);
         None
     }

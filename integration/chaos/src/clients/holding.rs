@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::desk::{Desk, SOON};
 use super::native::{Want, refs, told};
-use crate::history::{Attempt, Harm, Line, Mode, Outcome, ms};
+use crate::history::{Attempt, Line, Mode, Outcome, ms};
 use crate::scene::Class;
 use crate::wire::Trouble;
 
@@ -35,6 +35,9 @@ impl Desk {
                 true => self.give_back(want, attempt),
                 false => self.withdraw_hold(want, attempt),
             };
+        }
+        if !self.shared.place.sharded() && self.dice.one_in(6) && !self.until_on_replica(want, &mut attempt) {
+            return self.withdraw_hold(want, attempt);
         }
         // Where nobody else comes it shows best whether a lease that ends is noticed.
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
@@ -90,31 +93,6 @@ impl Desk {
         true
     }
 
-    /// A renewal breaks WATCH, as any change does.
-    fn renew_under_watch(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
-        // The same end once more would be no change.
-        self.sleep_us(3_000, 6_000);
-        let (name, owner, sent) = (self.name(want.key), attempt.owner.clone(), self.now());
-        if sent > attempt.end() {
-            return true;
-        }
-        let lease = (want.lease + 50).to_string();
-        let mut renew = vec!["RLOCK.RENEW".to_owned(), name.clone(), owner, lease];
-        renew.extend(side(want, attempt));
-        let commands: [&[&str]; 5] = [&["WATCH", &name], &refs(&renew), &["MULTI"], &["PING"], &["EXEC"]];
-        match self.ask_all(want.key, &commands, SOON) {
-            Ok(Value::Array(_)) => {
-                let text = format!("{} renewed, and WATCH did not see it", attempt.owner);
-                // Who has lost the lock since it asked renews nothing.
-                let excuse = |harm: &Harm| harm.holds || harm.stalls;
-                self.recorder().violation_unless("watch", want.key, text, attempt.requested, excuse);
-                true
-            }
-            Ok(_) => true,
-            Err(_) => false,
-        }
-    }
-
     /// After an answer that was lost, or said that it holds nothing.
     pub(crate) fn withdraw_hold(&mut self, want: &Want, mut attempt: Attempt) {
         let now = self.now();
@@ -125,42 +103,6 @@ impl Desk {
         }
         attempt.gone = self.now();
         self.recorder().attempt(attempt);
-    }
-
-    /// Renews for a lease; `false` when it is to end.
-    pub(crate) fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
-        let (name, sent) = (self.name(want.key), self.now());
-        if sent > attempt.end() {
-            return false;
-        }
-        let mut words = vec!["RLOCK.RENEW".to_owned(), name, attempt.owner.clone(), lease.to_string()];
-        words.extend(side(want, attempt));
-        match self.ask(want.key, &refs(&words), SOON) {
-            Ok(Value::Int(1)) => {
-                self.confirmed(attempt, sent, lease);
-                true
-            }
-            Ok(_) => {
-                attempt.refuted = Some(self.now());
-                false
-            }
-            Err(_) => false,
-        }
-    }
-
-    fn renew(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
-        for _ in 0..3 {
-            self.sleep_us(0, 15_000);
-            // Also for a shorter lease, which counts from now.
-            let lease = if self.dice.one_in(4) { want.lease / 2 + 100 } else { want.lease };
-            if !self.renew_once(want, attempt, lease) {
-                return false;
-            }
-        }
-        // A shorter lease than the last one counts: the earlier ones are no promise any more.
-        let last = attempt.confirms.last().map_or(0, |confirm| confirm.sent);
-        self.sleep_us(0, 2_000);
-        last > 0
     }
 
     /// A second hold, with a shorter lease: this shortens nothing.

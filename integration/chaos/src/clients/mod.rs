@@ -9,6 +9,7 @@ mod holding;
 pub(crate) mod look;
 mod native;
 mod redisson;
+mod renewing;
 mod rust;
 pub(crate) mod scripts;
 mod snatch;

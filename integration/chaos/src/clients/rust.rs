@@ -158,7 +158,7 @@ impl User {
         attempt.outcome = Outcome::Held;
         attempt.owner = format!("{} ({})", attempt.owner, String::from_utf8_lossy(guard.owner()));
         let (requested, known) = (attempt.requested, attempt.answered);
-        attempt.confirms.push(Confirm { sent: requested, replied: known, lease: 0 });
+        attempt.confirms.push(Confirm { sent: requested, replied: known, lease: 0, on_replica: false });
         if let Some(token) = guard.token() {
             let lease = attempt.answered - requested + ms(500);
             attempt.tokens.push(Token { number: token as i64, requested, known, lease });

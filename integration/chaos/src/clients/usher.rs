@@ -48,6 +48,8 @@ impl Desk {
         writing.answered = self.now();
         match answer.as_ref().map(told) {
             Ok(Some(Told { holds: 0, .. })) => {}
+            // Where the lock is to be had by waiting nobody is denied it at once.
+            Ok(None) => return self.without(writing, Outcome::TimedOut),
             Err(Trouble::Refused(..)) => return self.without(writing, Outcome::Refused),
             // Nobody reads any more, and so it writes.
             _ => return self.withdraw(want, writing),

@@ -21,6 +21,8 @@ pub(crate) struct Harm {
     pub(crate) prolongs: Us,
     /// What was written this much before, a release for instance, may be forgotten.
     pub(crate) forgets: Us,
+    /// The only replica takes over, so that what it was known to have is not lost.
+    pub(crate) by_replica: bool,
     /// For what reasons it may send callers away, or those who wait: see [`Refusal::reason`].
     pub(crate) answers: &'static [&'static str],
 }

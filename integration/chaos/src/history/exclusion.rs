@@ -50,10 +50,13 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
     }
 }
 
-/// Whether its hold may have been lost between the last answer that confirmed it and `at`.
+/// Whether its hold may have been lost between the last answer that confirmed it and `at`. One that the replica was known
+/// to have is not lost where that takes over.
 fn lost_before(history: &History, key: usize, holder: &Attempt, at: Us) -> bool {
-    let since = holder.confirmed_before(at).map_or(holder.requested, |confirm| confirm.sent);
-    history.harmed(key, since, at, |harm| harm.holds)
+    let confirm = holder.confirmed_before(at);
+    let since = confirm.map_or(holder.requested, |confirm| confirm.sent);
+    let kept = confirm.is_some_and(|confirm| confirm.on_replica);
+    history.harmed(key, since, at, |harm| harm.holds && !(kept && harm.by_replica))
 }
 
 /// Whether the one who was told later may have had the lock before the other, and lost it while the answer that told it
@@ -107,5 +110,32 @@ fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
                 verdict.violation("pause", key, attempt.answered, text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Harm;
+    use super::super::tests::{LOSS, confirm, event, holder, is_in_order, violates};
+    use super::*;
+
+    /// WAIT said that the replica has it, and that is the one that takes over.
+    #[test]
+    fn what_the_replica_was_known_to_have_is_not_lost_by_a_fail_over() {
+        let holders = |on_replica| {
+            let mut holders = vec![holder("a", 0, 1, 200), holder("b", 50, 100, 150)];
+            holders[0].confirms[0].on_replica = on_replica;
+            holders
+        };
+        let fail_over = Harm { by_replica: true, ..LOSS };
+        violates("exclusion", holders(true), vec![event(90, 95, fail_over)]);
+        is_in_order(holders(false), vec![event(90, 95, fail_over)]);
+        // It may have been deleted, or have been renewed since.
+        is_in_order(holders(true), vec![event(90, 95, LOSS)]);
+        let mut renewed = holders(true);
+        renewed[0].confirms.push(confirm(80));
+        is_in_order(renewed, vec![event(90, 95, fail_over)]);
+        let lost = || Attempt { released: None, refuted: Some(ms(500)), ..holders(true).remove(0) };
+        violates("loss", vec![lost()], vec![event(90, 95, fail_over)]);
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Confirm {
     pub(crate) sent: Us,
     pub(crate) replied: Us,
     pub(crate) lease: Us,
+    /// Whether the replica had it then, as `WAIT` said.
+    pub(crate) on_replica: bool,
 }
 
 /// How long an owner waited, and what came of it.

@@ -16,13 +16,17 @@ pub(super) fn holder(owner: &str, requested: u64, known: u64, released: u64) -> 
         answered: ms(known),
         outcome: Outcome::Held,
         told_of_end: None,
-        confirms: vec![Confirm { sent: ms(requested), replied: ms(known), lease: ms(10_000) }],
+        confirms: vec![Confirm { replied: ms(known), ..confirm(requested) }],
         tokens: Vec::new(),
         released: Some(ms(released)),
         refuted: None,
         dead: false,
         gone: ms(released + 1),
     }
+}
+
+pub(super) fn confirm(sent: u64) -> Confirm {
+    Confirm { sent: ms(sent), replied: ms(sent + 1), lease: ms(10_000), on_replica: false }
 }
 
 /// One that waited and was told of its end at these milliseconds, without the lock.
@@ -41,7 +45,7 @@ pub(super) fn event(begin: u64, end: u64, harm: Harm) -> Event {
     Event { what: "a fault".into(), begin: ms(begin), end: ms(end), key: None, harm }
 }
 
-const LOSS: Harm = Harm {
+pub(super) const LOSS: Harm = Harm {
     holds: true,
     tokens: true,
     places: true,
@@ -50,6 +54,7 @@ const LOSS: Harm = Harm {
     pauses: false,
     prolongs: 0,
     forgets: 0,
+    by_replica: false,
     answers: &[],
 };
 
@@ -95,7 +100,7 @@ fn a_belief_ends_with_the_lease_by_the_clients_clock() {
     let mut first = holder("a", 0, 1, 20_000);
     let second = || holder("b", 9_000, 10_000, 10_100);
     is_in_order(vec![first.clone(), second()], vec![]);
-    first.confirms.push(Confirm { sent: ms(5_000), replied: ms(5_001), lease: ms(10_000) });
+    first.confirms.push(confirm(5_000));
     violates("exclusion", vec![first.clone(), second()], vec![]);
     // A renewal that came too late does not revive it.
     first.confirms[1].sent = ms(9_950);
@@ -116,7 +121,7 @@ fn the_amnesty_is_for_holds_that_the_fault_could_lose() {
     violates("exclusion", late(300), vec![event(90, 95, LOSS)]);
     // Nor one before the holder was last told that it holds the lock.
     let mut renewed = holders();
-    renewed[0].confirms.push(Confirm { sent: ms(96), replied: ms(97), lease: ms(10_000) });
+    renewed[0].confirms.push(confirm(96));
     violates("exclusion", renewed, vec![event(90, 95, LOSS)]);
     // Nor one that happened to another lock.
     violates("exclusion", holders(), vec![Event { key: Some(1), ..event(90, 95, LOSS) }]);
