@@ -48,18 +48,17 @@ const SHORT: &str = "respects|fencing tokens|missed by|forceUnlock|listener|watc
                      readers of both sides|is alone|outlives|never two holders";
 
 pub(crate) const PARTS: &[Part] = &[
-    heavy("redisson", || redisson_alone(REDISSON)),
+    heavy("redisson", redisson_beside_rust),
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),
-    part("redisson-rust", redisson_rust),
     part("redisson-loading", || redisson_loading(REDISSON)),
     on("valkey-9.1", part("redisson-valkey", || redisson(REDISSON, &[url(&TestServer::start())], SHORT))),
     heavy("redisson-3", || redisson_alone(REDISSON_3)),
     heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
     long(part("redisson-3-loading", || redisson_loading(REDISSON_3))),
     long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
-    long(on("valkey-9.1", heavy("redisson-valkey-9", || redisson_alone(REDISSON)))),
+    long(on("valkey-9.1", heavy("redisson-valkey-9", redisson_beside_rust))),
     long(on("valkey-8.1", heavy("redisson-valkey-8", || redisson_alone(REDISSON)))),
     long(on("valkey-9.1", heavy("redisson-valkey-cluster", || redisson_cluster_with_replicas(REDISSON)))),
     long(on("valkey-9.1", heavy("redisson-valkey-changes", || redisson_changes(REDISSON)))),
@@ -149,8 +148,8 @@ fn redisson_cluster_with_replicas(version: &str) -> Outcome {
     redisson(version, &[url(&nodes.primaries[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
-/// Beside the Rust client.
-fn redisson_rust() -> Outcome {
+/// And beside the Rust client.
+fn redisson_beside_rust() -> Outcome {
     let server = TestServer::start();
     let client = rust_client::serve(&address(&server), Durability::None)?;
     redisson(REDISSON, &[url(&server), ("RUST_CLIENT", client)], "")

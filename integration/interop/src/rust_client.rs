@@ -69,9 +69,18 @@ fn take(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> St
     loop {
         match lock.lock() {
             Ok(taken) => return token(guard.insert(taken)),
-            Err(Error::Durability { .. } | Error::Transport { .. }) if start.elapsed() < LIMIT => {}
+            Err(error) if passes(&error) && start.elapsed() < LIMIT => {}
             Err(error) => return format!("failed: {error}"),
         }
+    }
+}
+
+/// What comes of a fail-over; of a WAIT that is under way then it is UNBLOCKED.
+fn passes(error: &Error) -> bool {
+    match error {
+        Error::Durability { .. } | Error::Transport { .. } => true,
+        Error::Refused { .. } => error.to_string().contains("UNBLOCKED"),
+        _ => false,
     }
 }
 

@@ -27,9 +27,13 @@ final class Changes {
     private Changes() {
     }
 
-    static List<Scenario> scenarios() {
+    /** Other slots stay, and what is in them is not disturbed. */
+    static List<Scenario> beside() {
+        return List.of(new Scenario("a slot that moves keeps its locks", Changes::moves));
+    }
+
+    static List<Scenario> alone() {
         return List.of(
-            new Scenario("a slot that moves keeps its locks", Changes::moves),
             new Scenario("a primary that is replaced leaves its locks", Changes::replaced),
             new Scenario("a primary that is killed leaves its locks", Changes::killed));
     }

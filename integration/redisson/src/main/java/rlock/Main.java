@@ -2,7 +2,6 @@ package rlock;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -16,8 +15,8 @@ import java.util.stream.Stream;
  * Runs every scenario against the server at REDIS_URL, or those whose names hold the argument, or one of several that `|`
  * separates, and prints a line for each.
  * A part of a name that no scenario has is a failure. REDIS_CLUSTER=1 tells Redisson that the server is a node of a cluster.
- * Other scenarios are run instead where RUST_CLIENT says who uses the Rust client on order, CLUSTER_ORDERS who changes the cluster,
- * and MODULE which module to load; with CONTROL those that need no module. Exits with 1 if one failed.
+ * RUST_CLIENT says who uses the Rust client on order, for some scenarios more. Others are run instead where CLUSTER_ORDERS says who
+ * changes the cluster, or MODULE which module to load; with CONTROL those that need no module. Exits with 1 if one failed.
  */
 public final class Main {
     /** How long one scenario may take: far more than any needs. */
@@ -54,21 +53,22 @@ public final class Main {
 
     /** What the environment asks for. */
     private static List<Batch> batches() {
-        List<Batch> batches = new ArrayList<>();
+        boolean rust = System.getenv("RUST_CLIENT") != null;
         if (System.getenv("CONTROL") != null) {
             return List.of(new Batch(Control.scenarios(), 1));
         }
-        if (System.getenv("RUST_CLIENT") != null) {
-            batches.add(new Batch(WithRust.scenarios(), 12));
-            batches.add(new Batch(WithRust.alone(), 1));
+        if (System.getenv("MODULE") != null) {
+            return List.of(new Batch(Loading.scenarios(), 1));
         }
         if (System.getenv("CLUSTER_ORDERS") != null) {
-            batches.add(new Batch(Changes.scenarios(), 1));
+            return List.of(new Batch(join(Changes.beside(), WithRust.scenarios()), 12), new Batch(join(WithRust.alone(), Changes.alone()), 1));
         }
-        if (System.getenv("MODULE") != null) {
-            batches.add(new Batch(Loading.scenarios(), 1));
-        }
-        return batches.isEmpty() ? List.of(new Batch(beside(), 12), new Batch(alone(), 1)) : batches;
+        return List.of(new Batch(rust ? join(WithRust.scenarios(), beside()) : beside(), 12),
+            new Batch(rust ? join(alone(), WithRust.alone()) : alone(), 1));
+    }
+
+    private static List<Scenario> join(List<Scenario> first, List<Scenario> then) {
+        return Stream.concat(first.stream(), then.stream()).toList();
     }
 
     /** A scenario that has another name now would be left out in silence. */

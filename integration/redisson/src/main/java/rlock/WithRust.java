@@ -12,8 +12,8 @@ import org.redisson.api.RedissonClient;
 /** Redisson and the Rust client on the same locks: each one's watchdog keeps the other out, and each wakes the other. */
 final class WithRust {
     private static final List<String> KINDS = List.of("plain", "fenced", "fair", "write");
-    /** Far longer than the leases of both. */
-    private static final long LONGER_MS = World.WATCHDOG_MS * 3 / 2;
+    /** Longer than the leases of both. */
+    private static final long LONGER_MS = World.WATCHDOG_MS * 4 / 3;
 
     private WithRust() {
     }
