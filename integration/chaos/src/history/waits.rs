@@ -69,9 +69,16 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             _ => false,
         };
         let Some((free, since)) = slept(attempt, &taken).filter(|(free, _)| *free > FREE) else { continue };
-        let lapsed = told_wrong && history.lapses(attempts, attempt);
-        if free <= allowed || lapsed || history.finds_out_late(attempt) {
-            verdict.excuse("wake-up");
+        let excuse = if free <= allowed {
+            Some("wake-up of who stands behind the dead")
+        } else if history.finds_out_late(attempt) {
+            Some("wake-up of who finds out late")
+        } else {
+            let lapsed = told_wrong && history.lapses(attempts, attempt);
+            lapsed.then_some("wake-up of who was told to wait for longer")
+        };
+        if let Some(excuse) = excuse {
+            verdict.excuse(excuse);
             continue;
         }
         let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
