@@ -31,7 +31,8 @@ fn overdue(
     let due = match known {
         Some(at) => at,
         None if limit == Us::MAX => return,
-        None => attempt.requested + limit,
+        // What is asked while writes are paused, or the server stands still, is carried out after that.
+        None => stalled.end_at(attempt.requested) + limit,
     };
     let late = stalled.uncovered(due, attempt.answered.max(due));
     if late <= LATE {
@@ -83,6 +84,17 @@ mod tests {
         let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];
         violates("wait", overdue(), vec![]);
         is_in_order(overdue(), vec![event(200, 3_800, Harm { stalls: true, ..Harm::default() })]);
+    }
+
+    /// Writes were paused when it asked: the wait counts from when the server came to it.
+    #[test]
+    fn a_wait_begins_when_the_server_comes_to_it() {
+        let asked = |told| vec![holder("a", 0, 1, 5_000), waiter("b", 300, 100, told)];
+        let stall = |begin| vec![event(begin, 900, Harm { stalls: true, ..Harm::default() })];
+        is_in_order(asked(1_590), stall(200));
+        violates("wait", asked(1_610), stall(200));
+        // It had begun before.
+        violates("wait", asked(1_590), stall(380));
     }
 
     #[test]

@@ -32,6 +32,12 @@ impl Stretches {
         gaps
     }
 
+    /// When the one ends that covers this time; the time itself where none does.
+    pub(super) fn end_at(&self, at: Us) -> Us {
+        let next = self.0.get(self.0.partition_point(|(_, end)| *end <= at));
+        next.filter(|(begin, _)| *begin <= at).map_or(at, |(_, end)| *end)
+    }
+
     /// How much of the time between `from` and `to` none of them covers.
     pub(super) fn uncovered(&self, from: Us, to: Us) -> Us {
         self.gaps(from, to).iter().map(|(begin, end)| end - begin).sum()

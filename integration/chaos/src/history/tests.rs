@@ -206,6 +206,17 @@ fn nobody_sleeps_while_the_lock_is_free() {
 }
 
 #[test]
+fn the_rust_client_sleeps_only_where_its_connection_may_have_broken() {
+    let slept =
+        || vec![holder("a", 0, 1, 300), Attempt { line: Line::Client, ..waiter("b", 10, 2_000, 2_010) }];
+    violates("wake-up", slept(), vec![]);
+    is_in_order(slept(), vec![event(310, 311, Harm { places: true, ..Harm::default() })]);
+    let lag = |until| event(310, until, Harm { stalls: true, lags: true, ..Harm::default() });
+    violates("wake-up", slept(), vec![lag(400)]);
+    assert_eq!(is_in_order(slept(), vec![lag(1_311)]).excused["wake-up of who finds out late"], 1);
+}
+
+#[test]
 fn a_reader_joins_others_unless_a_writer_waits() {
     let reads = || vec![read(holder("a", 0, 1, 2_000)), read(waiter("b", 10, 1_900, 1_910))];
     violates("wake-up", reads(), vec![]);

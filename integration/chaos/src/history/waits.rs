@@ -16,6 +16,9 @@ const UNSEEN: Us = ms(2_000);
 /// Those who died so long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
+/// A server that stands still for so long may lose the connections of those who look after them.
+const BREAKS: Us = ms(1_000);
+
 /// What keeps others from having the lock.
 struct Taken {
     /// Somebody may hold it.
@@ -66,9 +69,16 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             _ => false,
         };
         let Some((free, since)) = slept(attempt, &taken).filter(|(free, _)| *free > FREE) else { continue };
-        let lapsed = told_wrong && history.lapses(attempts, attempt);
-        if free <= allowed || lapsed || history.finds_out_late(attempt) {
-            verdict.excuse("wake-up");
+        let excuse = if free <= allowed {
+            Some("wake-up of who stands behind the dead")
+        } else if history.finds_out_late(attempt) {
+            Some("wake-up of who finds out late")
+        } else {
+            let lapsed = told_wrong && history.lapses(attempts, attempt);
+            lapsed.then_some("wake-up of who was told to wait for longer")
+        };
+        if let Some(excuse) = excuse {
+            verdict.excuse(excuse);
             continue;
         }
         let (owner, kind, free) = (&attempt.owner, attempt.kind, free / 1_000);
@@ -116,10 +126,13 @@ impl History {
     pub(super) fn finds_out_late(&self, attempt: &Attempt) -> bool {
         let before = attempt.requested.saturating_sub(ms(2_000));
         match attempt.line {
-            // It notices that a connection broke, and tries again after pauses that grow.
-            Line::Client => {
-                self.harmed(attempt.key, before, attempt.answered, |harm| harm.places || harm.stalls)
-            }
+            // It notices that a connection broke, and tries again after pauses that grow. That answers took long for a
+            // moment breaks none.
+            Line::Client => self.events_of(attempt.key).any(|event| {
+                let near = event.end > before && event.begin < attempt.answered;
+                let stalls = event.harm.stalls && (!event.harm.lags || event.end - event.begin > BREAKS);
+                near && (event.harm.places || stalls)
+            }),
             // What deletes a lock calls nobody of Redisson's, unless natives wait too.
             Line::Foreign | Line::ForeignFair => {
                 // Nor does one who sleeps in the list before it.
