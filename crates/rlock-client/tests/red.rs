@@ -137,7 +137,7 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
 /// none of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
-    let lease = Duration::from_secs(3);
+    let lease = Duration::from_secs(4);
     let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
     let case = async |way| {
         let mut five = Five::start().await;
