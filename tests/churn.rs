@@ -14,7 +14,7 @@ use std::env;
 use std::time::{Duration, SystemTime};
 
 use redis::Value;
-use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, Via, Waiter, answer, ask, told_as};
+use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, MODES, Via, Waiter, answer, ask, told_as};
 use waiting::{SOON, counter, fields, transaction};
 
 /// How many owners come.
@@ -92,11 +92,15 @@ impl Churn {
         if self.dice.below(2) == 0 {
             self.tell(&format!("CLIENT KILL ID {id}"), "1");
             assert_eq!(answer(&mut connection), "the connection ended");
+            if MODES[n] != "FAIR" {
+                return;
+            }
         } else {
             self.steps.push(format!("{} disconnects", waiter.owner));
             drop(connection);
-            self.check(n, SOON);
         }
+        // From the fair list it is the timer that takes a client that is killed.
+        self.check(n, SOON);
     }
 
     /// The holder gives back; the lock is handed on by the same command.

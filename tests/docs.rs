@@ -1,9 +1,10 @@
 //! The documentation holds: its examples print what they show, its statements are tested.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rlock_testkit::TestServer;
-use rlock_testkit::docs::{check_examples, untraced_statements};
+use rlock_testkit::docs::{check_examples, code, untraced_statements};
 
 /// The workspace's root.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -38,4 +39,45 @@ fn the_examples_print_what_they_show() {
 fn every_statement_about_the_commands_names_its_test() {
     let faults = untraced_statements(&Path::new(ROOT).join("docs/COMMANDS.md"), Path::new(ROOT));
     assert!(faults.is_empty(), "{} faults:\n{}\n", faults.len(), faults.join("\n"));
+}
+
+/// Runs the statements of a page in SQLite, and prints the rows that each write has changed: tokens that grow, one that
+/// comes again with the same state, one that comes late, one that comes without.
+const FENCED_WRITES: &str = r#"
+import re, sqlite3, sys
+sql = re.sub(r'--[^\n]*', '', sys.argv[1])
+alter, update, begin, insert, commit = [part.strip() for part in sql.split(';') if part.strip()]
+db = sqlite3.connect(':memory:', isolation_level=None)
+db.execute('CREATE TABLE invoices (id INTEGER PRIMARY KEY, state TEXT)')
+db.execute("INSERT INTO invoices VALUES (7, 'open')")
+db.execute('CREATE TABLE fences (lock TEXT PRIMARY KEY, token BIGINT NOT NULL)')
+db.execute(alter)
+def changed(statement, token):
+    before = db.total_changes
+    db.execute(statement, {'token': token})
+    return db.total_changes - before
+print([changed(update, token) for token in (33, 101, 101, 33, None, 102)])
+def fenced(token):
+    db.execute(begin)
+    rows = changed(insert, token)
+    db.execute(commit if rows else 'ROLLBACK')
+    return rows
+print([fenced(token) for token in (33, 101, 101, 33, 102)])
+print(db.execute('SELECT fence FROM invoices').fetchall(), db.execute('SELECT * FROM fences').fetchall())
+"#;
+
+#[test]
+fn the_sql_for_a_fence_refuses_who_comes_late() {
+    let sql = code(&Path::new(ROOT).join("docs/FENCING.md"), "sql");
+    let Ok(ran) = Command::new("python3").args(["-c", FENCED_WRITES, &sql]).output() else {
+        eprintln!("not shown: there is no python3, whose SQLite this needs");
+        return;
+    };
+    let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    if failed.contains("No module named") {
+        eprintln!("not shown: this python3 has no SQLite");
+        return;
+    }
+    let expected = "[1, 1, 1, 0, 0, 1]\n[1, 1, 1, 0, 1]\n[(102,)] [('invoice:7', 102)]\n";
+    assert_eq!(said, expected, "{failed}");
 }

@@ -1,14 +1,23 @@
-//! Every wake-up and trap of waiting again, with those who wait to read, to write, and with FAIR. More of them are in
-//! `modes_wakeups`, `modes_clock` and `modes_departures`.
+//! Every wake-up and trap of waiting again, with those who wait to read, to write, and with FAIR.
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
 mod kinds;
+mod redisson;
 mod waiting;
+
+#[path = "modes/clock.rs"]
+mod clock;
+#[path = "modes/departures.rs"]
+mod departures;
+#[path = "modes/pauses.rs"]
+mod pauses;
+#[path = "modes/wakeups.rs"]
+mod wakeups;
 
 use std::time::Duration;
 
-use kinds::{KINDS, Kind, at_once};
+use kinds::{All, KINDS, Kind, at_once};
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, counter, number, say, story, transaction, waiters};
@@ -56,25 +65,37 @@ const WAYS: [&[&str]; 15] = [
     &["EVAL redis.call('DEL',KEYS[1])return{} 1 lock"],
 ];
 
+/// The lines of a way for each kind's lock, of which the names tell; or once, where it frees all.
+fn lines_for_all(way: &[&str]) -> Vec<Vec<String>> {
+    let of = |kind: Kind| {
+        let named = |line: &&str| {
+            let line = line.replace(" lock", &format!(" {}", kind.name));
+            line.replace("short", &format!("short:{}", kind.name))
+        };
+        way.iter().map(named).collect()
+    };
+    let frees_all = !way.iter().any(|line| line.contains(" lock"));
+    if frees_all { vec![way.iter().map(|line| (*line).to_owned()).collect()] } else { KINDS.map(of).into() }
+}
+
 #[test]
 fn every_way_to_free_a_lock_wakes_the_next() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    for kind in KINDS {
-        for way in WAYS {
-            // Word by word, and at once: the timer looks in between or only after it all.
-            for at_once in [false, true] {
-                let bob = kind.held_and_awaited(&server, client, LOCK);
-                if at_once {
-                    let answers = transaction(client, way);
-                    assert!(!answers.contains('!'), "{way:?}: {answers}");
+    for way in WAYS {
+        // Word by word, and at once: the timer looks in between or only after it all.
+        for in_one in [false, true] {
+            let all = All::held_and_awaited(&server, client);
+            for lines in lines_for_all(way) {
+                if in_one {
+                    at_once(client, &lines);
                 } else {
-                    let failed = way.iter().find(|line| say(client, line).starts_with('!'));
+                    let failed = lines.iter().find(|line| say(client, line).starts_with('!'));
                     assert_eq!(failed, None, "{way:?}");
                 }
-                kind.bob_has_it(client, LOCK, &bob, &format!("{way:?} at once: {at_once}"));
-                story(client, &[("FLUSHALL", "OK")]);
             }
+            all.bobs_have_them(client, &format!("{way:?} at once: {in_one}"));
+            story(client, &[("FLUSHALL", "OK")]);
         }
     }
 }
@@ -144,34 +165,37 @@ fn one_grant_of_many_is_taken_back() {
     );
 }
 
+/// The leases end, and nobody has any of the locks before something is over.
+#[track_caller]
+fn nothing_is_granted_between(begins: &str, ends: &str) {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let all = All::held_and_awaited(&server, client);
+    for kind in KINDS {
+        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 500", kind.name)));
+    }
+    story(client, &[(begins, "OK")]);
+    for kind in KINDS {
+        let lease = match kind.holds {
+            // The key is left to end as it was to.
+            "READ" => format!("PTTL {{{}}}:alice:rwlock_timeout:1", kind.name),
+            _ => format!("PTTL {}", kind.name),
+        };
+        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+    }
+    all.wait_on(Duration::from_millis(200));
+    story(client, &[(ends, "OK")]);
+    all.bobs_have_them(client, begins);
+}
+
 #[test]
 fn nothing_is_granted_during_client_pause() {
-    for kind in KINDS {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        kind.held(client, LOCK, 300);
-        let bob = kind.wait(&server, LOCK, "bob");
-        story(client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
-        eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
-        bob.waits_on(Duration::from_millis(200));
-        story(client, &[("CLIENT UNPAUSE", "OK")]);
-        kind.bob_has_it(client, LOCK, &bob, "the pause");
-    }
+    nothing_is_granted_between("CLIENT PAUSE 60000 WRITE", "CLIENT UNPAUSE");
 }
 
 #[test]
 fn nothing_is_granted_while_too_few_replicas_are_there() {
-    for kind in KINDS {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        kind.held(client, LOCK, 300);
-        let bob = kind.wait(&server, LOCK, "bob");
-        story(client, &[("CONFIG SET min-replicas-to-write 1", "OK")]);
-        eventually("alice's lease to end", SOON, || (say(client, "PTTL lock") == "-2").then_some(()));
-        bob.waits_on(Duration::from_millis(200));
-        story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
-        kind.bob_has_it(client, LOCK, &bob, "replicas");
-    }
+    nothing_is_granted_between("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0");
 }
 
 #[test]

@@ -216,3 +216,40 @@ pub(crate) const FAIR_GIVES_BACK: &str = "
     local next = redis.call('lindex', KEYS[2], 0)
     if next then redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}:' .. next, '0') end
     return 1";
+
+/// What its `tryLock()` does, which does not wait: as above, but nobody queues; null when it has the lock.
+pub(crate) const FAIR_TRIES: &str = "
+    local now, budget, me = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[2]
+    local head = redis.call('lindex', KEYS[2], 0)
+    while head do
+        local deadline = tonumber(redis.call('zscore', KEYS[3], head) or 0)
+        if deadline > now then break end
+        redis.call('zrem', KEYS[3], head)
+        redis.call('lpop', KEYS[2])
+        head = redis.call('lindex', KEYS[2], 0)
+    end
+    local mine = redis.call('hexists', KEYS[1], me) == 1
+    if not mine then
+        if redis.call('exists', KEYS[1]) == 1 or (head and head ~= me) then return 1 end
+        redis.call('lpop', KEYS[2])
+        redis.call('zrem', KEYS[3], me)
+        for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
+            redis.call('zincrby', KEYS[3], -budget, other)
+        end
+    end
+    redis.call('hincrby', KEYS[1], me, 1)
+    redis.call('pexpire', KEYS[1], ARGV[1])
+    return nil";
+
+/// What it does when a lock is given back by force, whosever it is: drops the dead, deletes, and calls the head on its
+/// own channel.
+pub(crate) const FAIR_FORCED: &str = "
+    local head = redis.call('lindex', KEYS[2], 0)
+    while head and tonumber(redis.call('zscore', KEYS[3], head) or 0) <= tonumber(ARGV[3]) do
+        redis.call('zrem', KEYS[3], head)
+        redis.call('lpop', KEYS[2])
+        head = redis.call('lindex', KEYS[2], 0)
+    end
+    if redis.call('del', KEYS[1]) == 0 then return 0 end
+    if head then redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}:' .. head, '0') end
+    return 1";

@@ -3,6 +3,8 @@
 mod common;
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::five::{Five, WAYS, Way, hasty};
@@ -128,7 +130,70 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
         others.unlock().await.unwrap();
         five.all_free(0..5, "lock").await;
     };
-    join_all([Way::Killed, Way::Stopped].map(case)).await;
+    join_all(WAYS.map(case)).await;
+}
+
+/// All servers fail under a held lock: it is lost before any of them would give it to somebody else, and comes back with
+/// none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
+    let lease = Duration::from_secs(4);
+    let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
+    let case = async |way| {
+        let mut five = Five::start().await;
+        let guard = within("the lock", five.lock(builder, "lock").lock()).await.unwrap();
+        eventually("the lock everywhere", || {
+            five.holders(0..5, "lock").iter().all(Option::is_some).then_some(())
+        })
+        .await;
+        (0..5).for_each(|server| five.fail(server, way));
+        let failed = Instant::now();
+        // No renewal that was sent later is confirmed.
+        if let Ok(left) = guard.check() {
+            assert!(Instant::now() + left < failed + lease, "{way:?}: {left:?}");
+        }
+        assert_eq!(within("the loss", guard.lost()).await, Lost::Unreachable, "{way:?}");
+        assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+        (0..5).for_each(|server| five.mend(server, way));
+        let other = five.lock(builder, "lock");
+        let others = within("the other's turn", other.lock()).await.unwrap();
+        assert!(guard.check().is_err() && others.check().is_ok(), "{way:?}");
+        drop(guard);
+        within("the release", others.unlock()).await.unwrap();
+        five.all_free(0..5, "lock").await;
+    };
+    join_all(WAYS.map(case)).await;
+}
+
+/// Tells when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_under_a_lock_that_is_lost_is_dropped() {
+    let five = Five::start().await;
+    let lock = five.lock(hasty, "lock");
+    let takers = five.clients(hasty);
+    let (dropped, ended) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let (at_work, ends) = (Dropped(dropped.clone()), &ended);
+    let outcome = lock.run(async move |held| {
+        let _at_work = at_work;
+        held.check().unwrap();
+        for taker in &takers[..3] {
+            _ = taker.lock("lock").force_release().await;
+        }
+        std::future::pending::<()>().await;
+        ends.store(true, Ordering::SeqCst);
+    });
+    let outcome = within("the end of the work", outcome).await;
+    assert!(matches!(outcome, Err(Error::Lost { .. })), "{outcome:?}");
+    assert!(dropped.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst));
+    five.all_free(0..5, "lock").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,15 +2,12 @@
 //!
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
-mod kinds;
-mod waiting;
-
 use std::time::Duration;
 
-use kinds::{All, KINDS, Kind, at_once};
+use crate::kinds::{All, KINDS, Kind, at_once};
+use crate::waiting::{SOON, ask, counter, number, say, story, text};
 use redis::{Connection, Value};
 use rlock_testkit::{TestServer, eventually};
-use waiting::{SOON, ask, counter, number, say, story, text};
 
 #[test]
 fn a_lock_that_is_restored_over_wakes_the_next() {
@@ -195,7 +192,7 @@ fn nobody_barges_in_after_a_foreign_delete() {
                     _ => hdel.clone(),
                 };
                 let lines = [freed.as_str(), &newcomer, &format!("HKEYS {key}")];
-                let answers = waiting::transaction(client, &lines);
+                let answers = crate::waiting::transaction(client, &lines);
                 assert_eq!(answers, format!("[{count}, {answer}, [{}]]", bobs.join(", ")), "{lines:?}");
                 kind.granted(&bob, &newcomer);
                 story(client, &[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
