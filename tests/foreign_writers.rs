@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use redisson::{UNWRITE, WRITE};
+use redisson::{READ, UNWRITE, WRITE};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, Waiting, say, story, transaction};
 
@@ -67,6 +67,28 @@ fn a_writer_of_redissons_is_not_kept_out_for_ever() {
     assert!(writes(client, "j:1"));
     assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
     assert_eq!(late.answer(), "[1, 50000, 0]");
+}
+
+/// Redisson's readers do not know of the turn. It was renewed for as long as one of them read, and natives were kept out
+/// for a writer that could not come in.
+#[test]
+fn where_redissons_readers_never_go_natives_read_again() {
+    let server = server(3, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    assert_eq!(redisson::run(client, READ, "lock", "j:1", 1_000_000), "null");
+    for owner in ["a", "b", "c"] {
+        story(client, &[(&format!("RLOCK.ACQUIRE lock {owner} 1500 READ"), "[1, 1500, 0]")]);
+    }
+    // Not before those have gone who read now: the writer might come in.
+    let began = Instant::now();
+    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    assert!(!reads(client, "other"));
+    assert_eq!(late.answer(), "[1, 50000, 0]");
+    assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
+    // It is the first of those who are counted anew.
+    assert!(reads(client, "second") && reads(client, "third"));
+    assert!(!reads(client, "fourth"));
 }
 
 #[test]

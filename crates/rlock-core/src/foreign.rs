@@ -106,21 +106,28 @@ pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
 
 /// Keeps those waiting who come to read, if anybody of Redisson's listens and anybody reads who will give the lock back;
 /// and says for how long before the next look. Where only the dead are left, nobody of Redisson's can write before the
-/// key's end.
+/// key's end. Not for longer than the leases last that natives were given, those that read already: where Redisson's
+/// readers come without a gap it would be for ever, and nobody would be served by it.
 fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
-    let again = LeaseMs::new(LOOK_MS)?;
-    let listened = site.read_write_listeners() > 0 || planted_for_ever(site);
+    let (again, for_ever) = (LeaseMs::new(LOOK_MS)?, planted_for_ever(site));
+    let lease = if for_ever { Some(again) } else { native_lease(site) };
+    let listened = site.read_write_listeners() > 0 || for_ever;
     let wanted = settings.foreign_window.is_some() && listened && is_read(site);
-    server.queues(|queues| {
-        if wanted {
-            queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) });
-        } else {
-            queues.open_to_readers(lock, clock);
-        }
+    let again = lease.filter(|_| wanted).map(|lease| lease.min(again));
+    server.queues(|queues| match again {
+        Some(again) => queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) }),
+        None => queues.open_to_readers(lock, clock),
     });
-    wanted.then_some(again)
+    again
+}
+
+/// For how long natives may read yet that do.
+fn native_lease<S: Site>(site: &S) -> Option<LeaseMs> {
+    let (server, lock) = (site.server(), site.lock());
+    let ends = server.queues(|queues| queues.read_end(lock))?;
+    LeaseMs::new(ends.0.checked_sub(server.now().0)?)
 }
 
 /// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.

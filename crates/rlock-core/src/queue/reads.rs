@@ -23,7 +23,8 @@ pub(super) struct Reading {
 /// Those who come to read are kept waiting, for one of Redisson's that waits to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Until the lock is free.
+    /// Until the lock is free, or the leases have ended that natives were given: those of Redisson's go on joining each
+    /// other.
     UntilFree {
         /// Then it is looked whether anybody still waits.
         look_at: MonoMs,
@@ -48,6 +49,11 @@ impl Queues {
     /// Whether a lock is read by owners from here, and so is known to be one.
     pub fn is_known_to_be_read(&self, lock: &LockId) -> bool {
         self.reading.get(lock).is_some_and(|reading| reading.ends.is_some())
+    }
+
+    /// When the longest read lease ends that is known.
+    pub fn read_end(&self, lock: &LockId) -> Option<UnixMs> {
+        self.reading.get(lock)?.ends
     }
 
     /// A read lease was given that ends then.

@@ -131,6 +131,7 @@ impl Oracle {
         } else {
             hash.reads[owner.0] = 1;
             self.place(lock).leases.insert((owner, 1), ends);
+            self.leases_read(lock, owner, ends);
         }
         self.set(lock, Value::ReadWrite(hash));
     }
@@ -142,6 +143,7 @@ impl Oracle {
         hash.reads[owner.0] = 1;
         hash.last_until(ends);
         self.place(lock).leases.insert((owner, 1), ends);
+        self.leases_read(lock, owner, ends);
         self.set(lock, Value::ReadWrite(hash));
     }
 
@@ -172,6 +174,7 @@ impl Oracle {
         hash.last_until(ends);
         if arrives > has || ends > before {
             self.place(lock).leases.insert((owner, arrives), ends);
+            self.leases_read(lock, owner, ends);
         }
         self.set(lock, Value::ReadWrite(hash));
         (arrives, ends)

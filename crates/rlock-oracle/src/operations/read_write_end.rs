@@ -73,6 +73,9 @@ impl Oracle {
                 leases.insert((owner, hold), until);
             }
         }
+        if left < had || ends.is_some() {
+            self.leases_read(lock, owner, until);
+        }
         hash.reads[owner.0] = left;
         hash.last_until(until);
         self.set(lock, Value::ReadWrite(hash));
@@ -133,6 +136,7 @@ impl Oracle {
                 for hold in 1..=hash.reads[owner.0] {
                     self.place(lock).leases.insert((owner, hold), ends);
                 }
+                self.leases_read(lock, owner, ends);
                 hash.last_until(ends);
             }
             Some(_) => return Answer::Zero,

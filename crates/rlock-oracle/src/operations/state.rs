@@ -35,6 +35,9 @@ pub(super) struct Place {
     pub(super) window: Option<u64>,
     /// The turns of those of Redisson's that wait to write.
     pub(super) turns: Turns,
+    /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
+    pub(super) natives: BTreeMap<Owner, i64>,
+    pub(super) longest_read: i64,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
@@ -132,6 +135,8 @@ impl Oracle {
             streak: None,
             window: None,
             turns: Turns::default(),
+            natives: BTreeMap::new(),
+            longest_read: 0,
             unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,

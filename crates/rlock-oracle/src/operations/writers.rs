@@ -3,8 +3,8 @@
 //! When such a turn begins and ends the contract leaves open, within bounds. So it is taken from the real thing where
 //! it keeps those waiting who come to read, and judged: not too early and not too late, for somebody, and not for ever.
 
-use super::hash::Hash;
-use super::op::{Lock, Word};
+use super::hash::{Hash, owners};
+use super::op::{Lock, Owner, Word};
 use super::state::Oracle;
 use super::values::Value;
 
@@ -17,7 +17,7 @@ pub(super) enum Gate {
     /// They are not.
     #[default]
     Open,
-    /// Until the lock is free; then it is looked whether anybody listens.
+    /// Until the lock is free, or natives' leases have ended; at times it is looked whether anybody listens.
     UntilFree { look_at: u64 },
     /// Until then: the lock is free, and left to the other.
     ForAMoment { until: u64 },
@@ -50,7 +50,14 @@ impl Oracle {
     pub(super) fn is_kept_out(&self, lock: Lock) -> bool {
         match self.places[lock.0].turns.gate {
             Gate::Open => false,
-            Gate::UntilFree { look_at } => self.clock < look_at || self.listened && self.is_read(lock),
+            Gate::UntilFree { look_at } => {
+                let (gate, seen) = (self.places[lock.0].turns.gate, self.seen_gates[lock.0]);
+                let not_looked = self.clock <= look_at && seen == gate;
+                // What is remembered of the leases of those who have gone is left open.
+                let natives =
+                    self.natives_surely_read(lock) || self.natives_may_read(lock) && seen != Gate::Open;
+                self.clock < look_at || not_looked || self.listened && self.is_read(lock) && natives
+            }
             Gate::ForAMoment { until } => self.clock < until,
         }
     }
@@ -94,15 +101,40 @@ impl Oracle {
                 count >= options.turn_grants || clock - since >= options.turn_ms
             })
         };
-        let for_somebody = self.listened && options.window > 0 && self.is_read(lock);
+        let natives = self.natives_may_read(lock);
+        let for_somebody = self.listened && options.window > 0 && self.is_read(lock) && natives;
+        let sure = self.natives_surely_read(lock);
+        if !sure {
+            // It may have been its turn, which is over at once where no lease of a native lasts on.
+            self.place(lock).turns.least = None;
+        }
         match self.seen_gates[lock.0] {
             Gate::UntilFree { look_at } => {
                 assert!(for_somebody, "who comes to read is kept waiting for nobody");
                 assert!(is_due(most), "who comes to read is kept waiting too early: {most:?}");
                 self.place(lock).turns.gate = Gate::UntilFree { look_at };
             }
-            _ => assert!(!for_somebody || !is_due(least), "who waits to write is passed over: {least:?}"),
+            _ => assert!(
+                !for_somebody || !sure || !is_due(least),
+                "who waits to write is passed over: {least:?}"
+            ),
         }
+    }
+
+    /// Whether a lease lasts that some native was given, which may have gone.
+    fn natives_may_read(&self, lock: Lock) -> bool {
+        self.places[lock.0].longest_read > self.now
+    }
+
+    fn natives_surely_read(&self, lock: Lock) -> bool {
+        self.places[lock.0].natives.values().any(|ends| *ends > self.now)
+    }
+
+    /// A native has a lease to read from here.
+    pub(super) fn leases_read(&mut self, lock: Lock, owner: Owner, ends: i64) {
+        let place = self.place(lock);
+        place.longest_read = ends.max(place.longest_read);
+        place.natives.insert(owner, ends);
     }
 
     /// Nobody holds the lock any more: if that was for the one that waits to write, it is left free for a moment.
@@ -142,7 +174,9 @@ impl Oracle {
     /// Those who come to read are kept waiting no more.
     pub(super) fn open(&mut self, lock: Lock) {
         if self.places[lock.0].turns.gate != Gate::Open {
-            self.place(lock).turns = Turns::default();
+            // Those who read on are counted anew from now.
+            let most = Some((0, self.clock));
+            self.place(lock).turns = Turns { most, ..Turns::default() };
         }
     }
 
@@ -158,10 +192,12 @@ impl Oracle {
             self.open(lock);
         }
         let (clock, listened) = (self.clock, self.listened);
-        let turns = &mut self.place(lock).turns;
         if alone {
-            *turns = Turns::default();
+            // Nobody held the lock: who read before is forgotten.
+            let place = self.place(lock);
+            (place.longest_read, place.turns) = (0, Turns::default());
         }
+        let turns = &mut self.place(lock).turns;
         let (count, since) = turns.most.unwrap_or((0, clock));
         turns.most = Some((count + 1, since));
         if listened && !writes {
@@ -184,6 +220,11 @@ impl Oracle {
     /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment.
     pub(super) fn forget_passes(&mut self) {
         for lock in self.all_locks() {
+            for owner in owners() {
+                if self.reads_until(lock, owner).is_none() {
+                    self.place(lock).natives.remove(&owner);
+                }
+            }
             if !self.listened || !self.is_read(lock) {
                 self.place(lock).turns.least = None;
             }
@@ -200,7 +241,7 @@ impl Oracle {
                 _ if before == seen => continue,
                 // It was looked whether anybody listens.
                 (Gate::UntilFree { .. }, Gate::UntilFree { look_at }) => {
-                    let soon = look_at <= self.clock + SEEN_WITHIN;
+                    let soon = look_at <= self.clock + SEEN_WITHIN && self.natives_may_read(lock);
                     soon && self.listened && self.is_read(lock)
                 }
                 // Nobody listens any more, or the lock was free.
@@ -212,10 +253,10 @@ impl Oracle {
                 _ => false,
             };
             assert!(ends, "{told}: the turn to write was {before:?}, and is {seen:?} now");
-            self.place(lock).turns.gate = seen;
             if seen == Gate::Open {
-                self.place(lock).turns = Turns::default();
+                self.open(lock);
             }
+            self.place(lock).turns.gate = seen;
         }
     }
 }

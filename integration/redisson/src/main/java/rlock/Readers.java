@@ -16,6 +16,7 @@ import org.redisson.api.RLock;
 final class Readers {
     private static final long SECONDS = 1;
     private static final int CROWD = 6;
+    private static final long SHORT_LEASE_MS = 1_000;
     private static final long WORK_MS = 5;
     /** For the busiest of machines: it is a matter of chance when none of the crowd reads. */
     private static final long BOUND_MS = 3_000;
@@ -65,7 +66,8 @@ final class Readers {
     }
 
     /**
-     * Each reads until another does. A native reader comes in at once, unless a writer of Redisson's is due. A writer, a native one and
+     * Each reads until another does. A native reader comes in at once, unless a writer of Redisson's is due: then it waits, for the lease
+     * of the natives that read before it. A writer, a native one and
      * one of Redisson's, does not for as long as they go on, nor does a native reader that comes after the native writer; they do soon
      * after the end of it.
      */
@@ -81,7 +83,7 @@ final class Readers {
         }
         Check.eventually("several read", () -> inside.get() > 1);
         try (Native client = world.client()) {
-            Check.equal(true, client.acquire(key, "early", Check.LONG_LEASE_MS, "READ"), "a native reader comes in");
+            Check.equal(true, client.acquire(key, "early", SHORT_LEASE_MS, "READ"), "a native reader comes in");
             Check.equal(1L, client.release(key, "early"), "release");
             Future<Boolean> redissonWriter = Check.start(() -> {
                 RLock lock = world.one.getReadWriteLock(key).writeLock();
@@ -111,11 +113,16 @@ final class Readers {
         }
     }
 
-    /** Natives read until they have to wait for Redisson's writer: it is its turn then, of which Redisson's readers know nothing. */
+    /**
+     * Natives read until they have to wait for Redisson's writer: it is its turn then, of which Redisson's readers know nothing. It is over
+     * with the leases of the natives that read before, and others come in again.
+     */
     private static long readsBeforeAWait(World world, Native client, String key) {
         for (long count = 0;; count++) {
             String owner = world.owner();
-            if (count == 1_000 || !client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "500")) {
+            if (count == 1_000 || !client.acquire(key, owner, SHORT_LEASE_MS, "READ")) {
+                Check.that(client.acquire(key, owner, SHORT_LEASE_MS, "READ", "BLOCK", "20000"), "a native reader is kept out for ever");
+                Check.equal(1L, client.release(key, owner), "release");
                 return count;
             }
             Check.equal(1L, client.release(key, owner), "release");
