@@ -17,7 +17,7 @@ pub(crate) enum Ensured {
     Since(Moment),
     /// The hold was lost meanwhile.
     Lost,
-    /// Nobody can tell: there was no connection, or the server is being replaced. It can be tried again.
+    /// Nobody can tell: there was no connection, no answer, or the server is being replaced. It can be tried again.
     Unknown(Error),
 }
 
@@ -65,7 +65,7 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Ensured, Error> {
     let mut replies = match exchange(shared, key, &commands, manner, &mut None).await {
         Ok(replies) => replies,
         Err(Trouble::Unsent(error)) => return unsent(error),
-        Err(Trouble::Unanswered(_)) => return Err(unmet(0)),
+        Err(Trouble::Unanswered(_)) => return Ok(Ensured::Unknown(unmet(0))),
     };
     let (held, reached) = match (replies.take(1), replies.take(2)) {
         (Ok(held), Ok(reached)) => (held, reached),
