@@ -196,7 +196,6 @@ fn point(sentinel: &TestServer, primary: &TestServer) {
 async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_the_next() {
     let (old, new) = (TestServer::start(), TestServer::start());
     new.replicate_from(&old);
-    wait_for_replicas_in_sync(&old, &new);
     let sentinels = [sentinel(&old, 300_000)];
     let builder = Client::builder().watchdog_timeout(LEASE).durability_wait(FAIL_OVER);
     let client = connect(&sentinels, builder.durability(Durability::Replicas(1))).await;
@@ -222,7 +221,6 @@ async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_
 async fn an_idle_connection_for_durability_to_a_server_that_was_demoted_is_left() {
     let (old, new) = (TestServer::start(), TestServer::start());
     new.replicate_from(&old);
-    wait_for_replicas_in_sync(&old, &new);
     let sentinels = [sentinel(&old, 300_000)];
     // So seldom does the client ask by itself whether a server is still the primary.
     let builder = Client::builder().watchdog_timeout(LEASE * 10).response_timeout(FAIL_OVER * 5);
