@@ -168,9 +168,12 @@ fn a_panic_sends_everybody_who_waits_away() {
             assert_eq!(dropped, wanted, "{fault}, {by:?}");
             nobody_waits(&server);
             assert_eq!(counter(&server, "panics"), round, "{fault}, {by:?}");
-            // Then all is as ever, but that those who stood in fair lists count as Redisson's.
-            say(client, "DEL redisson_lock_queue:{fair} redisson_lock_queue:{both}");
-            say(client, "DEL redisson_lock_timeout:{fair} redisson_lock_timeout:{both}");
+            // Then all is as ever: nobody is left in the lists of fair locks, where they would count as Redisson's.
+            let lists = ["queue", "timeout"].map(|list| format!("redisson_lock_{list}"));
+            let lists = lists.map(|list| format!("{list}:{{fair}} {list}:{{both}}")).join(" ");
+            eventually(&format!("the lists to be cleared after {fault}, {by:?}"), SOON, || {
+                (number(client, &format!("EXISTS {lists}")) == 0).then_some(())
+            });
             let again = KINDS.map(|kind| (kind, kind.wait(&server, kind.name, "bob")));
             at_once(client, &all.releases());
             All(again.into()).bobs_have_them(client, fault);

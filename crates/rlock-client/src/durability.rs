@@ -6,28 +6,45 @@ use redis::{Value, cmd};
 
 use crate::acquire::Attempt;
 use crate::clock::Moment;
-use crate::command;
+use crate::command::{self, Refusal};
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 
+/// What came of it.
+pub(crate) enum Ensured {
+    /// Enough replicas have the hold, and its lease counts from then.
+    Since(Moment),
+    /// The hold was lost meanwhile.
+    Lost,
+    /// Nobody can tell: there was no connection, no answer, or the server is being replaced. It can be tried again.
+    Unknown(Error),
+}
+
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
-/// Returns the moment from which the lease counts; `None` where the hold was lost meanwhile. Before an error is
-/// returned the hold is taken back, but not where there was no connection: that can be tried again.
-pub(crate) async fn ensure(attempt: &mut Attempt, sent: Moment) -> Result<Option<Moment>, Error> {
+/// Before an error is returned the hold is taken back.
+pub(crate) async fn ensure(attempt: &mut Attempt, sent: Moment) -> Result<Ensured, Error> {
     let outcome = try_ensure(attempt, sent).await;
-    if outcome.as_ref().is_err_and(|error| !matches!(error, Error::Transport { .. })) {
+    if outcome.is_err() {
         attempt.take_back().await;
     }
     outcome
 }
 
-async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, Error> {
+async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Ensured, Error> {
     let wanted = match attempt.order.durability {
-        Durability::None | Durability::Replicas(0) => return Ok(Some(sent)),
+        Durability::None | Durability::Replicas(0) => return Ok(Ensured::Since(sent)),
         Durability::Replicas(wanted) => wanted,
-        Durability::Majority => majority(attempt).await?,
+        Durability::Majority => match role(attempt).await {
+            Ok(Ok(role)) => majority(attempt, &role),
+            Ok(Err(refusal)) => {
+                let error = refusal.error.clone();
+                return refused(attempt, refusal, error);
+            }
+            Err(Trouble::Unsent(error)) => return unsent(error),
+            Err(Trouble::Unanswered(why)) => return Ok(Ensured::Unknown(Error::transport(why))),
+        },
     };
     let shared = &attempt.handle.shared;
     let party = attempt.order.party.clone();
@@ -47,37 +64,55 @@ async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Option<Moment>, E
     let unmet = |reached| Error::Durability { lock: name(key), wanted, reached };
     let mut replies = match exchange(shared, key, &commands, manner, &mut None).await {
         Ok(replies) => replies,
-        Err(Trouble::Unsent(error)) => return Err(error),
-        Err(Trouble::Unanswered(_)) => return Err(unmet(0)),
+        Err(Trouble::Unsent(error)) => return unsent(error),
+        Err(Trouble::Unanswered(_)) => return Ok(Ensured::Unknown(unmet(0))),
     };
-    let held = replies.take(1).map_err(|refusal| refusal.error)?;
-    let reached = replies.take(2).map_err(|refusal| refusal.error)?;
+    let (held, reached) = match (replies.take(1), replies.take(2)) {
+        (Ok(held), Ok(reached)) => (held, reached),
+        // A fail-over on purpose ends WAIT with a refusal.
+        (Err(refusal), _) | (_, Err(refusal)) => return refused(attempt, refusal, unmet(0)),
+    };
     let reached =
         command::integer("WAIT", &reached)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
     if reached < wanted {
         return Err(unmet(reached));
     }
     let lasts = shared.clock.now() < sent.end_of(lease);
-    Ok((held == Value::Int(1) && lasts).then_some(sent))
+    Ok(if held == Value::Int(1) && lasts { Ensured::Since(sent) } else { Ensured::Lost })
+}
+
+fn unsent(error: Error) -> Result<Ensured, Error> {
+    match error {
+        Error::Transport { .. } => Ok(Ensured::Unknown(error)),
+        error => Err(error),
+    }
+}
+
+/// A refusal that passes is no answer, and comes to `unmet` where nobody asks again.
+fn refused(attempt: &Attempt, refusal: Refusal, unmet: Error) -> Result<Ensured, Error> {
+    if attempt.handle.shared.router.passes(&refusal) {
+        Ok(Ensured::Unknown(unmet))
+    } else {
+        Err(refusal.error)
+    }
+}
+
+/// The primary's reply to ROLE.
+async fn role(attempt: &Attempt) -> Result<Result<Value, Refusal>, Trouble> {
+    let shared = &attempt.handle.shared;
+    let by = shared.clock.now().after(shared.config.response());
+    exchange_one(shared, &attempt.order.party.key, cmd("ROLE"), Manner::by(Some(by))).await
 }
 
 /// How many replicas make a majority with the primary: of as many as were ever seen, and one at least.
-async fn majority(attempt: &Attempt) -> Result<usize, Error> {
-    let shared = &attempt.handle.shared;
-    let key = &attempt.order.party.key;
-    let by = shared.clock.now().after(shared.config.response());
-    let role = match exchange_one(shared, key, cmd("ROLE"), Manner::by(Some(by))).await {
-        Ok(reply) => reply.map_err(|refusal| refusal.error)?,
-        Err(Trouble::Unsent(error)) => return Err(error),
-        Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),
-    };
-    let connected = match &role {
+fn majority(attempt: &Attempt, role: &Value) -> usize {
+    let connected = match role {
         Value::Array(items) => match items.get(2) {
             Some(Value::Array(replicas)) => replicas.len(),
             _ => 0,
         },
         _ => 0,
     };
-    let seen = shared.router.node(key).replicas_seen(connected);
-    Ok(seen.saturating_add(1).div_euclid(2).max(1))
+    let node = attempt.handle.shared.router.node(&attempt.order.party.key);
+    node.replicas_seen(connected).saturating_add(1).div_euclid(2).max(1)
 }

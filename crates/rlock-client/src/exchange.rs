@@ -47,6 +47,10 @@ impl Manner {
     pub(crate) fn by(by: Option<Moment>) -> Manner {
         Manner { subscribed: false, durable: None, by }
     }
+
+    fn line(&self) -> Line {
+        if self.durable.is_some() { Line::Durable } else { Line::Main }
+    }
 }
 
 /// What was answered.
@@ -77,7 +81,7 @@ pub(crate) async fn exchange(
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
     let replies = exchange_once(shared, key, commands, manner, None, sent_on).await?;
-    match elsewhere(shared, key, &replies) {
+    match elsewhere(shared, key, manner, &replies) {
         Elsewhere::No => Ok(replies),
         // Seldom: so this future is not made as large as that one.
         first => Box::pin(follow(shared, key, commands, manner, sent_on, (replies, first))).await,
@@ -113,15 +117,15 @@ async fn follow(
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
         replies = exchange_once(shared, key, commands, manner, next, sent_on).await?;
-        elsewhere = self::elsewhere(shared, key, &replies);
+        elsewhere = self::elsewhere(shared, key, manner, &replies);
         times = times.saturating_add(1);
     }
 }
 
 /// What the first refusal says about where to go.
-fn elsewhere(shared: &Shared, key: &[u8], replies: &Replies) -> Elsewhere {
+fn elsewhere(shared: &Shared, key: &[u8], manner: Manner, replies: &Replies) -> Elsewhere {
     let refused = replies.values.iter().find_map(|value| value.as_ref().err());
-    refused.map_or(Elsewhere::No, |refusal| shared.router.learn(key, refusal))
+    refused.map_or(Elsewhere::No, |refusal| shared.router.learn(key, manner.line(), refusal))
 }
 
 async fn exchange_once(
@@ -132,9 +136,9 @@ async fn exchange_once(
     asked: Option<Arc<Node>>,
     sent_on: &mut Option<u64>,
 ) -> Result<Replies, Trouble> {
-    let line = if manner.durable.is_some() { Line::Durable } else { Line::Main };
     let by_asking = asked.is_some();
-    let (node, live) = connect(shared, key, line, asked, manner.by).await.map_err(Trouble::Unsent)?;
+    let (node, live) =
+        connect(shared, key, manner.line(), asked, manner.by).await.map_err(Trouble::Unsent)?;
     let place = match manner.subscribed {
         true => match listen(shared, key, node, manner.by).await.map_err(Trouble::Unsent)? {
             Ok(place) => Some(place),

@@ -217,12 +217,14 @@ async fn attempt(shared: &Arc<Shared>, jobs: Vec<Job>) -> Vec<Job> {
         // What was sent before on another connection may come after this.
         job.stray |= job.sent_on.take().is_some_and(|epoch| epoch != live.epoch);
         match refused {
-            Some(refusal) if !is_final(&refusal) => match shared.router.learn(&job.party.key, &refusal) {
-                Elsewhere::No | Elsewhere::Later => left.push(job),
-                Elsewhere::Again | Elsewhere::Ask(_) => {
-                    elsewhere.spawn(attempt_elsewhere(shared.clone(), job));
+            Some(refusal) if !is_final(&refusal) => {
+                match shared.router.learn(&job.party.key, Line::Main, &refusal) {
+                    Elsewhere::No | Elsewhere::Later => left.push(job),
+                    Elsewhere::Again | Elsewhere::Ask(_) => {
+                        elsewhere.spawn(attempt_elsewhere(shared.clone(), job));
+                    }
                 }
-            },
+            }
             Some(_) | None => left.extend(job.answered(shared)),
         }
     }

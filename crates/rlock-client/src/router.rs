@@ -220,13 +220,14 @@ impl Router {
         }
     }
 
-    /// Learns from a refusal where a key is.
-    pub(crate) fn learn(&self, key: &[u8], refusal: &Refusal) -> Elsewhere {
+    /// Learns from a refusal that came on `line` where a key is.
+    pub(crate) fn learn(&self, key: &[u8], line: Line, refusal: &Refusal) -> Elsewhere {
         match self {
             Self::One { node, follows } if *follows && refusal.is_read_only() => {
-                if let Some(live) = node.main.live() {
+                let link = node.line(line);
+                if let Some(live) = link.live() {
                     tracing::info!(lock = name(key), "the server was demoted; looking for the new primary");
-                    node.main.suspect(live.epoch);
+                    link.suspect(live.epoch);
                 }
                 Elsewhere::Again
             }

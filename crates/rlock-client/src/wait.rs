@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use crate::acquire::{Attempt, Step};
 use crate::clock::Moment;
-use crate::durability;
+use crate::durability::{self, Ensured};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::message::Notice;
@@ -54,11 +54,10 @@ pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Mome
     let mut look = false;
     loop {
         match step {
-            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await {
-                Ok(Some(sent)) => return Ok(attempt.finish(sent)),
-                // The lock was lost while replicas were waited for, or the connection.
-                Ok(None) | Err(Error::Transport { .. }) => rest(&shared, &mut pause, None, by).await,
-                Err(error) => return Err(error),
+            Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
+                Ensured::Since(sent) => return Ok(attempt.finish(sent)),
+                // While replicas were waited for, the lock was lost, or the primary.
+                Ensured::Lost | Ensured::Unknown(_) => rest(&shared, &mut pause, None, by).await,
             },
             Step::Queued(place, lease) => {
                 pause = FIRST_PAUSE;
@@ -158,8 +157,9 @@ pub(crate) async fn ask_once(mut attempt: Attempt, by: Moment) -> Result<Option<
     loop {
         let error = match attempt.ask_now(Some(by)).await {
             Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
-                Some(sent) => return Ok(Some(attempt.finish(sent))),
-                None => return Ok(None),
+                Ensured::Since(sent) => return Ok(Some(attempt.finish(sent))),
+                Ensured::Lost => return Ok(None),
+                Ensured::Unknown(error) => error,
             },
             Step::Denied(_) | Step::Queued(..) => return Ok(None),
             Step::Refused(refusal) if shared.router.passes(&refusal) => refusal.error,

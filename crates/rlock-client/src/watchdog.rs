@@ -149,7 +149,7 @@ fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, value: Value) 
     let key = &hold.party.key;
     match answer(key, value) {
         Ok(value) => conclude_with(shared, hold, sent, Ok(value)),
-        Err(refusal) => match shared.router.learn(key, &refusal) {
+        Err(refusal) => match shared.router.learn(key, Line::Main, &refusal) {
             Elsewhere::No | Elsewhere::Later => conclude_with(shared, hold, sent, Err(refusal.error)),
             Elsewhere::Again | Elsewhere::Ask(_) => {
                 tokio::spawn(renew_elsewhere(shared.clone(), hold.clone()));

@@ -183,6 +183,60 @@ async fn a_server_that_was_demoted_unnoticed_is_left() {
     within("the lock", waiting).await.unwrap().unwrap();
 }
 
+/// From now on the sentinel knows another primary as `main`.
+fn point(sentinel: &TestServer, primary: &TestServer) {
+    let mut connection = sentinel.connect();
+    run::<()>(&mut connection, "SENTINEL REMOVE main");
+    run::<()>(&mut connection, &format!("SENTINEL MONITOR main 127.0.0.1 {} 1", primary.port()));
+}
+
+/// Whoever waits for replicas when the primary is replaced on purpose is told UNBLOCKED by the server. That was taken for the
+/// last word: `lock` failed with it, though there was somebody to ask again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_the_next() {
+    let (old, new) = (TestServer::start(), TestServer::start());
+    new.replicate_from(&old);
+    let sentinels = [sentinel(&old, 300_000)];
+    let builder = Client::builder().watchdog_timeout(LEASE).durability_wait(FAIL_OVER);
+    let client = connect(&sentinels, builder.durability(Durability::Replicas(1))).await;
+    new.signal(libc::SIGSTOP);
+    let waiting = tokio::spawn(client.lock("lock").lock());
+    await_fact(&old, "clients", "blocked_clients", "1").await;
+    run::<()>(&mut old.connect(), &format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    await_fact(&old, "clients", "blocked_clients", "0").await;
+    new.signal(libc::SIGCONT);
+    point(&sentinels[0], &new);
+    run::<()>(&mut new.connect(), "REPLICAOF NO ONE");
+    let guard =
+        tokio::time::timeout(FAIL_OVER, waiting).await.expect("an answer").unwrap().expect("the lock");
+    for server in [&new, &old] {
+        assert_eq!(owner(&mut server.connect(), "lock").unwrap(), guard.owner());
+    }
+    within("the release", guard.unlock()).await.unwrap();
+}
+
+/// Replicas are waited for on a connection of its own. When that one led to a server that was demoted, it was the other
+/// one that was given up, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_for_durability_to_a_server_that_was_demoted_is_left() {
+    let (old, new) = (TestServer::start(), TestServer::start());
+    new.replicate_from(&old);
+    let sentinels = [sentinel(&old, 300_000)];
+    // So seldom does the client ask by itself whether a server is still the primary.
+    let builder = Client::builder().watchdog_timeout(LEASE * 10).response_timeout(FAIL_OVER * 5);
+    let builder = builder.durability_wait(FAIL_OVER).durability(Durability::Replicas(1));
+    let client = connect(&sentinels, builder).await;
+    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    run::<()>(&mut old.connect(), "FAILOVER");
+    await_role(&new, "master").await;
+    await_fact(&old, "replication", "master_link_status", "up").await;
+    point(&sentinels[0], &new);
+    let waiting = tokio::time::timeout(FAIL_OVER, client.lock("lock").lock());
+    let guard = waiting.await.expect("an answer").expect("the lock");
+    assert_eq!(owner(&mut new.connect(), "lock").unwrap(), guard.owner());
+    within("the release", guard.unlock()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_that_are_gone_or_silent_are_passed_over() {
     let server = TestServer::start();

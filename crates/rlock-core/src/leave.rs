@@ -27,7 +27,12 @@ pub fn send_all_away<V: Server>(server: &V, why: DropReason) {
     if planted(Bug::KeepWhenDemoted) && why == DropReason::Demoted {
         return;
     }
-    send_away(server, server.queues(|queues| queues.drain_all()), why);
+    let all = server.queues(|queues| match why {
+        // The lists are the new primary's.
+        DropReason::Demoted => queues.drain_all(),
+        _ => queues.drain_all_and_lists(),
+    });
+    send_away(server, all, why);
     arm_timer(server);
 }
 

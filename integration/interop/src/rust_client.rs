@@ -75,13 +75,9 @@ fn take(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> St
     }
 }
 
-/// What comes of a fail-over; of a WAIT that is under way then it is UNBLOCKED.
+/// What comes of a primary that is lost while replicas are waited for.
 fn passes(error: &Error) -> bool {
-    match error {
-        Error::Durability { .. } | Error::Transport { .. } => true,
-        Error::Refused { .. } => error.to_string().contains("UNBLOCKED"),
-        _ => false,
-    }
+    matches!(error, Error::Durability { .. } | Error::Transport { .. })
 }
 
 fn attempt(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> String {

@@ -1,5 +1,7 @@
 //! Who stands in the list of Redisson's fair lock as well.
 
+use std::mem::take;
+
 use super::{LockId, Queues, Waiter};
 use crate::types::{Mode, UnixMs};
 
@@ -44,7 +46,7 @@ impl Queues {
 
     /// Whether somebody else may have changed this lock's list since the last time of asking.
     pub fn take_fair_change(&mut self, lock: &LockId) -> bool {
-        self.locks.get_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.fair_changed))
+        self.locks.get_mut(lock).is_some_and(|queue| take(&mut queue.fair_changed))
     }
 
     /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
@@ -60,6 +62,20 @@ impl Queues {
                 self.fair_gone.remove(lock);
             }
         }
+    }
+
+    /// Takes out everybody as [`Self::drain_all`] does, but what is to be done about lists stays known: who is taken out
+    /// here is to leave them as well.
+    pub fn drain_all_and_lists(&mut self) -> Vec<(LockId, Waiter)> {
+        let (mut gone, unknown) = (take(&mut self.fair_gone), take(&mut self.fair_unknown));
+        let all = self.drain_all();
+        for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
+            gone.entry(lock.clone()).or_default().push(waiter.owner.clone());
+        }
+        (self.fair_gone, self.fair_unknown) = (gone, unknown);
+        // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
+        self.timer_is_gone();
+        all
     }
 
     /// A lock in whose list somebody stands who waits no more.

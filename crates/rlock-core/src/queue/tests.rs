@@ -290,3 +290,18 @@ fn everybody_is_sent_away_with_what_is_known_of_them() {
     assert_eq!(gone, [(lock("k"), Ticket(1)), (lock("l"), Ticket(2))]);
     assert!(queues.is_idle());
 }
+
+#[test]
+fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
+    let mut queues = Queues::default();
+    for (owner, ticket) in [("before", 1), ("then", 2)] {
+        queues.join(&lock("k"), Waiter { fair: true, ..waiter(owner, ticket) }, NO_LIMIT).unwrap();
+    }
+    queues.join(&lock("l"), waiter("plain", 3), NO_LIMIT).unwrap();
+    queues.leave(Ticket(1));
+    let mut demoted = queues.clone();
+    assert_eq!((queues.drain_all_and_lists().len(), demoted.drain_all().len()), (2, 2));
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
+    assert_eq!(queues.take_fair_gone(&lock("k")), [Box::from(*b"before"), Box::from(*b"then")]);
+    assert!(queues.is_idle() && demoted.is_idle());
+}
