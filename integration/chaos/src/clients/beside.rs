@@ -41,6 +41,10 @@ impl Desk {
         // Longer now and then, so that another server, or this one after a restart, has to know of the lease.
         let before = if self.dice.one_in(3) { 2_500_000 } else { 5_000 };
         self.sleep_us(0, before);
+        if before > ms(100) && self.surely(want.key, &["HEXISTS", &name, &reading.owner]).is_some() {
+            // Who has taken over meanwhile has had the time to find it.
+            self.sleep_us(FOUND, FOUND + ms(200));
+        }
         let seen = self.now();
         if self.ask(want.key, &["HEXISTS", &name, &reading.owner], SOON) != Ok(Value::Int(1)) {
             return self.withdraw_hold(want, reading);
