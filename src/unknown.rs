@@ -96,6 +96,10 @@ pub(crate) fn look_on(ctx: Ctx<'_>) {
     if !is_primary(ctx) {
         return tear_down();
     }
+    // As the timer does: to look at a lease that has ended deletes its key.
+    if !ctx.may_write() {
+        return;
+    }
     look_at_arrivals(ctx);
     let Some(mut search) = SEARCH.with(Option::take) else { return };
     if !ctx.select(search.db) {
