@@ -67,7 +67,7 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
             effects::begin();
             unknown::look_for(Sought::All);
         }
-        ServerEvent::Loaded => unknown::look_for(Sought::All),
+        ServerEvent::Loaded | ServerEvent::SlotsCame => unknown::look_for(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
@@ -89,13 +89,16 @@ fn beat(ctx: Ctx<'_>) {
     LAST_BEAT.set(Some(ctx.real_time()));
     effects::look(ctx);
     waiters::clear_doubt(ctx);
-    unknown::look_on(ctx);
+    let beats = BEATS.get().wrapping_add(1);
+    BEATS.replace(beats);
+    unknown::look_on(ctx, beats);
+    if ctx.in_cluster() {
+        timer::look_at_what_moves(&ctx);
+    }
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    let beats = BEATS.get().wrapping_add(1);
-    BEATS.replace(beats);
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
         waiters::queues(|queues| queues.forget_old_read_ends(ctx.real_time(), ctx.clock()));
     }

@@ -2,12 +2,12 @@
 //!
 //! - Those who stand in Redisson's fair queues: nobody here knows whether they live. Natives among them have gone with
 //!   the server that they waited at, and nobody would take them out.
-//! - Read leases: Redisson's renewal of another reader would end a longer one of ours. Those that come with a slot are
-//!   known as soon as anybody has waited here or read, since which time changes of keys are heard of.
+//! - Read leases: Redisson's renewal of another reader would end a longer one of ours.
 //!
-//! The keys are gone through a few at a time, at each beat; what is to be written is the timer's.
+//! All keys are gone through a few at a time, at each beat, and those that come one by one are looked at; what is to be
+//! written is the timer's.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use rlock_core::bugs::{Bug, planted};
@@ -23,9 +23,12 @@ const STEPS_AT_A_BEAT: u32 = 4_000;
 /// After so many finds a beat goes no further.
 const FINDS_AT_A_BEAT: usize = 200;
 
-/// So many keys that have come are remembered, and each is looked at so often: its lock may come after it.
+/// So many keys that have come are remembered, and so many looked at in a beat.
 const ARRIVALS: usize = 10_000;
-const LOOKS_AT_AN_ARRIVAL: u32 = 100;
+const LOOKS_AT_A_BEAT: usize = 1_000;
+
+/// Whether keys have come at all is asked of the server's statistics every so many beats, until they have.
+const BEATS_BETWEEN_QUESTIONS: u32 = 10;
 
 /// What is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,58 +44,93 @@ struct Search {
     sought: Sought,
     db: i32,
     scan: Scan,
+    /// Whether all is to be looked for after it.
+    again: bool,
 }
 
 static SEARCH: Shared<RefCell<Option<Option<Search>>>> = Shared::lazy();
 
-/// A lease key that has come, and how often it is to be looked at.
-struct Arrival {
-    db: i32,
-    key: Box<[u8]>,
-    looks: u32,
+/// The keys that have come from another server, and are to be looked at.
+#[derive(Default)]
+struct Arrived {
+    keys: VecDeque<(i32, Box<[u8]>)>,
+    /// Whether there were more than are remembered.
+    more: bool,
 }
 
-static ARRIVED: Shared<RefCell<Option<VecDeque<Arrival>>>> = Shared::lazy();
+static ARRIVED: Shared<RefCell<Option<Arrived>>> = Shared::lazy();
 
 /// A key has come from another server: it is looked at with the next beats.
 pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
-    if !names::is_read_lease_key(key) {
-        return;
-    }
     ARRIVED.with(|arrived| {
-        if arrived.len() < ARRIVALS {
-            arrived.push_back(Arrival { db: ctx.db(), key: key.into(), looks: LOOKS_AT_AN_ARRIVAL });
+        if arrived.keys.len() < ARRIVALS {
+            arrived.keys.push_back((ctx.db(), key.into()));
+        } else {
+            arrived.more = true;
         }
     });
 }
 
-/// Looks at some of the lease keys that have come.
+/// Looks at some of the keys that have come. Of a lock and its leases each may be the one that comes last.
 fn look_at_arrivals(ctx: Ctx<'_>) {
     let some =
-        |arrived: &mut VecDeque<Arrival>| arrived.drain(..arrived.len().min(FINDS_AT_A_BEAT)).collect();
-    let some: Vec<Arrival> = ARRIVED.with(some);
-    for Arrival { db, key, looks } in some {
-        let looks = if look_at_lease(ctx, db, &key) { 0 } else { looks.saturating_sub(1) };
-        if looks > 0 {
-            ARRIVED.with(|arrived| arrived.push_back(Arrival { db, key, looks }));
+        |arrived: &mut Arrived| arrived.keys.drain(..arrived.keys.len().min(LOOKS_AT_A_BEAT)).collect();
+    let some: Vec<(i32, Box<[u8]>)> = ARRIVED.with(some);
+    let mut left_out = false;
+    for (db, key) in some {
+        if let Some(lock) = names::lock_of_fair_key(&key) {
+            timer::fair_queue_found(&ctx, LockId { db, key: lock.into() });
         }
+        if names::is_read_lease_key(&key) {
+            look_at_lease(ctx, db, &key);
+        } else if !planted(Bug::EdgeReadLeaseUnknown) {
+            left_out |= !foreign::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
+        }
+    }
+    // What was not remembered is looked for when no more come.
+    let all_came = |arrived: &mut Arrived| arrived.keys.is_empty() && std::mem::take(&mut arrived.more);
+    if left_out || ARRIVED.with(all_came) {
+        look_once_more();
+    }
+}
+
+/// Whether it is known that keys have come, so that their events are heard.
+static COME: Shared<Cell<bool>> = Shared::cell(false);
+
+/// Keys that come from another server are not heard of before somebody has waited or read here. That there are any is seen
+/// by the server's statistics, soon after the first.
+fn ask_for_arrivals(ctx: Ctx<'_>) {
+    let counts = [c"cmdstat_restore", c"cmdstat_restore-asking"];
+    if !COME.get() && counts.iter().any(|count| ctx.server_info_text(c"commandstats", count).is_some()) {
+        COME.replace(true);
+        let _ = listen_to_keys(ctx);
+        look_once_more();
     }
 }
 
 /// Begins to look for them, from the start if it is under way.
 pub(crate) fn look_for(sought: Sought) {
-    let search = Search { sought, db: 0, scan: Scan::new() };
+    let search = Search { sought, db: 0, scan: Scan::new(), again: false };
     drop(SEARCH.with(|under_way| under_way.replace(search)));
+}
+
+/// Looks for all, after the search that is under way: that ends, however often it is asked for another.
+fn look_once_more() {
+    let under_way = |search: &mut Option<Search>| search.as_mut().map(|search| search.again = true);
+    if SEARCH.with(under_way).is_none() {
+        look_for(Sought::All);
+    }
 }
 
 /// Forgets the search and what has come; called when the module is unloaded, too.
 pub(crate) fn tear_down() {
     SEARCH.clear();
     ARRIVED.clear();
+    COME.replace(false);
 }
 
-/// Goes on with the search, if there is one. A replica leaves it to its primary, and begins anew when it is promoted.
-pub(crate) fn look_on(ctx: Ctx<'_>) {
+/// Goes on with the search, if there is one, at each beat. A replica leaves it to its primary, and begins anew when it is promoted.
+pub(crate) fn look_on(ctx: Ctx<'_>, beats: u32) {
     if !is_primary(ctx) {
         return tear_down();
     }
@@ -100,9 +138,15 @@ pub(crate) fn look_on(ctx: Ctx<'_>) {
     if !ctx.may_write() {
         return;
     }
+    if beats.is_multiple_of(BEATS_BETWEEN_QUESTIONS) {
+        ask_for_arrivals(ctx);
+    }
     look_at_arrivals(ctx);
     let Some(mut search) = SEARCH.with(Option::take) else { return };
     if !ctx.select(search.db) {
+        if search.again {
+            look_for(Sought::All);
+        }
         return;
     }
     let (found, more) = steps(&mut search, ctx);
@@ -112,7 +156,7 @@ pub(crate) fn look_on(ctx: Ctx<'_>) {
     for find in found {
         match find {
             Find::Queue(lock) => timer::fair_queue_found(&ctx, lock),
-            Find::Lease(db, key) => drop(look_at_lease(ctx, db, &key)),
+            Find::Lease(db, key) => look_at_lease(ctx, db, &key),
         }
     }
 }
@@ -125,11 +169,11 @@ enum Find {
 
 /// Goes the steps of one beat: what was found, and whether there may be more in this database.
 fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
-    let Search { sought, db, ref mut scan } = *search;
+    let Search { sought, db, ref mut scan, .. } = *search;
     let mut found = Vec::new();
     for _ in 0..STEPS_AT_A_BEAT {
         let more = scan.step_keys(ctx, |key| {
-            let queue = names::lock_of_fair_queue(key).filter(|_| sought == Sought::All);
+            let queue = names::lock_of_fair_key(key).filter(|_| sought == Sought::All);
             found.extend(queue.map(|name| Find::Queue(LockId { db, key: name.into() })));
             found.extend(names::is_read_lease_key(key).then(|| Find::Lease(db, key.into())));
         });
@@ -140,15 +184,17 @@ fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
     (found, true)
 }
 
-/// A key that looks like a reader's lease: tells the rules of it; false if there is no such reader.
-fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) -> bool {
-    let is_one = |(name, reader): (&[u8], &[u8])| {
-        foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader)
-    };
-    // Redisson's renewals are heard of from now on, if the server lets us.
-    let found = !planted(Bug::EdgeReadLeaseUnknown) && names::readers_of_lease_key(key).any(is_one);
+/// A key that looks like a reader's lease: tells the rules of it, if there is such a reader.
+fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) {
+    if planted(Bug::EdgeReadLeaseUnknown) {
+        return;
+    }
+    let mut found = false;
+    for (name, reader) in names::readers_of_lease_key(key) {
+        found |= foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader);
+    }
     if found {
+        // Redisson's renewals are heard of from now on, if the server lets us.
         let _ = listen_to_keys(ctx);
     }
-    found
 }

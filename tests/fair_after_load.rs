@@ -1,58 +1,15 @@
 //! Redisson's fair queues after a restart and after a fail-over: natives that stood in them are gone with the server
 //! that they waited at, and those behind them must not wait for as long as each of them had asked for.
 
+mod fair_list;
 mod redisson;
 mod waiting;
 
 use std::time::Duration;
 
-use redis::Connection;
-use redisson::{FAIR_TAKES, run_fair};
+use fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, say, server_time, story};
-
-const HOUR: i64 = 3_600_000;
-const MINUTE: i64 = 60_000;
-
-/// Alice holds the lock; four natives wait for it, and one of Redisson's behind them for an hour.
-#[track_caller]
-fn awaited(client: &mut Connection) {
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    for n in 0..4 {
-        let line = format!("RLOCK.ACQUIRE lock n{n} 60000 FAIR ENQUEUE 0 news");
-        assert_eq!(say(client, &line), "[0, 0, 0]");
-    }
-    let now = server_time(client);
-    assert_ne!(run_fair(client, FAIR_TAKES, "lock", "java:1", HOUR, now), "null");
-    assert_eq!(list(client), r#"["n0", "n1", "n2", "n3", "java:1"]"#);
-    assert!(ahead(client, "n3") > 20 * MINUTE && ahead(client, "java:1") > HOUR);
-}
-
-#[track_caller]
-fn list(client: &mut Connection) -> String {
-    say(client, "LRANGE redisson_lock_queue:{lock} 0 -1")
-}
-
-/// How many ms are left before an owner counts as gone.
-#[track_caller]
-fn ahead(client: &mut Connection, owner: &str) -> i64 {
-    let score = say(client, &format!("ZSCORE redisson_lock_timeout:{{lock}} {owner}"));
-    let score: f64 = score.trim_matches('"').parse().unwrap_or_else(|_| panic!("{owner}: {score}"));
-    score as i64 - server_time(client)
-}
-
-/// All are in their places still, and none counts as alive for longer than five minutes after the lease, and a turn more
-/// than the one before it.
-#[track_caller]
-fn counted_as_gone_in_time(client: &mut Connection) {
-    eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
-    assert_eq!(list(client), r#"["n0", "n1", "n2", "n3", "java:1"]"#);
-    for (owner, turns) in [("n0", 0), ("n1", 1), ("n2", 2), ("n3", 3), ("java:1", 4)] {
-        let ahead = ahead(client, owner);
-        let least = 5 * MINUTE;
-        assert!((least..=least + 100_000 + turns * 5_000).contains(&ahead), "{owner}: {ahead} ms");
-    }
-}
+use waiting::{SOON, story};
 
 #[test]
 fn who_waited_before_a_restart_counts_as_gone_in_time() {
@@ -68,7 +25,7 @@ fn who_waited_before_a_restart_counts_as_gone_in_time() {
     story(client, &[("SELECT 3", "OK")]);
     counted_as_gone_in_time(client);
     // A native that asks again keeps its place.
-    story(client, &[("RLOCK.ACQUIRE lock n0 60000 FAIR ENQUEUE 0 news", "[0, 0, 0]")]);
+    story(client, &[("RLOCK.ACQUIRE lock n0 60000 FAIR ENQUEUE 0 news:{lock}", "[0, 0, 0]")]);
     assert_eq!(list(client), r#"["n0", "n1", "n2", "n3", "java:1"]"#);
 }
 
@@ -99,7 +56,7 @@ fn natives_that_wait_again_are_left_alone() {
     // In one turn of the loop with the promotion: it waits here before the list is looked at.
     let mut both = redis::pipe();
     both.cmd("REPLICAOF").arg(&["NO", "ONE"]);
-    both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news"]);
+    both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news:{lock}"]);
     assert_eq!(waiting::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
     eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
     assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);

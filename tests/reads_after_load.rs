@@ -93,23 +93,122 @@ fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
     are_read_on(client);
 }
 
+/// A server whose heart beats so quickly that whatever is done by a beat is done soon.
+fn quick() -> TestServer {
+    TestServer::builder().conf("hz", "500").start()
+}
+
+#[track_caller]
+fn dump(key: &str, source: &mut Connection) -> Vec<u8> {
+    redis::cmd("DUMP").arg(key).query(source).unwrap()
+}
+
+/// Copies a key from one server to another.
+#[track_caller]
+fn copy(key: &str, source: &mut Connection, target: &mut Connection) {
+    let left = number(source, &format!("PTTL {key}")).max(0);
+    let () = redis::cmd("RESTORE").arg(key).arg(left).arg(dump(key, source)).query(target).unwrap();
+}
+
+/// All keys of locks, the locks themselves first or last.
+#[track_caller]
+fn keys_of_locks(source: &mut Connection, locks_first: bool) -> Vec<String> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
+    keys.retain(|key| !key.starts_with('k'));
+    keys.sort_by_key(|key| LOCKS.contains(&&**key) != locks_first);
+    keys
+}
+
 /// As they come with a slot, key by key: the lease before its lock, or after it.
 #[test]
 fn those_that_come_from_another_server_are_known() {
-    for lock_first in [false, true] {
+    for locks_first in [false, true] {
         let (from, to) = (TestServer::start(), TestServer::start());
         let (source, client) = (&mut from.connect(), &mut to.connect());
         // Somebody has read there before.
         story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
         read(source);
-        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
-        keys.retain(|key| !key.starts_with('k'));
-        keys.sort_by_key(|key| LOCKS.contains(&&**key) != lock_first);
-        for key in keys {
-            let dump: Vec<u8> = redis::cmd("DUMP").arg(&key).query(source).unwrap();
-            let left = number(source, &format!("PTTL {key}"));
-            let () = redis::cmd("RESTORE").arg(&key).arg(left).arg(dump).query(client).unwrap();
+        for key in keys_of_locks(source, locks_first) {
+            copy(&key, source, client);
         }
         are_read_on(client);
     }
+}
+
+/// Until somebody waits or reads, a server does not listen to changes of keys: what came before that was never found.
+#[test]
+fn those_that_come_to_where_nobody_has_waited_or_read_are_known() {
+    let (from, to) = (TestServer::start(), TestServer::start());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    read(source);
+    for key in keys_of_locks(source, true) {
+        copy(&key, source, client);
+    }
+    are_read_on(client);
+}
+
+/// A slot may be half moved for long. It was looked a hundred times, some ten seconds, for the lock of a lease that had
+/// come.
+#[test]
+fn however_long_the_lock_takes_to_come_after_the_leases() {
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    read(source);
+    let keys = keys_of_locks(source, false);
+    let (leases, locks) = keys.split_at(keys.len() - LOCKS.len());
+    leases.iter().for_each(|key| copy(key, source, client));
+    // Five hundred beats, as far as the machine can.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    locks.iter().for_each(|key| copy(key, source, client));
+    are_read_on(client);
+}
+
+/// So many keys came that the lease keys among them were forgotten.
+#[test]
+fn among_more_keys_than_are_remembered() {
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    read(source);
+    copy("k1", source, client);
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    // That keys come at all has been seen by then.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // In one script, so that nothing is looked at before all have come.
+    let many = "for i = 1, 11000 do
+        redis.call('RESTORE', 'c' .. i, 0, ARGV[1])
+        redis.call('RESTORE', '{c' .. i .. '}:x:rwlock_timeout:1', 0, ARGV[1])
+    end
+    for at = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[at], 900000, ARGV[at + 1]) end";
+    let mut script = redis::cmd("EVAL");
+    script.arg(many).arg(0).arg(dump("k1", source));
+    for key in keys_of_locks(source, true) {
+        script.arg(&key).arg(dump(&key, source));
+    }
+    let () = script.query(client).unwrap();
+    are_read_on(client);
+}
+
+/// Of a lock of many readers that has come after their leases.
+#[test]
+fn among_more_readers_than_are_looked_at_at_once() {
+    const READERS: usize = 3_000;
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    let mut all = redis::pipe();
+    for reader in 0..READERS {
+        // One of them reads for longer than all others.
+        let lease = if reader == 17 { 900_000 } else { 60_000 };
+        all.cmd("RLOCK.ACQUIRE").arg("page").arg(format!("r:{reader}")).arg(lease).arg("READ");
+    }
+    let _: Vec<(i64, i64, i64)> = all.query(source).unwrap();
+    assert_eq!(redisson::run(source, READ, "page", "j:1", 100_000), "null");
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
+    keys.sort_by_key(|key| key == "page");
+    keys.iter().for_each(|key| copy(key, source, client));
+    assert_eq!(redisson::run(client, RENEW_READ, "page", "j:1", SHORT), "1");
+    eventually("the key to last as long as the longest lease", SOON, || {
+        (number(client, "PTTL page") > 800_000).then_some(())
+    });
 }

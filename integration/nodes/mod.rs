@@ -78,6 +78,13 @@ impl Cluster {
         self.clients().iter_mut().rev().for_each(|client| story(client, &[(&line, "OK")]));
     }
 
+    /// The keys of the slot that have not moved.
+    #[track_caller]
+    pub(crate) fn names(&self) -> Vec<String> {
+        let client = &mut self.nodes[0].connect();
+        redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(self.slot).arg(1_000).query(client).unwrap()
+    }
+
     /// How many keys of the slot each node has.
     #[track_caller]
     pub(crate) fn keys(&self) -> [i64; 2] {

@@ -37,6 +37,8 @@ pub(crate) enum ServerEvent {
     Promoted,
     /// It has loaded what was stored, or what its primary has sent.
     Loaded,
+    /// Slots have come from another server, all at one moment.
+    SlotsCame,
     /// It has forked, as it does to save a snapshot, or saves one without that.
     Snapshot,
     /// Its heart beats, about ten times a second.
@@ -95,7 +97,10 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     HEARS_LISTS.store(false, Ordering::Relaxed);
     crate::effects::begin();
     crate::unknown::look_for(Sought::ReadLeases);
-    for id in SERVER_EVENTS {
+    // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
+    let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
+    let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
+    for id in SERVER_EVENTS.into_iter().chain(slots) {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let subscribe = api!(RedisModule_SubscribeToServerEvent);
         // SAFETY: the context is that of the load.
@@ -156,6 +161,7 @@ unsafe extern "C" fn on_server_event(
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
+        let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
         let event = match event.id {
             raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
@@ -164,6 +170,7 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
+            raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION if subevent == came => ServerEvent::SlotsCame,
             raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_LOADING if subevent == raw::REDISMODULE_SUBEVENT_LOADING_ENDED => {
                 ServerEvent::Loaded

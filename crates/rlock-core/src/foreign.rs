@@ -5,14 +5,17 @@
 //! turn: the lock is left free for a moment, and until it is free those who come to read are kept waiting, as they
 //! are behind a writer that waits here.
 
+use std::ops::ControlFlow;
+
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::living::{self, Dead};
 use crate::port::{Note, Server, Site};
 use crate::queue::{Closed, LockId};
 use crate::read_write::{self, State};
+use crate::shape::LockState;
 use crate::timer::arm_timer;
-use crate::types::{Expiry, Holds, LeaseMs, Mode};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
 const LOOK_MS: i64 = 500;
@@ -150,19 +153,50 @@ pub(crate) fn reading_ended<S: Site>(site: &S) {
     server.queues(|queues| queues.forget_read_end(lock, until));
 }
 
-/// The lease key of one who may read a lock was found, after the server has loaded it or has become the primary: what was
-/// known of read leases went with the server that gave them. True if there is such a reader.
+/// The lease key of one who may read a lock was found, after the server has loaded it, has got it with a slot, or has
+/// become the primary: what was known of read leases stayed with the server that gave them. True if there is such a reader.
 pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8]) -> bool {
     let end = server.at(lock, |site| living::read_end(site, reader)).flatten();
     if let Some(Expiry::At(ends)) = end {
-        let clock = server.clock();
-        server.queues(|queues| queues.note_read_end(lock, ends, clock));
-        // Another reader may have renewed its own meanwhile.
-        if server.queues(|queues| queues.note_read_change(lock)) {
-            arm_timer(server);
-        }
+        note_read_end(server, lock, ends);
     }
     end.is_some()
+}
+
+/// A lock has come from another server, maybe after the lease keys of its readers. False if it has more than so many,
+/// and the leases of the others are still to be found.
+pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> bool {
+    let looked = server.at(lock, |site| {
+        let mut readers: Vec<Box<[u8]>> = Vec::new();
+        if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
+            return (None, true);
+        }
+        // What cannot be read is no lock of ours.
+        let _ = site.readers(&mut |reader| {
+            readers.push(reader.owner);
+            if readers.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let ends = readers.iter().take(most).filter_map(|reader| match living::read_end(site, reader)? {
+            Expiry::At(ends) => Some(ends),
+            Expiry::Never => None,
+        });
+        (ends.max(), readers.len() <= most)
+    });
+    let (latest, all) = looked.unwrap_or((None, true));
+    if let Some(ends) = latest {
+        note_read_end(server, lock, ends);
+    }
+    all
+}
+
+/// Remembers the end of a read lease that somebody else has given.
+fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
+    let clock = server.clock();
+    server.queues(|queues| queues.note_read_end(lock, ends, clock));
+    // Another reader may have renewed its own meanwhile.
+    if server.queues(|queues| queues.note_read_change(lock)) {
+        arm_timer(server);
+    }
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or

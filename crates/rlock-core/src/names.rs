@@ -90,17 +90,16 @@ pub fn fair_deadlines(name: &[u8]) -> Name {
 
 /// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
 pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
-    let rest = [FAIR_QUEUE, b"redisson_lock_timeout:"].iter().find_map(|p| key.strip_prefix(*p));
+    let prefixes: [&[u8]; 2] = [b"redisson_lock_queue:", b"redisson_lock_timeout:"];
+    let rest = prefixes.iter().find_map(|p| key.strip_prefix(*p));
     rest.map_or([None; 2], tagged_or_plain)
 }
 
-/// The name of the lock that a key is the fair queue of: the one without braces, where it may be two.
-pub fn lock_of_fair_queue(key: &[u8]) -> Option<&[u8]> {
-    let [tagged, plain] = tagged_or_plain(key.strip_prefix(FAIR_QUEUE)?);
+/// The name of the lock that a key is the fair queue of, or the deadlines: the one without braces, where it may be two.
+pub fn lock_of_fair_key(key: &[u8]) -> Option<&[u8]> {
+    let [tagged, plain] = locks_of_fair_key(key);
     plain.or(tagged)
 }
-
-const FAIR_QUEUE: &[u8] = b"redisson_lock_queue:";
 
 /// The names of the locks that stand as this in the keys of what belongs to them.
 fn tagged_or_plain(name: &[u8]) -> [Option<&[u8]>; 2] {
@@ -185,8 +184,9 @@ mod tests {
         assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
         assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
         for name in [&b"orders"[..], b"{o}rders"] {
-            assert_eq!(lock_of_fair_queue(&fair_queue(name)), Some(name));
-            assert_eq!(lock_of_fair_queue(&fair_deadlines(name)), None);
+            for key in [fair_queue(name), fair_deadlines(name)] {
+                assert_eq!(lock_of_fair_key(&key), Some(name));
+            }
         }
     }
 

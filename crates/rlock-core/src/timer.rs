@@ -10,7 +10,7 @@ use crate::leave::{end_waits, send_all_away, send_away};
 use crate::living;
 use crate::message::DropReason;
 use crate::port::{Ground, Note, Server, Site};
-use crate::queue::{Cause, Grant, LockId, Rearm};
+use crate::queue::{Cause, Grant, LockId, Queues, Rearm};
 use crate::read_write::{self, Held, Others};
 use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
 use crate::shape::LockState;
@@ -160,13 +160,17 @@ fn cap<S: Site>(site: &S) -> Looked {
     match site.ground() {
         Ground::Closed => return Looked::Refused,
         Ground::Firm if !site.fair_is_elsewhere() => fair::cap(site, site.server().now()),
+        // A part of it is not here yet, or is here no more.
+        Ground::Firm | Ground::Moved if site.fair_head().is_some() => {
+            site.server().queues(|queues| queues.list_is_moving(site.lock()));
+        }
         Ground::Firm | Ground::Moved => {}
     }
     Looked::Done
 }
 
-/// The list of a lock's fair queue was found after the server has loaded it, or has become the primary: nobody here
-/// knows who of those in it lives.
+/// The list of a lock's fair queue was found after the server has loaded it, has got it with a slot, or has become the
+/// primary: nobody here knows who of those in it lives.
 pub fn fair_queue_found<V: Server>(server: &V, lock: LockId) {
     server.queues(|queues| queues.note_fair_unknown(lock));
     arm_timer(server);
@@ -203,7 +207,11 @@ fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
     match site.ground() {
         Ground::Firm => {}
         Ground::Closed => return Looked::Refused,
-        Ground::Moved => return Looked::Done,
+        // It is not ours yet, or not any more.
+        Ground::Moved => {
+            site.server().queues(|queues| queues.reads_are_moving(site.lock()));
+            return Looked::Done;
+        }
     }
     let latest =
         living::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
@@ -320,6 +328,13 @@ pub fn look_at_all<V: Server>(server: &V, cause: Option<Cause>) {
         queues.wake_all(now, cause);
     });
     arm_timer(server);
+}
+
+/// What could not be written, since its slot is on its way, is tried again.
+pub fn look_at_what_moves<V: Server>(server: &V) {
+    if server.queues(Queues::look_at_what_moves) {
+        arm_timer(server);
+    }
 }
 
 /// Some of the locks with waiters are to be looked at now, the next ones at the next call.

@@ -67,7 +67,8 @@ impl Queues {
     /// Takes out everybody as [`Self::drain_all`] does, but what is to be done about lists stays known: who is taken out
     /// here is to leave them as well.
     pub fn drain_all_and_lists(&mut self) -> Vec<(LockId, Waiter)> {
-        let (mut gone, unknown) = (take(&mut self.fair_gone), take(&mut self.fair_unknown));
+        let (mut gone, mut unknown) = (take(&mut self.fair_gone), take(&mut self.fair_unknown));
+        unknown.append(&mut self.lists_moving);
         let all = self.drain_all();
         for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
             gone.entry(lock.clone()).or_default().push(waiter.owner.clone());
@@ -86,6 +87,11 @@ impl Queues {
     /// In this lock's list somebody may stand of whom nobody here knows whether it lives.
     pub fn note_fair_unknown(&mut self, lock: LockId) {
         self.fair_unknown.insert(lock);
+    }
+
+    /// The list is not to be written here, or not yet: its slot is on its way.
+    pub fn list_is_moving(&mut self, lock: &LockId) {
+        self.lists_moving.insert(lock.clone());
     }
 
     /// The next of those locks.

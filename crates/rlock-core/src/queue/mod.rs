@@ -107,6 +107,9 @@ pub struct Queues {
     releases: u8,
     /// Those of them whose keys were changed by somebody else.
     read_changed: BTreeSet<LockId>,
+    /// Those of which that could not be written, since their slot is on its way; and such locks with lists.
+    reads_moving: BTreeSet<LockId>,
+    lists_moving: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
     streaks: BTreeMap<LockId, Streak>,
     next_place: Place,

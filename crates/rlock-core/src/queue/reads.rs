@@ -164,4 +164,17 @@ impl Queues {
     pub fn look_at_reads_later(&mut self, lock: LockId) {
         self.read_changed.insert(lock);
     }
+
+    /// It is not to be written here, or not yet: its slot is on its way.
+    pub fn reads_are_moving(&mut self, lock: &LockId) {
+        self.reads_moving.insert(lock.clone());
+    }
+
+    /// What could not be written is to be looked at again; false if there is nothing.
+    pub fn look_at_what_moves(&mut self) -> bool {
+        let some = !self.reads_moving.is_empty() || !self.lists_moving.is_empty();
+        self.read_changed.append(&mut self.reads_moving);
+        self.fair_unknown.append(&mut self.lists_moving);
+        some
+    }
 }

@@ -1,0 +1,125 @@
+//! What comes to a node with a slot, key by key or at one moment: read leases that Redisson's renewals would end, and fair
+//! queues of natives that wait there no more.
+
+#[path = "../tests/fair_list/mod.rs"]
+mod fair_list;
+mod nodes;
+#[path = "../tests/redisson/mod.rs"]
+mod redisson;
+#[path = "../tests/waiting/mod.rs"]
+mod waiting;
+
+use std::time::Duration;
+
+use fair_list::{awaited, counted_as_gone_in_time};
+use nodes::{AGREED, Cluster, asking};
+use redis::Connection;
+use redisson::{READ, RENEW_READ};
+use rlock_testkit::{ServerName, eventually};
+use waiting::{SOON, number, say, story};
+
+/// A lease of Redisson's that is shorter than the natives', in ms.
+const SHORT: i64 = 4_000;
+
+/// Those who wait and read at the second node, or nobody: then it has not listened to changes of keys before.
+#[track_caller]
+fn users_of_the_second(second: &mut Connection, some: bool) {
+    if some {
+        story(
+            second,
+            &[
+                ("RLOCK.ACQUIRE b x 100 READ", "[1, 100, 0]"),
+                ("RLOCK.ACQUIRE {b}f x 100 FAIR", "[1, 100, 0]"),
+            ],
+        );
+    }
+}
+
+/// A native reads for long, and one of Redisson's beside it.
+#[track_caller]
+fn read(first: &mut Connection) {
+    story(first, &[("RLOCK.ACQUIRE lock alice 900000 READ", "[1, 900000, 0]")]);
+    assert_eq!(redisson::run(first, READ, "lock", "j:1", 100_000), "null");
+}
+
+#[track_caller]
+fn is_read_for_long(second: &mut Connection) {
+    eventually("the lock to last as long as the longest lease", SOON, || {
+        (number(second, "PTTL lock") > 800_000).then_some(())
+    });
+}
+
+/// The lock's end is set while the slot is on its way, when the node that it comes to may not write outside commands; and
+/// once more by a renewal of Redisson's, which asks for several keys and so has to wait until the slot is there.
+#[test]
+fn read_leases_that_come_key_by_key_are_known() {
+    for some in [false, true] {
+        for lock_first in [false, true] {
+            let cluster = Cluster::start();
+            let [first, second] = &mut cluster.clients();
+            users_of_the_second(second, some);
+            read(first);
+            cluster.begin_to_move();
+            let mut keys = cluster.names();
+            assert_eq!(keys.len(), 3, "{keys:?}");
+            keys.sort_by_key(|key| (key == "lock") != lock_first);
+            keys.iter().for_each(|key| cluster.move_key(key));
+            assert_eq!(asking(second, &format!("PEXPIRE lock {SHORT}")), "1");
+            assert_eq!(asking(second, "RLOCK.ACQUIRE lock w:1 5000 WRITE"), "null");
+            std::thread::sleep(Duration::from_millis(500));
+            cluster.end_move();
+            is_read_for_long(second);
+            assert_eq!(redisson::run(second, RENEW_READ, "lock", "j:1", SHORT), "1");
+            is_read_for_long(second);
+        }
+    }
+}
+
+#[test]
+fn fair_queues_that_come_key_by_key_are_bounded() {
+    for some in [false, true] {
+        let cluster = Cluster::start();
+        let [first, second] = &mut cluster.clients();
+        users_of_the_second(second, some);
+        awaited(first);
+        cluster.begin_to_move();
+        let mut keys = cluster.names();
+        assert_eq!(keys.len(), 3, "{keys:?}");
+        // Where it goes first, the natives are sent away, and leave the list.
+        keys.sort_by_key(|key| key == "lock");
+        keys.iter().for_each(|key| cluster.move_key(key));
+        std::thread::sleep(Duration::from_millis(500));
+        cluster.end_move();
+        counted_as_gone_in_time(second);
+    }
+}
+
+/// Redis from 8.4 on; lease keys come without the event by which others are known.
+#[test]
+fn what_comes_at_one_moment_is_known() {
+    for some in [false, true] {
+        let cluster = Cluster::start();
+        let [first, second] = &mut cluster.clients();
+        users_of_the_second(second, some);
+        let line = format!("CLUSTER MIGRATION IMPORT {0} {0}", cluster.slot);
+        if !cluster.nodes[0].version().is_at_least(ServerName::Redis, 8, 4) {
+            let said = say(second, &line);
+            assert!(said.starts_with("!ERR"), "{said}");
+            continue;
+        }
+        read(first);
+        let came = |second: &mut Connection| {
+            assert!(!say(second, &line).starts_with('!'));
+            eventually("the slot", AGREED, || (say(second, "EXISTS lock") == "1").then_some(()));
+        };
+        came(second);
+        assert_eq!(redisson::run(second, RENEW_READ, "lock", "j:1", SHORT), "1");
+        is_read_for_long(second);
+        let cluster = Cluster::start();
+        let [first, second] = &mut cluster.clients();
+        users_of_the_second(second, some);
+        awaited(first);
+        came(second);
+        counted_as_gone_in_time(second);
+    }
+}
