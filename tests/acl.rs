@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{say, story};
+use common::{say, state, story};
 use redis::Connection;
 use rlock_testkit::{ServerName, Subscriber, TestServer};
 
@@ -134,6 +134,57 @@ fn readers_need_their_lease_keys() {
             ("RLOCK.RELEASE locks:1 alice", "1"),
         ],
     );
+}
+
+/// Only ACQUIRE once asked whether its user may use lease keys: who may use `locks:*` and nothing else could end and
+/// prolong the leases of readers.
+#[test]
+fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
+    let server = TestServer::start();
+    let admin = &mut server.connect();
+    story(
+        admin,
+        &[
+            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
+            ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE locks:2 alice 100000 READ", "[1, 100000, 0]"),
+            // Has died: a release that is let through clears its field away.
+            ("HSET locks:1 dead 1", "1"),
+        ],
+    );
+    let keys = ["locks:1", "{locks:1}:alice:rwlock_timeout:1", "{locks:1}:alice:rwlock_timeout:2", "locks:2"];
+    let before = keys.map(|key| state(admin, key));
+    let refused = "!NOPERM No permissions to access the lease keys of the lock's readers";
+    let app = &mut user(&server, &format!("resetchannels ~locks:* {NAMED} +rlock.forcerelease +eval"));
+    for line in [
+        "RLOCK.RENEW locks:1 alice 50000",
+        "RLOCK.RENEW locks:1 alice 50000 READ",
+        "RLOCK.RELEASE locks:1 alice",
+        "RLOCK.RELEASE locks:1 alice ALL",
+        "RLOCK.RELEASE locks:1 alice READ",
+        "RLOCK.RELEASE locks:1 alice LEASE 50000 HOLDS 2",
+        "RLOCK.RELEASE locks:2 alice READ",
+        "RLOCK.FORCERELEASE locks:1 alice",
+        "RLOCK.FORCERELEASE locks:2 alice",
+        "EVAL return{redis.call('RLOCK.RELEASE',KEYS[1],'alice','READ')} 1 locks:1",
+    ] {
+        let said = say(app, line);
+        assert!(said.starts_with(refused), "{line}: {said}");
+    }
+    assert_eq!(keys.map(|key| state(admin, key)), before);
+    story(
+        app,
+        &[
+            // Here there is no lease key of theirs to be touched.
+            ("RLOCK.RENEW locks:1 bob 50000 READ", "0"),
+            ("RLOCK.RELEASE locks:1 bob READ", "null"),
+            ("RLOCK.RENEW locks:2 alice 50000 WRITE", "1"),
+            ("RLOCK.RELEASE locks:2 alice WRITE", "1"),
+            ("RLOCK.FORCERELEASE locks:1", "1"),
+        ],
+    );
+    assert_eq!(say(admin, "EXISTS {locks:1}:alice:rwlock_timeout:2 {locks:2}:alice:rwlock_timeout:1"), "2");
 }
 
 #[test]
