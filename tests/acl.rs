@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{say, state, story};
+use common::{say, story};
 use redis::Connection;
 use rlock_testkit::{ServerName, Subscriber, TestServer};
 
@@ -106,106 +106,6 @@ fn named_commands_are_all_that_locking_needs() {
     let server = TestServer::start();
     let app = &mut user(&server, &format!("resetchannels ~locks:* {NAMED}"));
     can_lock_and_nothing_else(&server, app);
-}
-
-#[test]
-fn readers_need_their_lease_keys() {
-    let server = TestServer::start();
-    let refused = "!NOPERM No permissions to access the lease keys of the lock's readers";
-    let app = &mut user(&server, &format!("resetchannels ~locks:* {NAMED}"));
-    assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ"), refused);
-    assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ BLOCK 0"), refused);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-            // Where the name has a tag of its own the lease keys begin as the lock does.
-            ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:{1} alice", "1"),
-        ],
-    );
-    let rules = format!("resetchannels ~locks:* ~{{locks:*}}:*:rwlock_timeout:* {NAMED}");
-    let app = &mut user(&server, &rules);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
-}
-
-/// Only ACQUIRE once asked whether its user may use lease keys: who may use `locks:*` and nothing else could end and
-/// prolong the leases of readers.
-#[test]
-fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
-    story(
-        admin,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:2 alice 100000 READ", "[1, 100000, 0]"),
-            // Has died: a release that is let through clears its field away.
-            ("HSET locks:1 dead 1", "1"),
-        ],
-    );
-    let keys = ["locks:1", "{locks:1}:alice:rwlock_timeout:1", "{locks:1}:alice:rwlock_timeout:2", "locks:2"];
-    let before = keys.map(|key| state(admin, key));
-    let refused = "!NOPERM No permissions to access the lease keys of the lock's readers";
-    let app = &mut user(&server, &format!("resetchannels ~locks:* {NAMED} +rlock.forcerelease +eval"));
-    for line in [
-        "RLOCK.RENEW locks:1 alice 50000",
-        "RLOCK.RENEW locks:1 alice 50000 READ",
-        "RLOCK.RELEASE locks:1 alice",
-        "RLOCK.RELEASE locks:1 alice ALL",
-        "RLOCK.RELEASE locks:1 alice READ",
-        "RLOCK.RELEASE locks:1 alice LEASE 50000 HOLDS 2",
-        "RLOCK.RELEASE locks:2 alice READ",
-        "RLOCK.FORCERELEASE locks:1 alice",
-        "RLOCK.FORCERELEASE locks:2 alice",
-        "EVAL return{redis.call('RLOCK.RELEASE',KEYS[1],'alice','READ')} 1 locks:1",
-    ] {
-        let said = say(app, line);
-        assert!(said.starts_with(refused), "{line}: {said}");
-    }
-    assert_eq!(keys.map(|key| state(admin, key)), before);
-    story(
-        app,
-        &[
-            // Here there is no lease key of theirs to be touched.
-            ("RLOCK.RENEW locks:1 bob 50000 READ", "0"),
-            ("RLOCK.RELEASE locks:1 bob READ", "null"),
-            ("RLOCK.RENEW locks:2 alice 50000 WRITE", "1"),
-            ("RLOCK.RELEASE locks:2 alice WRITE", "1"),
-            ("RLOCK.FORCERELEASE locks:1", "1"),
-        ],
-    );
-    assert_eq!(say(admin, "EXISTS {locks:1}:alice:rwlock_timeout:2 {locks:2}:alice:rwlock_timeout:1"), "2");
-}
-
-#[test]
-fn fair_waiters_need_the_fair_queue() {
-    let server = TestServer::start();
-    let refused = "!NOPERM No permissions to access the keys of the lock's fair queue";
-    let queue = "~redisson_lock_queue:{locks:*}";
-    for keys in ["~locks:*".to_owned(), format!("~locks:* {queue}")] {
-        let app = &mut user(&server, &format!("resetchannels {keys} {NAMED}"));
-        assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 FAIR"), refused, "{keys}");
-    }
-    let rules = format!("resetchannels ~locks:* {queue} ~redisson_lock_timeout:{{locks:*}} {NAMED}");
-    let app = &mut user(&server, &rules);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 FAIR", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 bob 100000 FAIR BLOCK 1", "null"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
 }
 
 #[test]
