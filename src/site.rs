@@ -147,6 +147,10 @@ impl<'s> Site for LockSite<'s> {
         readers::lease(self.ctx, self.name, reader, hold)
     }
 
+    fn check_leases(&self, reader: &[u8]) -> Result<(), Error> {
+        keyspace::check_lease_key(self.ctx, Some(self.name), reader)
+    }
+
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
         readers::each(self.ctx, self.name, visit)
     }

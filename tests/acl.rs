@@ -109,55 +109,6 @@ fn named_commands_are_all_that_locking_needs() {
 }
 
 #[test]
-fn readers_need_their_lease_keys() {
-    let server = TestServer::start();
-    let refused = "!NOPERM No permissions to access the lease keys of the lock's readers";
-    let app = &mut user(&server, &format!("resetchannels ~locks:* {NAMED}"));
-    assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ"), refused);
-    assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ BLOCK 0"), refused);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-            // Where the name has a tag of its own the lease keys begin as the lock does.
-            ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:{1} alice", "1"),
-        ],
-    );
-    let rules = format!("resetchannels ~locks:* ~{{locks:*}}:*:rwlock_timeout:* {NAMED}");
-    let app = &mut user(&server, &rules);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
-}
-
-#[test]
-fn fair_waiters_need_the_fair_queue() {
-    let server = TestServer::start();
-    let refused = "!NOPERM No permissions to access the keys of the lock's fair queue";
-    let queue = "~redisson_lock_queue:{locks:*}";
-    for keys in ["~locks:*".to_owned(), format!("~locks:* {queue}")] {
-        let app = &mut user(&server, &format!("resetchannels {keys} {NAMED}"));
-        assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 FAIR"), refused, "{keys}");
-    }
-    let rules = format!("resetchannels ~locks:* {queue} ~redisson_lock_timeout:{{locks:*}} {NAMED}");
-    let app = &mut user(&server, &rules);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 FAIR", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 bob 100000 FAIR BLOCK 1", "null"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
-}
-
-#[test]
 fn a_user_of_the_configuration_file_can_lock() {
     let probe = TestServer::start();
     let commands = if has_our_category(&probe) { "+@rlock" } else { NAMED };

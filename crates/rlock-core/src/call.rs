@@ -65,6 +65,7 @@ pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error>
     }
     let (call, decision) = call.read_write(|site| {
         let (seen, state) = living::state(site, Some(owner))?;
+        living::check_own_leases(site, owner, state, request.mode)?;
         let others = |held| living::look_at_others(site, owner, held);
         Ok((seen, read_write::release(state, request, now, others)?))
     })?;
@@ -81,6 +82,7 @@ pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
     }
     let (call, decision) = call.read_write(|site| {
         let (seen, state) = living::state(site, Some(owner))?;
+        living::check_own_leases(site, owner, state, request.mode)?;
         Ok((seen, read_write::renew(state, request.mode, request.lease, now)?))
     })?;
     call.perform(&decision)
@@ -120,6 +122,7 @@ pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Re
     };
     let (call, decision) = call.read_write(|site| {
         let (seen, state) = living::state(site, owner)?;
+        owner.filter(|_| hash.reads.is_some()).map_or(Ok(()), |reader| site.check_leases(reader))?;
         let others = |held| living::look_at_others(site, owner.unwrap_or_default(), held);
         Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads, others)))
     })?;

@@ -10,7 +10,7 @@ use crate::bugs::{Bug, planted};
 use crate::decision::ReadLeases;
 use crate::error::Error;
 use crate::port::{Reader, Server, Site};
-use crate::read_write::{Held, MAX_LEASE_KEYS, Others, Reads, State};
+use crate::read_write::{self, Held, MAX_LEASE_KEYS, Others, Reads, State};
 use crate::shape::{LockState, ReadWrite};
 use crate::types::{Expiry, Holds, Mode, UnixMs};
 
@@ -89,6 +89,18 @@ pub(crate) fn read_end<S: Site>(site: &S, reader: &[u8]) -> Option<Expiry> {
 fn own_reads<S: Site>(site: &S, owner: &[u8], holds: Holds, hash: &ReadWrite) -> Option<Reads> {
     let until = lease_end(site, owner, holds, hash.expiry)?;
     Some(Reads { holds, until })
+}
+
+/// Refuses a caller that may not write its lease keys, where it is its reads that it renews or gives back. Before dead
+/// readers are cleared away: an error changes nothing.
+pub(crate) fn check_own_leases<S: Site>(
+    site: &S,
+    owner: &[u8],
+    state: State,
+    asked: Option<Mode>,
+) -> Result<(), Error> {
+    let reads = matches!(state, State::Held(held) if held.reads.is_some());
+    if reads && read_write::meant(state, asked)? == Mode::Read { site.check_leases(owner) } else { Ok(()) }
 }
 
 /// Refuses to write the lease keys of holds that the owner has had before, while one of them may be on another server:

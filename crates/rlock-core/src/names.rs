@@ -1,4 +1,8 @@
 //! The names that Redisson gives to what belongs to a lock, and the cluster slot they fall in.
+//!
+//! Some locks share such names, as they do in Redisson: `x` and `{x}` share all of them, and of `{h}` and `{h}:b` the
+//! owners `b:c` and `c` share lease keys. The layout has to be Redisson's, and its owners have colons, so that neither
+//! can be refused: docs/COMMANDS.md tells which names not to use side by side.
 
 use smallvec::SmallVec;
 
@@ -147,6 +151,8 @@ fn slot(tag: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     #[test]
@@ -234,5 +240,61 @@ mod tests {
         for name in bad {
             assert!(!one_slot(name), "{}", name.escape_ascii());
         }
+    }
+
+    /// All words of so many of these letters at most.
+    fn words(letters: &[u8], most: u32) -> Vec<Vec<u8>> {
+        let longer = |words: &Vec<Vec<u8>>| {
+            words
+                .iter()
+                .flat_map(|word| letters.iter().map(move |letter| [word, &[*letter][..]].concat()))
+                .collect()
+        };
+        let by_length = std::iter::successors(Some(vec![Vec::new()]), |words| Some(longer(words)));
+        by_length.skip(1).take(most as usize).flatten().collect()
+    }
+
+    /// Whether two locks are among those that docs/COMMANDS.md warns of: `x` and `{x}`, or a name with a brace, given
+    /// or put around it, and the same with a colon and more.
+    fn are_warned_of(one: &[u8], other: &[u8]) -> bool {
+        let in_braces =
+            |name: &[u8]| if name.contains(&b'{') { name.to_vec() } else { [b"{", name, b"}"].concat() };
+        let (one, other) = (in_braces(one), in_braces(other));
+        let is_beneath = |a: &[u8], b: &[u8]| a.strip_prefix(b).is_some_and(|rest| rest.starts_with(b":"));
+        one == other || is_beneath(&one, &other) || is_beneath(&other, &one)
+    }
+
+    /// Whether names without a brace, or with one tag at their end, are meant by what docs/COMMANDS.md calls safe.
+    fn are_called_safe(one: &[u8], other: &[u8]) -> bool {
+        let count = |name: &[u8], brace| name.iter().filter(|byte| **byte == brace).count();
+        let ends_in_tag =
+            |name: &[u8]| name.ends_with(b"}") && count(name, b'{') == 1 && count(name, b'}') == 1;
+        let is_plain = |name: &[u8]| !name.contains(&b'{');
+        is_plain(one) && is_plain(other) || ends_in_tag(one) && ends_in_tag(other)
+    }
+
+    #[test]
+    fn only_names_that_are_warned_of_share_what_belongs_to_them() {
+        let (names, owners) = (words(b"{}:a", 5), words(b":a", 3));
+        let mut locks_of: BTreeMap<Name, BTreeSet<&[u8]>> = BTreeMap::new();
+        for name in &names {
+            let of_all = [token_key, fair_queue, fair_deadlines, unlock_channel, read_write_channel];
+            let leases = owners.iter().map(|owner| read_lease_key(name, owner, 1));
+            for key in of_all.iter().map(|key| key(name)).chain(leases) {
+                locks_of.entry(key).or_default().insert(name);
+            }
+        }
+        let mut pairs = BTreeSet::new();
+        for locks in locks_of.values() {
+            pairs.extend(
+                locks.iter().flat_map(|one| locks.range(*one..).skip(1).map(move |other| (*one, *other))),
+            );
+        }
+        for (one, other) in &pairs {
+            let shown = [one, other].map(|name| name.escape_ascii().to_string());
+            assert!(are_warned_of(one, other) && !are_called_safe(one, other), "{shown:?}");
+        }
+        let known: [(&[u8], &[u8]); 3] = [(b"a", b"{a}"), (b"a", b"{a}:a"), (b"{a}", b"{a}:a")];
+        assert!(known.iter().all(|pair| pairs.contains(pair)), "{}", pairs.len());
     }
 }

@@ -86,6 +86,9 @@ pub trait Site {
     /// one now.
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease;
 
+    /// Refuses a caller that may not write and delete the lease keys of this reader.
+    fn check_leases(&self, reader: &[u8]) -> Result<(), Error>;
+
     /// Goes through the readers of a read/write lock, until `visit` breaks it off. Its key is not open while one is
     /// visited. An error if there is a field that is no reader's.
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;

@@ -123,6 +123,10 @@ impl Site for SimSite<'_> {
         lease.map_or(ReadLease::Gone, ReadLease::Until)
     }
 
+    fn check_leases(&self, _: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
         for reader in self.some_readers(usize::MAX) {
             if visit(reader).is_break() {
