@@ -42,7 +42,7 @@ const BUSY: [(&str, usize, &[&str]); 4] = [
 ];
 
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 19] = [
+const QUIET: [(&str, &[&str]); 22] = [
     ("leases", &["block", "block"]),
     ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
@@ -62,6 +62,9 @@ const QUIET: [(&str, &[&str]); 19] = [
     ("drafts", &["write then read", "redisson read"]),
     ("shelves", &["read beside"]),
     ("rows", &["fair herald"]),
+    ("stacks", &["read past"]),
+    ("cellars", &["read past"]),
+    ("archives", &["read past"]),
 ];
 
 impl Scene {

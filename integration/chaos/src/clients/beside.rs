@@ -19,8 +19,9 @@ const SEEN: u64 = 700;
 const FOUND: Us = ms(1_000);
 
 impl Desk {
-    /// Reads twice at the same time, and sees whether the longer lease lasts.
-    pub(crate) fn read_beside(&mut self, want: &Want) {
+    /// Reads twice at the same time, and sees whether the longer lease lasts. Who reads `past` a server has read for so long
+    /// before that another may have taken over, or this one been restarted: that one has to know of the lease as well.
+    pub(crate) fn read_beside(&mut self, want: &Want, past: bool) {
         let name = self.name(want.key);
         if self.ask(want.key, &["EXISTS", &name], SOON) != Ok(Value::Int(0)) {
             // One of those that died here before lasts longer than it was to, since a clock was set back.
@@ -38,12 +39,13 @@ impl Desk {
         reading.outcome = Outcome::Held;
         let since = reading.requested;
         self.confirmed(&mut reading, since, want.lease);
-        // Longer now and then, so that another server, or this one after a restart, has to know of the lease.
-        let before = if self.dice.one_in(3) { 2_500_000 } else { 5_000 };
-        self.sleep_us(0, before);
-        if before > ms(100) && self.surely(want.key, &["HEXISTS", &name, &reading.owner]).is_some() {
+        if past {
+            self.sleep_us(ms(500), ms(3_500));
+            let _ = self.surely(want.key, &["HEXISTS", &name, &reading.owner]);
             // Who has taken over meanwhile has had the time to find it.
             self.sleep_us(FOUND, FOUND + ms(200));
+        } else {
+            self.sleep_us(0, 5_000);
         }
         let seen = self.now();
         if self.ask(want.key, &["HEXISTS", &name, &reading.owner], SOON) != Ok(Value::Int(1)) {

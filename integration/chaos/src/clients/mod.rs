@@ -40,6 +40,9 @@ const READ_BEHIND: &str = "read behind";
 /// Who writes, and then reads on.
 const WRITE_THEN_READ: &str = "write then read";
 
+/// Who reads beside Redisson after a server was replaced.
+const READ_PAST: &str = "read past";
+
 /// Starts a thread for each client that is one.
 pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
     let (sender, endings) = channel();
@@ -79,7 +82,9 @@ impl Desk {
             "try" | "fenced try" => self.try_once(&want),
             "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
             "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
-            "read beside" => self.read_beside(&Want { lease: 8_000, ..want }),
+            "read beside" | READ_PAST => {
+                self.read_beside(&Want { lease: 8_000, ..want }, role.kind == READ_PAST);
+            }
             "fair herald" => self.herald(&Want { lease: 8_000, wait: 6_000, ..want }),
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
@@ -101,7 +106,9 @@ impl Desk {
             _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
             _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
             // They are there so that something happens.
-            _ if ["read usher", "snatch", "write snatch"].contains(&role.kind) => self.sleep_us(0, 150_000),
+            _ if ["read usher", "snatch", "write snatch", READ_PAST].contains(&role.kind) => {
+                self.sleep_us(0, 150_000)
+            }
             // Nobody else comes, so that it shows whether the server notices the end of the lease.
             (true, _) if died => self.sleep_us(1_400_000, 1_900_000),
             (true, 0) => self.sleep_us(600_000, 1_500_000),
