@@ -57,6 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<u8>().prop_map(Op::Disconnect),
         1 => Just(Op::Foreign { lock, what: Foreign::Delete }),
         1 => Just(Op::ForceRelease { lock, owner: None }),
+        1 => prop::bool::weighted(0.7).prop_map(Op::Primary),
     ]
 }
 
@@ -85,4 +86,27 @@ proptest! {
     fn natives_and_redissons_writers_have_their_turns(history in history()) {
         operations::check(&history);
     }
+}
+
+/// Found by chance among all operations: a server that was the primary before knows nothing of the leases that it gave, and
+/// the oracle took it to task for a turn that it could not know to be due.
+#[test]
+fn who_is_the_primary_no_more_knows_of_no_turns() {
+    let read = |owner, lease| {
+        let (lock, owner, lease, word) = (LOCK, Owner(owner), Ms(lease), Word::Read);
+        Op::Acquire { lock, owner, lease, word, holds: None, wait: Wait::No, fenced: false, fair: false }
+    };
+    let options = Options {
+        max_waiters: 8,
+        max_waiters_per_key: 5,
+        grant_confirm: 1,
+        turn_grants: 2,
+        turn_ms: 1,
+        window: 1,
+        fair_turn: 1,
+        kinds: Kinds::ReadWrite,
+    };
+    let ops =
+        vec![read(1, 420), Op::Primary(false), Op::Listen(true), read(0, 1), Op::Pass(Span(1)), read(2, 1)];
+    operations::check(&History { options, ops });
 }

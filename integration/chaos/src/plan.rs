@@ -106,6 +106,14 @@ pub(crate) struct Planned {
     pub(crate) dice: u64,
 }
 
+/// The use of a round's dice that its plan is drawn by.
+pub(crate) const PLAN: u64 = 1;
+
+/// The seed of a round in a run with this seed.
+pub(crate) fn seed_of(run: u64, round: u64) -> u64 {
+    Dice::new(run, 77 + round).next()
+}
+
 /// The faults of a round that lasts so long, each with its time.
 pub(crate) fn draw(dice: &mut Dice, setting: Setting, lasts_ms: u64) -> Vec<Planned> {
     let mut plan = Vec::new();
@@ -145,5 +153,31 @@ fn special(dice: &mut Dice, setting: Setting) -> Fault {
         (Setting::Durable, 5) => Fault::Promote,
         (Setting::Attached, 5) => Fault::Promote,
         _ => Fault::Switch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Of how many kinds faults are.
+    const KINDS: usize = 14;
+
+    /// CI has time for three rounds of ten seconds, always the same ones: nothing that can go wrong is missing there.
+    #[test]
+    fn every_fault_happens_in_ci() {
+        let run = include_str!("../../../.ci/run");
+        let line = run.lines().find(|line| line.contains("make chaos")).expect("a step of chaos");
+        let seed = line.split("SEED=").nth(1).expect("its seed").trim().parse().expect("a number");
+        let plans = (0..3)
+            .flat_map(|round| draw(&mut Dice::new(seed_of(seed, round), PLAN), Setting::of(round), 10_000));
+        let faults: Vec<Fault> = plans.map(|planned| planned.fault).collect();
+        let names: BTreeSet<&str> = faults.iter().map(|fault| fault.name()).collect();
+        assert_eq!(names.len(), KINDS, "{names:?}");
+        for together in [false, true] {
+            assert!(faults.contains(&Fault::Move { together }));
+        }
     }
 }

@@ -89,6 +89,14 @@ impl Recorder {
         locked(&self.history).events.push(event);
     }
 
+    /// Whether a lock's server has been replaced or started anew, or the lock has moved, since then.
+    pub(crate) fn has_moved(&self, key: usize, since: Us) -> bool {
+        let history = locked(&self.history);
+        history.events.iter().any(|event| {
+            event.begin >= since && event.harm.places && event.key.is_none_or(|moved| moved == key)
+        })
+    }
+
     /// Writes down that an owner was taken out of the queue by somebody else, as was known then.
     pub(crate) fn cancelled(&self, owner: &str, known: Option<Us>) {
         locked(&self.history).cancelled.push(Cancelled { owner: owner.to_owned(), known });

@@ -48,10 +48,10 @@ pub(crate) fn run(
     peeks: bool,
     say: &mut dyn FnMut(&str),
 ) -> Outcome {
-    let seed = Dice::new(seed, 77 + number).next();
+    let seed = plan::seed_of(seed, number);
     let setting = Setting::of(number);
     let lasts_ms = lasts.as_millis() as u64;
-    let plan = plan::draw(&mut Dice::new(seed, 1), setting, lasts_ms);
+    let plan = plan::draw(&mut Dice::new(seed, plan::PLAN), setting, lasts_ms);
     let (scene, roles) = Scene::new();
     let recorder = Recorder::new(scene.names(), ms(FAIR_TURN_MS));
     let shared = Shared { place: place(setting), recorder, stop: AtomicBool::new(false), scene, peeks };

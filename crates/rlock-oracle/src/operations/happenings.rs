@@ -48,11 +48,14 @@ impl Oracle {
             Op::Primary(true) => {
                 if !std::mem::replace(&mut self.primary, true) {
                     self.places.iter_mut().for_each(|place| place.list_found = !place.list.is_empty());
+                    self.leases_are_found();
                 }
             }
             Op::Primary(false) => {
                 self.primary = false;
                 self.send_all_away();
+                // What was known here of read leases.
+                self.places.iter_mut().for_each(|place| place.natives.clear());
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),

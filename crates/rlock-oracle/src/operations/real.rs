@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rlock_core::call;
 use rlock_core::port::{self, Settings};
 use rlock_core::queue::{self, Closed, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
+use rlock_core::{call, foreign};
 use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
-use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
+use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
 use super::options::Options;
 use super::real_words::{
     answer, channel_of, entry, error, hash_of, holds_other, id, lease, lock_of, name, owner_of, said,
@@ -83,7 +83,7 @@ impl Real {
         None
     }
 
-    /// The server becomes the primary, and finds the lists that there are.
+    /// The server becomes the primary, and finds the lists and the read leases that there are.
     fn promote(&self) {
         if self.sim.with(|world| std::mem::replace(&mut world.primary, true)) {
             return;
@@ -91,6 +91,9 @@ impl Real {
         let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
         lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));
+        for lock in (0..LOCKS.len()).map(Lock) {
+            assert!(foreign::lock_found(&self.sim, &id(lock), usize::MAX));
+        }
     }
 
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {

@@ -132,9 +132,22 @@ impl Oracle {
 
     /// A native has a lease to read from here.
     pub(super) fn leases_read(&mut self, lock: Lock, owner: Owner, ends: i64) {
+        let primary = self.primary;
         let place = self.place(lock);
         place.longest_read = ends.max(place.longest_read);
-        place.natives.insert(owner, ends);
+        // One that is not the primary, and may be written all the same, remembers nothing.
+        if primary {
+            place.natives.insert(owner, ends);
+        }
+    }
+
+    /// A server that takes over finds the leases of all who read: of whom they are nobody can tell.
+    pub(super) fn leases_are_found(&mut self) {
+        for lock in self.all_locks() {
+            let longest = owners().filter_map(|owner| self.reads_until(lock, owner)).max();
+            let place = self.place(lock);
+            place.longest_read = longest.unwrap_or(0).max(place.longest_read);
+        }
     }
 
     /// Nobody holds the lock any more: if that was for the one that waits to write, it is left free for a moment.

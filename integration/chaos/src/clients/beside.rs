@@ -40,7 +40,7 @@ impl Desk {
         let since = reading.requested;
         self.confirmed(&mut reading, since, want.lease);
         if past {
-            self.sleep_us(ms(500), ms(3_500));
+            self.read_until_it_moves(want.key, reading.answered);
             let _ = self.surely(want.key, &["HEXISTS", &name, &reading.owner]);
             // Who has taken over meanwhile has had the time to find it.
             self.sleep_us(FOUND, FOUND + ms(200));
@@ -76,6 +76,14 @@ impl Desk {
         }
         self.give_back(want, reading);
         self.ask_how_long(ask, sent);
+    }
+
+    /// Reads on until another server has taken over, this one has been restarted, or the lock has moved; not for ever.
+    fn read_until_it_moves(&mut self, key: usize, since: Us) {
+        let deadline = self.now() + self.dice.within(ms(1_000), ms(6_000));
+        while self.now() < deadline && !self.recorder().has_moved(key, since) {
+            std::thread::sleep(Duration::from_millis(30));
+        }
     }
 
     /// Of the readers only the one with the brief lease is left: nobody is told to wait for longer.

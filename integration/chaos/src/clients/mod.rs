@@ -82,9 +82,8 @@ impl Desk {
             "try" | "fenced try" => self.try_once(&want),
             "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
             "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
-            "read beside" | READ_PAST => {
-                self.read_beside(&Want { lease: 8_000, ..want }, role.kind == READ_PAST);
-            }
+            "read beside" => self.read_beside(&Want { lease: 8_000, ..want }, false),
+            READ_PAST => self.read_beside(&Want { lease: 12_000, ..want }, true),
             "fair herald" => self.herald(&Want { lease: 8_000, wait: 6_000, ..want }),
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
