@@ -61,8 +61,7 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 
 # ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@./integration/interop/tools.sh
-	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server, of which
 # ONLY=uncontended is stored as well.
