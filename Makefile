@@ -61,8 +61,7 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 
 # ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@./integration/interop/tools.sh
-	@$(ENV) $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server, of which
 # ONLY=uncontended is stored as well.
@@ -121,8 +120,13 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	@if command -v shellcheck >/dev/null 2>&1; then set -x; shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run; \
-	else echo "lint: no shellcheck here, the scripts were not checked"; fi
+	@if ! command -v shellcheck >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "lint: installing shellcheck" >&2; apt-get update -qq >&2; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends shellcheck >&2; \
+	fi; \
+	command -v shellcheck >/dev/null 2>&1 || { \
+		echo "lint: shellcheck is missing, the scripts are not checked: install the package shellcheck" >&2; exit 1; }
+	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
 # COMMAND names one that is built already, of any profile; a release has its own.
 COMMAND ?=

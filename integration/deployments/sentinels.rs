@@ -12,141 +12,21 @@ mod doors;
 mod kinds;
 #[path = "../../tests/waiting/mod.rs"]
 mod waiting;
+mod watched;
 
 use std::time::Duration;
 
-use common::{limit_everything, within};
-use doors::Door;
+use common::within;
 use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
 use rlock_client::{Client, Durability, Error, Guard};
-use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
 use waiting::{SOON, Waiting, counter, say, server_time, story};
-
-/// How long a fail-over may take on a busy machine: sentinels do nothing for 30 seconds after they had to stand still
-/// for two.
-const FAILED_OVER: Duration = Duration::from_secs(120);
+use watched::{FAILED_OVER, Member, Watched, announcing, await_heir};
 
 /// A lease that outlasts all that.
 const LEASE: Duration = Duration::from_secs(600);
-
-/// A server and its door.
-struct Member {
-    server: TestServer,
-    door: Door,
-}
-
-impl Member {
-    fn start(configure: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Member {
-        let door = Door::new();
-        let server = configure(announcing(&door)).start();
-        door.lead_to(server.port());
-        Member { server, door }
-    }
-
-    /// A field of `INFO replication`, on a connection of its own: sentinels cut those of others.
-    fn fact(&self, name: &str) -> Option<String> {
-        let client = redis::Client::open(common::url(&self.server)).unwrap();
-        let info: String =
-            redis::cmd("INFO").arg("replication").query(&mut client.get_connection().ok()?).ok()?;
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::to_owned)
-    }
-
-    fn follows(&self, primary: &Member) -> bool {
-        let is = |name, value: &str| self.fact(name).as_deref() == Some(value);
-        let offsets = [primary.fact("master_repl_offset"), self.fact("slave_repl_offset")];
-        is("master_port", &primary.door.port().to_string())
-            && is("master_link_status", "up")
-            && offsets[0].is_some()
-            && offsets[0] == offsets[1]
-    }
-}
-
-/// A server that says that it is where its door is.
-fn announcing(door: &Door) -> ServerBuilder {
-    TestServer::builder()
-        .conf("replica-announce-ip", "127.0.0.1")
-        .conf("replica-announce-port", door.port())
-        // Whoever was cut off is to come back soon.
-        .conf("repl-timeout", 5)
-}
-
-struct Watched {
-    primary: Member,
-    replicas: [Member; 2],
-    sentinels: Vec<TestServer>,
-}
-
-impl Watched {
-    fn start() -> Watched {
-        limit_everything();
-        let primary = Member::start(|builder| builder);
-        let follow = || {
-            let line = format!("127.0.0.1 {}", primary.door.port());
-            Member::start(|builder| builder.conf("replicaof", line))
-        };
-        let replicas = [follow(), follow()];
-        let sentinels = (0..3).map(|_| sentinel(primary.door.port())).collect();
-        let watched = Watched { primary, replicas, sentinels };
-        watched.await_replicas();
-        for sentinel in &watched.sentinels {
-            let client = &mut sentinel.connect();
-            eventually("a sentinel to know all", FAILED_OVER, || {
-                let known = say(client, "SENTINEL MASTER main");
-                let replicas = say(client, "SENTINEL REPLICAS main");
-                let all = known.contains(r#""num-slaves", "2""#)
-                    && known.contains(r#""num-other-sentinels", "2""#)
-                    && known.contains(r#""flags", "master""#)
-                    // One that was never heard of is not promoted.
-                    && replicas.matches(r#""master-link-status", "ok""#).count() == 2;
-                all.then_some(())
-            });
-        }
-        watched
-    }
-
-    fn await_replicas(&self) {
-        eventually("the replicas to follow", SOON, || {
-            self.replicas.iter().all(|replica| replica.follows(&self.primary)).then_some(())
-        });
-    }
-
-    fn await_heir(&self) -> (&Member, &Member) {
-        await_heir(&self.sentinels, &self.replicas)
-    }
-
-    fn url(&self) -> String {
-        let hosts = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
-        format!("redis+sentinel://{}/main", hosts.collect::<Vec<_>>().join(","))
-    }
-}
-
-/// The server that all sentinels take for the primary, once it is another one, and the other replica.
-fn await_heir<'m>(sentinels: &[TestServer], replicas: &'m [Member; 2]) -> (&'m Member, &'m Member) {
-    let heir = eventually("another primary", FAILED_OVER, || {
-        let name =
-            |sentinel: &TestServer| say(&mut sentinel.connect(), "SENTINEL GET-MASTER-ADDR-BY-NAME main");
-        let named: Vec<_> = sentinels.iter().map(name).collect();
-        let is = |at: &usize| {
-            let port = format!("\"{}\"]", replicas[*at].door.port());
-            named.iter().all(|name| name.ends_with(&port))
-        };
-        let heir = (0..2).find(is)?;
-        (replicas[heir].fact("role")? == "master").then_some(heir)
-    });
-    (&replicas[heir], &replicas[1 - heir])
-}
-
-fn sentinel(primary: u16) -> TestServer {
-    TestServer::builder()
-        .sentinel()
-        .conf("sentinel", format!("monitor main 127.0.0.1 {primary} 2"))
-        .conf("sentinel", "down-after-milliseconds main 2000")
-        // An election that nobody wins is held again after twice this time.
-        .conf("sentinel", "failover-timeout main 4000")
-        .start()
-}
 
 /// The Rust client on all that: it holds a lock that both replicas have, and waits for it twice.
 struct Users {
@@ -256,6 +136,68 @@ async fn a_primary_that_is_killed() {
     let old = Member { server: announcing(&door).port(port).dir(stopped).start(), door };
     is_no_primary(&old, heir);
     end(users, there, token, heir, [&old, other]).await;
+}
+
+/// Replicas get nothing while the lock is asked for, and the primary is killed as soon as it is handed out: what they had
+/// not got until then is gone. So many of them stand still from the beginning. Whether the heir has the lock.
+async fn outlives_its_primary(durability: Durability, standing_still: usize) -> bool {
+    let Watched { primary: Member { server, door }, replicas, sentinels } = Watched::start();
+    let set_down_after = |milliseconds: u32| {
+        for sentinel in &sentinels {
+            let line = format!("SENTINEL SET main down-after-milliseconds {milliseconds}");
+            story(&mut sentinel.connect(), &[(&line, "OK")]);
+        }
+    };
+    for replica in &replicas[..standing_still] {
+        replica.server.signal(libc::SIGSTOP);
+        for sentinel in &sentinels {
+            eventually("a sentinel to miss it", FAILED_OVER, || {
+                say(&mut sentinel.connect(), "SENTINEL REPLICAS main").contains("s_down").then_some(())
+            });
+        }
+    }
+    // It has to be this test that ends the primary.
+    set_down_after(600_000);
+    let (builder, url) = (Client::builder().durability_wait(FAILED_OVER), common::url(&server));
+    let client = within("a client", builder.connect(&url)).await.unwrap();
+    door.set_shut(true);
+    let mut asked = tokio::spawn(client.lock("lock").lease(LEASE).durability(durability).lock());
+    eventually("the lock on the primary", SOON, || {
+        (say(&mut server.connect(), "EXISTS lock") == "1").then_some(())
+    });
+    // Who waits for no replica has it within that.
+    let guard = match tokio::time::timeout(Duration::from_secs(1), &mut asked).await {
+        Ok(early) => early,
+        Err(_) => {
+            door.set_shut(false);
+            within("the lock", asked).await
+        }
+    };
+    // What is on its way does not arrive any more.
+    door.set_shut(true);
+    server.kill9();
+    let guard = guard.unwrap().unwrap();
+    set_down_after(2_000);
+    let (heir, _) = await_heir(&sentinels, &replicas);
+    let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+    say(&mut heir.server.connect(), "HGETALL lock") == format!(r#"["{owner}", "1"]"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_all_replicas_have_outlives_its_primary() {
+    assert!(outlives_its_primary(Durability::Replicas(2), 0).await);
+}
+
+/// The other replica is none that could be promoted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_the_majority_has_outlives_its_primary() {
+    assert!(outlives_its_primary(Durability::Majority, 1).await);
+}
+
+/// So the tests above can fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_no_replica_confirmed_is_gone_with_its_primary() {
+    assert!(!outlives_its_primary(Durability::None, 0).await);
 }
 
 /// It thinks that it is the primary still when it goes on, until a sentinel tells it otherwise.

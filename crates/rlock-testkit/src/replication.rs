@@ -1,5 +1,6 @@
 //! Primaries and replicas.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::server::TestServer;
@@ -25,7 +26,7 @@ impl TestServer {
     }
 }
 
-/// Waits until `replica` is linked to `primary` and has processed all it had written before.
+/// Waits until `replica` is linked to `primary` and has processed all it had written before, and `primary` knows.
 #[track_caller]
 pub fn wait_for_replicas_in_sync(primary: &TestServer, replica: &TestServer) {
     let what = "the replica to be linked and in sync";
@@ -36,14 +37,20 @@ fn is_in_sync(primary: &TestServer, replica: &TestServer) -> bool {
     // The primary first: what it writes between the two questions is of no interest.
     let sent = primary.info("replication");
     let received = replica.info("replication");
-    let offset = |info: &std::collections::HashMap<String, String>, field: &str| -> Option<i64> {
-        info.get(field)?.parse().ok()
-    };
+    let offset =
+        |info: &HashMap<String, String>, field: &str| -> Option<i64> { info.get(field)?.parse().ok() };
     let linked = received.get("master_link_status").is_some_and(|status| status == "up")
         && received.get("master_port") == Some(&primary.port().to_string());
     let behind = match (offset(&sent, "master_repl_offset"), offset(&received, "slave_repl_offset")) {
         (Some(sent), Some(received)) => sent - received,
         _ => return false,
     };
-    linked && behind <= 0
+    linked && behind <= 0 && is_counted(&sent, replica.port())
+}
+
+/// Whether the primary counts the replica: for up to a second after the replica says that the link is up it takes it for
+/// one that is still to get the data, and WAIT does not count it.
+fn is_counted(primary: &HashMap<String, String>, replica: u16) -> bool {
+    let port = format!(",port={replica},");
+    primary.values().any(|value| value.contains(&port) && value.contains(",state=online,"))
 }
