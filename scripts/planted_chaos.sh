@@ -37,7 +37,7 @@ module=$out/release/librlock.so
 [ -e "$module" ] || module=$out/release/librlock.dylib
 chaos=${CARGO_TARGET_DIR:-target}/debug/rlock-chaos
 
-# One round; true if it found a violation. One that does not end, or fails otherwise, has not found it.
+# One round; true if it found a violation. One that fails otherwise has not found it.
 found() {
     code=0
     RLOCK_PLANTED_BUG=$bug RLOCK_MODULE=$module RUST_BACKTRACE=0 timeout 150 "$chaos" --seconds 10 --seed "$seed" --round "$1" >"$log" 2>&1 || code=$?

@@ -22,6 +22,9 @@ static BEATS: Shared<Cell<u32>> = Shared::cell(0);
 /// About ten seconds.
 const BEATS_BETWEEN_SWEEPS: u32 = 100;
 
+/// About a second: what could not be written, since its slot is on its way, is tried as often.
+const BEATS_BETWEEN_TRIES: u32 = 10;
+
 /// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
 
@@ -67,7 +70,8 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
             effects::begin();
             unknown::look_for(Sought::All);
         }
-        ServerEvent::Loaded | ServerEvent::SlotsCame => unknown::look_for(Sought::All),
+        ServerEvent::Loaded => unknown::look_for(Sought::All),
+        ServerEvent::SlotsCame => unknown::look_once_more(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
@@ -92,7 +96,7 @@ fn beat(ctx: Ctx<'_>) {
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
     unknown::look_on(ctx, beats);
-    if ctx.in_cluster() {
+    if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
         timer::look_at_what_moves(&ctx);
     }
     let MonoMs(clock) = ctx.clock();

@@ -23,8 +23,10 @@ const STEPS_AT_A_BEAT: u32 = 4_000;
 /// After so many finds a beat goes no further.
 const FINDS_AT_A_BEAT: usize = 200;
 
-/// So many keys that have come are remembered, and so many looked at in a beat.
+/// So many keys that have come are remembered, none of them with a longer name, and a beat looks at so many of them, leases
+/// of a lock included.
 const ARRIVALS: usize = 10_000;
+const LONGEST_NAME: usize = 1_024;
 const LOOKS_AT_A_BEAT: usize = 1_000;
 
 /// Whether keys have come at all is asked of the server's statistics every so many beats, until they have.
@@ -44,8 +46,8 @@ struct Search {
     sought: Sought,
     db: i32,
     scan: Scan,
-    /// Whether all is to be looked for after it.
-    again: bool,
+    /// What is to be looked for after it.
+    again: Option<Sought>,
 }
 
 static SEARCH: Shared<RefCell<Option<Option<Search>>>> = Shared::lazy();
@@ -63,7 +65,7 @@ static ARRIVED: Shared<RefCell<Option<Arrived>>> = Shared::lazy();
 /// A key has come from another server: it is looked at with the next beats.
 pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
     ARRIVED.with(|arrived| {
-        if arrived.keys.len() < ARRIVALS {
+        if arrived.keys.len() < ARRIVALS && key.len() <= LONGEST_NAME {
             arrived.keys.push_back((ctx.db(), key.into()));
         } else {
             arrived.more = true;
@@ -73,52 +75,84 @@ pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
 
 /// Looks at some of the keys that have come. Of a lock and its leases each may be the one that comes last.
 fn look_at_arrivals(ctx: Ctx<'_>) {
-    let some =
-        |arrived: &mut Arrived| arrived.keys.drain(..arrived.keys.len().min(LOOKS_AT_A_BEAT)).collect();
-    let some: Vec<(i32, Box<[u8]>)> = ARRIVED.with(some);
-    let mut left_out = false;
-    for (db, key) in some {
-        if let Some(lock) = names::lock_of_fair_key(&key) {
-            timer::fair_queue_found(&ctx, LockId { db, key: lock.into() });
-        }
-        if names::is_read_lease_key(&key) {
-            look_at_lease(ctx, db, &key);
-        } else if !planted(Bug::EdgeReadLeaseUnknown) {
-            left_out |= !foreign::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
-        }
+    let mut looks = 0_usize;
+    while looks < LOOKS_AT_A_BEAT {
+        let Some((db, key)) = ARRIVED.with(|arrived| arrived.keys.pop_front()) else { break };
+        looks = looks.saturating_add(look_at_arrival(ctx, db, key));
     }
     // What was not remembered is looked for when no more come.
     let all_came = |arrived: &mut Arrived| arrived.keys.is_empty() && std::mem::take(&mut arrived.more);
-    if left_out || ARRIVED.with(all_came) {
-        look_once_more();
+    if ARRIVED.with(all_came) {
+        look_once_more(Sought::All);
     }
 }
 
-/// Whether it is known that keys have come, so that their events are heard.
-static COME: Shared<Cell<bool>> = Shared::cell(false);
+/// Looks at one of them; how many looks it took.
+fn look_at_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
+    if let Some(lock) = names::lock_of_fair_key(&key) {
+        timer::fair_queue_found(&ctx, LockId { db, key: lock.into() });
+        return 1;
+    }
+    if names::is_read_lease_key(&key) {
+        look_at_lease(ctx, db, &key);
+        return 1;
+    }
+    if planted(Bug::EdgeReadLeaseUnknown) {
+        return 1;
+    }
+    let leases = foreign::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
+    if leases > FINDS_AT_A_BEAT {
+        look_once_more(Sought::ReadLeases);
+    }
+    leases.clamp(1, FINDS_AT_A_BEAT)
+}
+
+/// What is known of keys that come from another server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Come {
+    /// Nobody has asked yet since the module was loaded, or this server became the primary.
+    NotAsked,
+    /// None have come.
+    None,
+    /// Some have, and the next are heard of.
+    Some,
+}
+
+static COME: Shared<Cell<Come>> = Shared::cell(Come::NotAsked);
 
 /// Keys that come from another server are not heard of before somebody has waited or read here. That there are any is seen
 /// by the server's statistics, soon after the first.
 fn ask_for_arrivals(ctx: Ctx<'_>) {
-    let counts = [c"cmdstat_restore", c"cmdstat_restore-asking"];
-    if !COME.get() && counts.iter().any(|count| ctx.server_info_text(c"commandstats", count).is_some()) {
-        COME.replace(true);
+    let before = COME.get();
+    if before == Come::Some {
+        return;
+    }
+    let come = ctx.has_statistics(c"commandstats", &[c"cmdstat_restore", c"cmdstat_restore-asking"]);
+    COME.replace(if come { Come::Some } else { Come::None });
+    if come {
         let _ = listen_to_keys(ctx);
-        look_once_more();
+        // Outside a cluster no queues come with a slot, and those who wait here by Redisson's protocol live; as they do
+        // where the module was just loaded.
+        let all = before == Come::None && ctx.in_cluster();
+        look_once_more(if all { Sought::All } else { Sought::ReadLeases });
     }
 }
 
 /// Begins to look for them, from the start if it is under way.
 pub(crate) fn look_for(sought: Sought) {
-    let search = Search { sought, db: 0, scan: Scan::new(), again: false };
+    let search = Search { sought, db: 0, scan: Scan::new(), again: None };
     drop(SEARCH.with(|under_way| under_way.replace(search)));
 }
 
-/// Looks for all, after the search that is under way: that ends, however often it is asked for another.
-fn look_once_more() {
-    let under_way = |search: &mut Option<Search>| search.as_mut().map(|search| search.again = true);
+/// Looks for them after the search that is under way: that ends, however often it is asked for another.
+pub(crate) fn look_once_more(sought: Sought) {
+    let under_way = |search: &mut Option<Search>| {
+        let again = &mut search.as_mut()?.again;
+        *again = Some(again.map_or(sought, |again| if again == Sought::All { again } else { sought }));
+        Some(())
+    };
     if SEARCH.with(under_way).is_none() {
-        look_for(Sought::All);
+        look_for(sought);
     }
 }
 
@@ -126,7 +160,7 @@ fn look_once_more() {
 pub(crate) fn tear_down() {
     SEARCH.clear();
     ARRIVED.clear();
-    COME.replace(false);
+    COME.replace(Come::NotAsked);
 }
 
 /// Goes on with the search, if there is one, at each beat. A replica leaves it to its primary, and begins anew when it is promoted.
@@ -144,8 +178,8 @@ pub(crate) fn look_on(ctx: Ctx<'_>, beats: u32) {
     look_at_arrivals(ctx);
     let Some(mut search) = SEARCH.with(Option::take) else { return };
     if !ctx.select(search.db) {
-        if search.again {
-            look_for(Sought::All);
+        if let Some(sought) = search.again {
+            look_for(sought);
         }
         return;
     }
@@ -190,8 +224,8 @@ fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) {
         return;
     }
     let mut found = false;
-    for (name, reader) in names::readers_of_lease_key(key) {
-        found |= foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader);
+    for (name, reader, hold) in names::readers_of_lease_key(key) {
+        found |= foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader, hold);
     }
     if found {
         // Redisson's renewals are heard of from now on, if the server lets us.

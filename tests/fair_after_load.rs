@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, story};
+use waiting::{SOON, server_time, story};
 
 #[test]
 fn who_waited_before_a_restart_counts_as_gone_in_time() {
@@ -60,4 +60,25 @@ fn natives_that_wait_again_are_left_alone() {
     assert_eq!(waiting::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
     eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
     assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);
+}
+
+/// `lock` and `{lock}` have one list; how long the lease lasts was asked of the first, which is not there, and whoever waits
+/// counted as gone long before it had ended.
+#[test]
+fn who_waits_for_a_lock_in_braces_does_not_count_as_gone_before_its_lease_ends() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let client = &mut server.connect();
+    let far = server_time(client) + 3 * HOUR;
+    story(
+        client,
+        &[
+            (&format!("RLOCK.ACQUIRE {{lock}} alice {HOUR}"), &format!("[1, {HOUR}, 0]")),
+            ("RPUSH redisson_lock_queue:{lock} java:1", "1"),
+            (&format!("ZADD redisson_lock_timeout:{{lock}} {far} java:1"), "1"),
+        ],
+    );
+    let server = TestServer::builder().conf("appendonly", "yes").dir(server.kill9()).start();
+    let client = &mut server.connect();
+    eventually("the deadline to be bounded", SOON, || (ahead(client, "java:1") < 2 * HOUR).then_some(()));
+    assert!(ahead(client, "java:1") > HOUR, "{}", ahead(client, "java:1"));
 }

@@ -138,7 +138,7 @@ fn those_that_come_from_another_server_are_known() {
 /// Until somebody waits or reads, a server does not listen to changes of keys: what came before that was never found.
 #[test]
 fn those_that_come_to_where_nobody_has_waited_or_read_are_known() {
-    let (from, to) = (TestServer::start(), TestServer::start());
+    let (from, to) = (TestServer::start(), quick());
     let (source, client) = (&mut from.connect(), &mut to.connect());
     read(source);
     for key in keys_of_locks(source, true) {

@@ -166,7 +166,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
         (say(&mut server.connect(), "EXISTS lock") == "1").then_some(())
     });
     // Who waits for no replica has it within that.
-    let guard = match tokio::time::timeout(Duration::from_secs(1), &mut asked).await {
+    let guard = match tokio::time::timeout(Duration::from_secs(3), &mut asked).await {
         Ok(early) => early,
         Err(_) => {
             door.set_shut(false);

@@ -229,6 +229,18 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// Whether the server's INFO has one of these fields in this section.
+    pub(crate) fn has_statistics(self, section: &CStr, fields: &[&CStr]) -> bool {
+        // SAFETY: the section's data is freed below and not used after that.
+        unsafe {
+            let data = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
+            let get = api!(RedisModule_ServerInfoGetFieldC);
+            let has = fields.iter().any(|field| !get(data, field.as_ptr()).is_null());
+            api!(RedisModule_FreeServerInfo)(self.raw, data);
+            has
+        }
+    }
+
     /// A text of the server's INFO.
     pub(crate) fn server_info_text(self, section: &CStr, field: &CStr) -> Option<CString> {
         // SAFETY: the text is copied before the data that it belongs to is freed.

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
-use crate::living::{self, Dead};
-use crate::port::{Note, Server, Site};
+use crate::living::{self, Dead, ReadLease};
+use crate::port::{Note, Reader, Server, Site};
 use crate::queue::{Closed, LockId};
 use crate::read_write::{self, State};
 use crate::shape::LockState;
@@ -155,38 +155,50 @@ pub(crate) fn reading_ended<S: Site>(site: &S) {
 
 /// The lease key of one who may read a lock was found, after the server has loaded it, has got it with a slot, or has
 /// become the primary: what was known of read leases stayed with the server that gave them. True if there is such a reader.
-pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8]) -> bool {
-    let end = server.at(lock, |site| living::read_end(site, reader)).flatten();
+pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hold: i64) -> bool {
+    let end = server.at(lock, |site| {
+        let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
+        hash.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
+        match site.read_lease(reader, hold) {
+            ReadLease::Until(end) => Some(end),
+            ReadLease::Unknown | ReadLease::Gone => None,
+        }
+    });
+    let end = end.flatten();
     if let Some(Expiry::At(ends)) = end {
         note_read_end(server, lock, ends);
     }
     end.is_some()
 }
 
-/// A lock has come from another server, maybe after the lease keys of its readers. False if it has more than so many,
-/// and the leases of the others are still to be found.
-pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> bool {
+/// A lock has come from another server, maybe after the lease keys of its readers. How many leases these may have; if it
+/// is more than `most`, not all were looked at.
+pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
     let looked = server.at(lock, |site| {
-        let mut readers: Vec<Box<[u8]>> = Vec::new();
         if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
-            return (None, true);
+            return (None, 0);
         }
+        let (mut readers, mut leases) = (Vec::new(), 0_usize);
         // What cannot be read is no lock of ours.
-        let _ = site.readers(&mut |reader| {
-            readers.push(reader.owner);
-            if readers.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let _ = site.readers(&mut |Reader { owner, holds }| {
+            leases = leases.saturating_add(usize::try_from(holds.get()).unwrap_or(usize::MAX));
+            if leases > most {
+                return ControlFlow::Break(());
+            }
+            readers.push(owner);
+            ControlFlow::Continue(())
         });
-        let ends = readers.iter().take(most).filter_map(|reader| match living::read_end(site, reader)? {
+        let ends = readers.iter().filter_map(|reader| match living::read_end(site, reader)? {
             Expiry::At(ends) => Some(ends),
             Expiry::Never => None,
         });
-        (ends.max(), readers.len() <= most)
+        (ends.max(), leases)
     });
-    let (latest, all) = looked.unwrap_or((None, true));
+    let (latest, leases) = looked.unwrap_or((None, 0));
     if let Some(ends) = latest {
         note_read_end(server, lock, ends);
     }
-    all
+    leases
 }
 
 /// Remembers the end of a read lease that somebody else has given.

@@ -61,19 +61,21 @@ pub fn is_read_lease_key(key: &[u8]) -> bool {
     reader_of(key).is_some()
 }
 
-/// The name of the lock and its reader together, in the name of a lease key.
-fn reader_of(key: &[u8]) -> Option<&[u8]> {
+/// The name of the lock and its reader together, in the name of a lease key, and the number of the hold.
+fn reader_of(key: &[u8]) -> Option<(&[u8], i64)> {
     let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = key.get(..key.len().checked_sub(digits)?).filter(|_| digits > 0)?;
-    rest.strip_suffix(READ_LEASE)
+    let (rest, hold) = key.split_at_checked(key.len().checked_sub(digits)?)?;
+    Some((rest.strip_suffix(READ_LEASE)?, std::str::from_utf8(hold).ok()?.parse().ok()?))
 }
 
-/// The names of the locks, each with its reader, whose lease a key may be: several, since both may have colons.
-pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let rest = reader_of(key).unwrap_or_default();
+/// The names of the locks, each with its reader and the number of its hold, whose lease a key may be: several, since both
+/// names may have colons.
+pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], i64)> {
+    let (rest, hold) = reader_of(key).unwrap_or_default();
     let colons = rest.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
     let readers = colons.filter_map(|at| Some((rest.get(..at)?, rest.get(at.checked_add(1)?..)?)));
-    let named = readers.flat_map(|(name, reader)| tagged_or_plain(name).map(|name| Some((name?, reader))));
+    let named =
+        readers.flat_map(move |(name, reader)| tagged_or_plain(name).map(|name| Some((name?, reader, hold))));
     named.flatten().take(READERS_OF_A_KEY)
 }
 
@@ -204,14 +206,21 @@ mod tests {
                 let key = read_lease_key(name, owner, 12);
                 assert!(is_read_lease_key(&key));
                 assert!(
-                    readers_of_lease_key(&key).any(|found| found == (name, owner)),
+                    readers_of_lease_key(&key).any(|found| found == (*name, owner, 12)),
                     "{}",
                     key.escape_ascii()
                 );
             }
         }
-        let others: &[&[u8]] =
-            &[b"orders", b"{o}:w:rwlock_timeout:", b"{o}:w:rwlock_timeout:x", b"7", b"{o}:w:7", b""];
+        let others: &[&[u8]] = &[
+            b"orders",
+            b"{o}:w:rwlock_timeout:",
+            b"{o}:w:rwlock_timeout:x",
+            b"7",
+            b"{o}:w:7",
+            b"",
+            b"{o}:w:rwlock_timeout:9223372036854775808",
+        ];
         for other in others {
             assert!(!is_read_lease_key(other) && readers_of_lease_key(other).next().is_none());
         }

@@ -93,12 +93,28 @@ fn look_at_changed_reads<V: Server>(server: &V) -> Looked {
 fn cap_lists<V: Server>(server: &V) -> Looked {
     for _ in 0..LOOKS_AT_ONCE {
         let Some(lock) = server.queues(|queues| queues.next_fair_unknown()) else { break };
+        let lock = whose_list(server, lock);
         if server.at(&lock, |site| cap(site)) == Some(Looked::Refused) {
             server.queues(|queues| queues.note_fair_unknown(lock));
             return Looked::Refused;
         }
     }
     Looked::Done
+}
+
+/// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
+fn whose_list<V: Server>(server: &V, lock: LockId) -> LockId {
+    let is_there = |lock: &LockId| {
+        server
+            .at(lock, |site| !matches!(site.state(&site.open(), None), Ok(LockState::Free)))
+            .unwrap_or(false)
+    };
+    if lock.key.contains(&b'{') || is_there(&lock) {
+        return lock;
+    }
+    let braced = [b"{", &lock.key[..], b"}"].concat();
+    let braced = LockId { db: lock.db, key: braced.into() };
+    if is_there(&braced) { braced } else { lock }
 }
 
 /// Looks at a lock with waiters outside a command.

@@ -92,7 +92,7 @@ impl Real {
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
         lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            assert!(foreign::lock_found(&self.sim, &id(lock), usize::MAX));
+            foreign::lock_found(&self.sim, &id(lock), usize::MAX);
         }
     }
 
