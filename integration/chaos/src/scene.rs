@@ -42,7 +42,7 @@ const BUSY: [(&str, usize, &[&str]); 4] = [
 ];
 
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 22] = [
+const QUIET: [(&str, &[&str]); 23] = [
     ("leases", &["block", "block"]),
     ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
@@ -65,6 +65,7 @@ const QUIET: [(&str, &[&str]); 22] = [
     ("stacks", &["read past"]),
     ("cellars", &["read past"]),
     ("archives", &["read past"]),
+    ("estates", &["fenced heir"]),
 ];
 
 impl Scene {

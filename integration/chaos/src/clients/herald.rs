@@ -112,8 +112,8 @@ impl Desk {
         }
     }
 
-    /// One of ours joins the list.
-    fn joins(&mut self, want: &Want) -> Option<Attempt> {
+    /// One of ours joins those who wait.
+    pub(super) fn joins(&mut self, want: &Want) -> Option<Attempt> {
         let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
         self.listen(want.key, &channel)?;
         let mut native = self.begin(want.key, want.mode(), want.line(), Some(want.wait));

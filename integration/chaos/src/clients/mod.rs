@@ -4,6 +4,7 @@ mod beside;
 pub(crate) mod desk;
 mod enqueue;
 mod giving;
+mod heir;
 mod herald;
 mod holding;
 pub(crate) mod look;
@@ -84,6 +85,7 @@ impl Desk {
             "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
             "read beside" => self.read_beside(&Want { lease: 8_000, ..want }, false),
             READ_PAST => self.read_beside(&Want { lease: 12_000, ..want }, true),
+            "fenced heir" => self.heir(&Want { lease: 8_000, wait: 3_000, ..want }),
             "fair herald" => self.herald(&Want { lease: 8_000, wait: 6_000, ..want }),
             "redisson" => self.redisson(Ask { key, lock: Lock::Plain, lease, wait: 4_000 }),
             "redisson fair" => self.redisson(Ask { key, lock: Lock::Fair, lease, wait: 6_000 }),
@@ -105,7 +107,7 @@ impl Desk {
             _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
             _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
             // They are there so that something happens.
-            _ if ["read usher", "snatch", "write snatch", READ_PAST].contains(&role.kind) => {
+            _ if ["read usher", "snatch", "write snatch", "fenced heir", READ_PAST].contains(&role.kind) => {
                 self.sleep_us(0, 150_000)
             }
             // Nobody else comes, so that it shows whether the server notices the end of the lease.
