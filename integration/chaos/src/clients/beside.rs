@@ -6,10 +6,9 @@ use std::time::Duration;
 use redis::Value;
 
 use super::desk::{Desk, SOON};
-use super::native::{Want, told};
+use super::native::Want;
 use super::redisson::{Act, Ask, Lock};
-use crate::history::{Harm, Line, Mode, Outcome, Us, ms};
-use crate::wire::Trouble;
+use crate::history::{Harm, Line, Mode, Us, ms};
 
 /// The lease of the one of Redisson's, in ms, and for how long it is looked whether the lock outlasts it.
 const BRIEF: u64 = 300;
@@ -27,18 +26,7 @@ impl Desk {
             // One of those that died here before lasts longer than it was to, since a clock was set back.
             return;
         }
-        let mut reading = self.begin(want.key, Mode::Shared, Line::Native, None);
-        let answer = self.acquire(want, &reading.owner, &[], SOON);
-        reading.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(_)) => {}
-            Ok(None) => return self.without(reading, Outcome::Denied),
-            Err(Trouble::Refused(..)) => return self.without(reading, Outcome::Refused),
-            Err(Trouble::Lost) => return self.withdraw(want, reading),
-        }
-        reading.outcome = Outcome::Held;
-        let since = reading.requested;
-        self.confirmed(&mut reading, since, want.lease);
+        let Some(reading) = self.takes(want) else { return };
         if past {
             self.read_until_it_moves(want.key, reading.answered);
             let _ = self.surely(want.key, &["HEXISTS", &name, &reading.owner]);

@@ -219,6 +219,26 @@ impl Desk {
         self.hold(want, attempt);
     }
 
+    /// Has the lock at once. Whatever else comes of it is written down.
+    pub(crate) fn takes(&mut self, want: &Want) -> Option<Attempt> {
+        let mut attempt = self.begin(want.key, want.mode(), want.line(), None);
+        let answer = self.acquire(want, &attempt.owner, &[], SOON);
+        attempt.answered = self.now();
+        match answer.as_ref().map(told) {
+            Ok(Some(told)) => {
+                self.note_token(want, &mut attempt, told, want.lease);
+                attempt.outcome = Outcome::Held;
+                let sent = attempt.requested;
+                self.confirmed(&mut attempt, sent, want.lease);
+                return Some(attempt);
+            }
+            Ok(None) => self.without(attempt, Outcome::Denied),
+            Err(Trouble::Refused(..)) => self.without(attempt, Outcome::Refused),
+            Err(Trouble::Lost) => self.withdraw(want, attempt),
+        }
+        None
+    }
+
     /// Writes down a token, which must be there where it was asked for, and only there.
     pub(crate) fn note_token(&self, want: &Want, attempt: &mut Attempt, told: Told, lease: u64) {
         if want.fenced != (told.token > 0) {

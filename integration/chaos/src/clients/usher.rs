@@ -17,18 +17,7 @@ const SILENCE: Duration = Duration::from_millis(900);
 impl Desk {
     /// Reads, lets a writer wait and go, and reads on.
     pub(crate) fn usher(&mut self, want: &Want) {
-        let mut reading = self.begin(want.key, Mode::Shared, Line::Native, None);
-        let answer = self.acquire(want, &reading.owner, &[], SOON);
-        reading.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(_)) => {}
-            Ok(None) => return self.without(reading, Outcome::Denied),
-            Err(Trouble::Refused(..)) => return self.without(reading, Outcome::Refused),
-            Err(Trouble::Lost) => return self.withdraw(want, reading),
-        }
-        reading.outcome = Outcome::Held;
-        let sent = reading.requested;
-        self.confirmed(&mut reading, sent, want.lease);
+        let Some(reading) = self.takes(want) else { return };
         // Now and then its wait ends by itself.
         let wait = if self.dice.one_in(3) { 900 } else { want.wait };
         self.keep_out(&Want { side: "WRITE", wait, ..want.clone() });
