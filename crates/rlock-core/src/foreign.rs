@@ -114,11 +114,11 @@ pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
 fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
-    let (again, for_ever) = (LeaseMs::new(LOOK_MS)?, planted_for_ever(site));
-    let lease = if for_ever { Some(again) } else { native_lease(site) };
+    let for_ever = planted_for_ever(site);
+    let look_in = if for_ever { LeaseMs::new(LOOK_MS) } else { natives_read_ms(site) };
     let listened = site.read_write_listeners() > 0 || for_ever;
     let wanted = settings.foreign_window.is_some() && listened && is_read(site);
-    let again = lease.filter(|_| wanted).map(|lease| lease.min(again));
+    let again = look_in.filter(|_| wanted);
     server.queues(|queues| match again {
         Some(again) => queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) }),
         None => queues.open_to_readers(lock, clock),
@@ -126,11 +126,12 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     again
 }
 
-/// For how long natives may read yet that do.
-fn native_lease<S: Site>(site: &S) -> Option<LeaseMs> {
+/// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
+/// than any lease lasts.
+fn natives_read_ms<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock) = (site.server(), site.lock());
     let ends = server.queues(|queues| queues.read_end(lock))?;
-    LeaseMs::new(ends.0.checked_sub(server.now().0)?)
+    LeaseMs::new(ends.0.saturating_sub(server.now().0).min(LOOK_MS))
 }
 
 /// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.

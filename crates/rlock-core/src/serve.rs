@@ -149,6 +149,11 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     }
 }
 
+/// Whether the one who waits first, if anybody does, can have the lock.
+fn head_has_access<S: Site>(site: &S) -> bool {
+    head(site).is_some_and(|(owner, mode)| !matches!(access(site, &owner, mode), Access::Until(_)))
+}
+
 /// The fencing token that an acquisition gets now.
 pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error> {
     Token::after(site.last_token()?, now)
@@ -169,36 +174,31 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened) = (false, false);
-    loop {
+    for round in 0_u32.. {
+        // Before anybody is called: nobody of Redisson's has a turn at a lock that readers have.
+        if round > 0 && !head_has_access(site) {
+            break;
+        }
         let head = match fair::next(site, now) {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::ForeignTurn,
             Next::Foreign | Next::Nobody => break,
         };
         if let Access::Until(_) = access(site, &head.owner, head.mode) {
-            // Readers have it; or another module has heard of an event of ours, and taken the lock.
+            // Another module has heard of an event of ours, and taken the lock.
             break;
         }
-        let Some(token) = token_for(site, &head, now) else {
-            if planted(Bug::WaitWithoutToken) {
-                return Served::NotFree;
+        match hand_to(site, &head, now) {
+            Handed::Over(change) => {
+                given = true;
+                opened |= change.becomes == Some(Mode::Read);
             }
-            continue;
-        };
-        let lease = match &head.via {
-            Via::Block => head.lease,
-            Via::Enqueue(channel) => {
-                let unconfirmed = head.lease.min(server.settings().grant_confirm);
-                let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
-                if !offer(site, &head, channel, lease, token) {
-                    continue;
-                }
-                lease
+            Handed::SentAway => {
+                fair::clear_gone(site);
+                continue;
             }
-        };
-        let Some(change) = give(site, &head, lease, token, now) else { break };
-        given = true;
-        opened |= change.becomes == Some(Mode::Read);
+            Handed::Not => break,
+        }
         // Others read as well, and a writer that waits to read too.
         if head.mode == Mode::Mutex || planted(Bug::OneReaderAtATime) {
             break;
@@ -213,6 +213,35 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         (false, true) => Served::Free,
         (false, false) => Served::NotFree,
     }
+}
+
+/// What became of one to whom the lock was to be given.
+enum Handed {
+    /// It has the lock, by this change.
+    Over(Change),
+    /// It could have no token, or nobody hears its channel: it waits no more.
+    SentAway,
+    /// It could not be given.
+    Not,
+}
+
+/// Gives the lock to one who waits and can have it, or sends it away.
+fn hand_to<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Handed {
+    let Some(token) = token_for(site, head, now) else {
+        return if planted(Bug::WaitWithoutToken) { Handed::Not } else { Handed::SentAway };
+    };
+    let lease = match &head.via {
+        Via::Block => head.lease,
+        Via::Enqueue(channel) => {
+            let unconfirmed = head.lease.min(site.server().settings().grant_confirm);
+            let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
+            if !offer(site, head, channel, lease, token) {
+                return Handed::SentAway;
+            }
+            lease
+        }
+    };
+    give(site, head, lease, token, now).map_or(Handed::Not, Handed::Over)
 }
 
 /// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by

@@ -50,11 +50,11 @@ impl Oracle {
     }
 
     /// The timer may put right the end of a key that somebody else has set before the end of the readers' leases: to
-    /// the latest of these, and to nothing else.
+    /// the latest of these, and to nothing else; after that one that waited may read with them, for longer.
     pub(super) fn mend_end(&mut self, lock: Lock, seen: &Value) {
         let (Value::ReadWrite(mut hash), Value::ReadWrite(seen)) = (self.value(lock), seen) else { return };
         let latest = hash.latest(&self.places[lock.0].leases, None, self.now);
-        if !hash.writing && latest > hash.ends && hash.ends.is_some() && seen.ends == latest {
+        if !hash.writing && latest > hash.ends && hash.ends.is_some() && seen.ends >= latest {
             hash.ends = latest;
             self.set(lock, Value::ReadWrite(hash));
         }

@@ -141,12 +141,17 @@ impl Oracle {
         }
     }
 
-    /// A server that takes over finds the leases of all who read: of whom they are nobody can tell.
+    /// A server that takes over finds the leases of all who read: of whom they are nobody can tell, so they count as
+    /// natives'.
     pub(super) fn leases_are_found(&mut self) {
+        let clock = self.clock;
         for lock in self.all_locks() {
-            let longest = owners().filter_map(|owner| self.reads_until(lock, owner)).max();
-            let place = self.place(lock);
-            place.longest_read = longest.unwrap_or(0).max(place.longest_read);
+            for owner in owners() {
+                let Some(ends) = self.reads_until(lock, owner) else { continue };
+                self.leases_read(lock, owner, ends);
+                // Whoever waits to write may have waited for them.
+                self.place(lock).turns.most.get_or_insert((0, clock));
+            }
         }
     }
 

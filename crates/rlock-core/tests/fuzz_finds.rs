@@ -1,0 +1,119 @@
+//! What fuzzing has found, told as a story each, in `rlock-core` and in the oracle side by side.
+
+use rlock_oracle::operations::{
+    self, ByList, Channel, FairScript, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
+    Wait, WaitMs, Word,
+};
+
+const LOCK: Lock = Lock(0);
+const BLOCK: Wait = Wait::Block(WaitMs(0));
+const LONG: i64 = 60_000;
+const LONGEST: i64 = 1 << 43;
+
+/// The turn of one of Redisson's that waits to write comes after 100 ms.
+const OPTIONS: Options = Options {
+    max_waiters: 5,
+    max_waiters_per_key: 5,
+    grant_confirm: 5_000,
+    turn_grants: 1_000,
+    turn_ms: 100,
+    window: 15,
+    fair_turn: 20,
+    kinds: Kinds::ReadWrite,
+};
+
+fn acquire(owner: usize, word: Word, lease: i64, wait: Wait, fair: bool) -> Op {
+    let (lock, owner, lease, holds, fenced) = (LOCK, Owner(owner), Ms(lease), None, false);
+    Op::Acquire { lock, owner, lease, word, holds, wait, fenced, fair }
+}
+
+fn read(owner: usize, lease: i64, wait: Wait) -> Op {
+    acquire(owner, Word::Read, lease, wait, false)
+}
+
+fn check(options: Options, ops: impl IntoIterator<Item = Op>) {
+    operations::check(&History { options, ops: ops.into_iter().collect() });
+}
+
+/// A clock that was set back left more of the longest lease than any lease lasts: nobody seemed to read, and one of
+/// Redisson's that waited to write was passed over for as long as natives came.
+#[test]
+fn the_longest_lease_and_a_clock_that_is_set_back() {
+    let renew = Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(LONGEST) };
+    for ops in [vec![read(0, LONGEST, Wait::No)], vec![read(0, 50, Wait::No), renew]] {
+        let late = [Op::Step(-10_000), Op::Pass(Span(101)), read(1, LONG, Wait::No), read(2, LONG, BLOCK)];
+        check(OPTIONS, [Op::Listen(true)].into_iter().chain(ops).chain(late));
+    }
+}
+
+/// A server that takes over counts whoever it finds reading as natives: the oracle took it for too early that one who
+/// comes to read is kept waiting, where nobody had come here before.
+#[test]
+fn who_is_found_reading_counts_from_then_on() {
+    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
+    let found = [Op::Foreign { lock: LOCK, what }, Op::Primary(false), Op::Primary(true)];
+    let end = Op::ForceRelease { lock: LOCK, owner: None };
+    for wait in [Wait::No, Wait::Block(WaitMs(30))] {
+        let ops = [Op::Listen(true)].into_iter().chain(found);
+        check(OPTIONS, ops.chain([Op::Stall(Span(101)), read(1, LONG, wait), Op::Stall(Span(700)), end]));
+    }
+}
+
+/// One who waits to read came before one with FAIR, while a free lock was left to one of Redisson's for its turn. With
+/// the reader in, the next of Redisson's was called to a lock that it could not have, and its time set to that of a turn,
+/// after which it counted as gone.
+#[test]
+fn nobody_is_called_to_a_lock_that_a_reader_has_just_got() {
+    let joins = |owner| {
+        let (script, owner) = (FairScript::Lock, Owner(owner));
+        ByList::Script { script, owner, ahead: 0, budget: 300_000, lease: Ms(LONG) }
+    };
+    let joins = |owner| Op::ByList { lock: LOCK, what: joins(owner) };
+    let message = Wait::Enqueue(WaitMs(0), Channel(0));
+    let goes: [&[Op]; 3] = [
+        &[Op::Cancel { lock: LOCK, owner: Owner(2) }],
+        &[Op::Subscribe(Channel(0), false)],
+        &[
+            Op::Subscribe(Channel(0), false),
+            Op::Stall(Span(21)),
+            Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(LONG) },
+        ],
+    ];
+    for goes in goes {
+        let mut ops = vec![
+            acquire(3, Word::None, 28, Wait::No, false),
+            joins(5),
+            Op::Pass(Span(29)),
+            acquire(2, Word::None, LONG, message, true),
+            read(0, LONG, BLOCK),
+            joins(6),
+            acquire(1, Word::None, LONG, BLOCK, true),
+        ];
+        ops.extend(goes);
+        ops.push(Op::Pass(Span(50)));
+        check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+    }
+}
+
+/// After a fail-over a list is bounded by the end of the lease; where somebody had set that too early, it is put right
+/// first. The oracle did the one before the other.
+#[test]
+fn a_list_that_is_found_is_bounded_by_the_end_that_is_put_right() {
+    let script = ByList::Script {
+        script: FairScript::Lock,
+        owner: Owner(6),
+        ahead: 360_000,
+        budget: 16,
+        lease: Ms(33),
+    };
+    let sooner = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(12)) };
+    let ops = [
+        read(4, 44, Wait::No),
+        Op::Primary(false),
+        Op::ByList { lock: LOCK, what: script },
+        sooner,
+        Op::Primary(true),
+        Op::Pass(Span(19)),
+    ];
+    check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}
