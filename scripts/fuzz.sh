@@ -62,6 +62,8 @@ crashed() {
     say "$1 FAILED; to replay it, and to find the shortest input that fails:"
     say "    cargo fuzz run --sanitizer none $1 $newest"
     say "    cargo fuzz tmin --sanitizer none $1 $newest"
+    say "or elsewhere, where this machine is gone:"
+    say "    echo $(base64 <"$newest" | tr -d '\n') | base64 -d >found && cargo fuzz run --sanitizer none $1 found"
     exit 1
 }
 

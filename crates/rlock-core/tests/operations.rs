@@ -18,7 +18,34 @@ fn history() -> impl Strategy<Value = History> {
     let op =
         (chosen, any::<[u8; 16]>()).prop_map(|(chosen, rest)| read::<Op>(&[&chosen[..], &rest].concat()));
     let ops = prop::collection::vec(op, 0..80);
-    (options, ops).prop_map(|(options, ops)| History { options, ops })
+    (options, ops, any::<bool>()).prop_map(|(options, ops, near)| met(options, ops, near))
+}
+
+/// The history; where `near`, most of it happens to one lock, among few owners, while others listen: what comes about only
+/// where several things meet is found sooner so.
+fn met(options: Options, mut ops: Vec<Op>, near: bool) -> History {
+    if near {
+        ops.iter_mut().for_each(bring_near);
+        ops.insert(0, Op::Listen(true));
+    }
+    History { options, ops }
+}
+
+fn bring_near(op: &mut Op) {
+    let lock = match op {
+        Op::Acquire { lock, owner, .. } | Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. } => {
+            owner.0 %= 3;
+            lock
+        }
+        Op::Cancel { lock, .. }
+        | Op::ForceRelease { lock, .. }
+        | Op::Foreign { lock, .. }
+        | Op::ByList { lock, .. } => lock,
+        _ => return,
+    };
+    if lock.0 != 2 {
+        *lock = Lock(0);
+    }
 }
 
 /// The same of locks with FAIR.
@@ -35,7 +62,7 @@ fn fair_history() -> impl Strategy<Value = History> {
         op
     });
     let ops = prop::collection::vec(prop_oneof![2 => op, 1 => ask], 0..80);
-    (options, ops).prop_map(|(options, ops)| History { options, ops })
+    (options, ops, any::<bool>()).prop_map(|(options, ops, near)| met(options, ops, near))
 }
 
 fn read<T: for<'a> Arbitrary<'a>>(bytes: &[u8]) -> T {
