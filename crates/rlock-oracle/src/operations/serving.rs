@@ -11,6 +11,7 @@ impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
     pub(super) fn serve_unseen(&mut self, lock: Lock) {
+        self.is_looked_at_by_a_reader(lock);
         let access = self.head_access(lock);
         if access == Access::No {
             self.place(lock).window = None;

@@ -62,6 +62,14 @@ impl Oracle {
         }
     }
 
+    /// It is looked whether the first who waits can read: if it is kept waiting for nobody any more, nobody is.
+    pub(super) fn is_looked_at_by_a_reader(&mut self, lock: Lock) {
+        let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
+        if reads && self.read_by(lock).is_some() && !self.is_kept_out(lock) {
+            self.open(lock);
+        }
+    }
+
     /// When it has to be seen at the latest that those who wait to read are kept waiting for nobody.
     pub(super) fn seen_at(&self, lock: Lock) -> Option<u64> {
         let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
