@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use redisson::{READ, UNWRITE, WRITE};
-use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, say, story, transaction};
+use redisson::{READ, RENEW_READ, UNWRITE, WRITE};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+use waiting::{SOON, Waiting, number, say, story, transaction};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 
@@ -193,6 +193,34 @@ fn where_nobody_listens_nobody_waits() {
         story(client, &[("RLOCK.RELEASE lock r49", "1")]);
         assert!(reads(client, "next"));
     }
+}
+
+/// A server that takes over finds leases, and cannot tell whose they are. So a turn may begin where only Redisson's read, and
+/// native readers wait for it: until the leases have ended that were found, though Redisson's read on.
+#[test]
+fn leases_that_are_found_count_as_natives() {
+    let (primary, replica) = (TestServer::start(), server(1_000, 100, 20));
+    replica.replicate_from(&primary);
+    let before = &mut primary.connect();
+    assert_eq!(redisson::run(before, READ, "lock", "j:1", 6_000), "null");
+    assert_eq!(redisson::run(before, READ, "lock", "j:2", 6_000), "null");
+    wait_for_replicas_in_sync(&primary, &replica);
+    drop(primary);
+    let client = &mut replica.connect();
+    let _java = Subscriber::channel(&replica, CHANNEL);
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 2_000), "1");
+    eventually("the leases to be known, and the lock to last as long as they do", SOON, || {
+        (number(client, "PTTL lock") > 2_000).then_some(())
+    });
+    assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 100_000), "1");
+    thread::sleep(Duration::from_millis(150));
+    assert!(!reads(client, "native"));
+    let native =
+        Waiting::start(&replica, &["RLOCK.ACQUIRE", "lock", "native", "50000", "READ", "BLOCK", "0"]);
+    native.waits_on(Duration::from_millis(100));
+    assert_eq!(native.answer(), "[1, 50000, 0]");
+    assert!(number(client, "PTTL lock") > 50_000, "one of Redisson's reads on");
 }
 
 /// Sixteen readers keep the lock without a gap; one of Redisson's waits for it as they do: it tries, and sleeps until a

@@ -58,6 +58,10 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
     }
+    // Nobody of Redisson's has a turn at a lock that readers have just got: called to it, it would lose its place.
+    if access(site, &head.owner, head.mode) != Access::Free {
+        return Next::Waiter(head);
+    }
     settle(site, now);
     while let Some(entry) = site.fair_head() {
         if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {

@@ -149,11 +149,6 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     }
 }
 
-/// Whether the one who waits first, if anybody does, can have the lock.
-fn head_has_access<S: Site>(site: &S) -> bool {
-    head(site).is_some_and(|(owner, mode)| !matches!(access(site, &owner, mode), Access::Until(_)))
-}
-
 /// The fencing token that an acquisition gets now.
 pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error> {
     Token::after(site.last_token()?, now)
@@ -174,18 +169,14 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened) = (false, false);
-    for round in 0_u32.. {
-        // Before anybody is called: nobody of Redisson's has a turn at a lock that readers have.
-        if round > 0 && !head_has_access(site) {
-            break;
-        }
+    loop {
         let head = match fair::next(site, now) {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::ForeignTurn,
             Next::Foreign | Next::Nobody => break,
         };
         if let Access::Until(_) = access(site, &head.owner, head.mode) {
-            // Another module has heard of an event of ours, and taken the lock.
+            // Readers have it; or another module has heard of an event of ours, and taken the lock.
             break;
         }
         match hand_to(site, &head, now) {
@@ -193,10 +184,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
                 given = true;
                 opened |= change.becomes == Some(Mode::Read);
             }
-            Handed::SentAway => {
-                fair::clear_gone(site);
-                continue;
-            }
+            Handed::SentAway => continue,
             Handed::Not => break,
         }
         // Others read as well, and a writer that waits to read too.

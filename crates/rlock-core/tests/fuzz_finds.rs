@@ -59,6 +59,16 @@ fn who_is_found_reading_counts_from_then_on() {
     }
 }
 
+/// From when it took over, that is, and not from when they had begun to read.
+#[test]
+fn who_is_found_reading_counts_from_no_time_before() {
+    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
+    let before =
+        [Op::Listen(true), Op::Foreign { lock: LOCK, what }, Op::Primary(false), Op::Pass(Span(500))];
+    let after = [Op::Primary(true), Op::Pass(Span(60)), read(1, LONG, Wait::No)];
+    check(OPTIONS, before.into_iter().chain(after));
+}
+
 /// One who waits to read came before one with FAIR, while a free lock was left to one of Redisson's for its turn. With
 /// the reader in, the next of Redisson's was called to a lock that it could not have, and its time set to that of a turn,
 /// after which it counted as gone.
@@ -93,6 +103,54 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_just_got() {
         ops.push(Op::Pass(Span(50)));
         check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
     }
+}
+
+/// A grant goes back in the same look, and only the leases of the others count: the oracle put right the end first, by
+/// that grant.
+#[test]
+fn an_end_is_put_right_after_grants_have_gone_back() {
+    let joins = |owner, budget| {
+        let (script, owner) = (FairScript::Lock, Owner(owner));
+        Op::ByList {
+            lock: LOCK,
+            what: ByList::Script { script, owner, ahead: 360_000, budget, lease: Ms(33) },
+        }
+    };
+    for lease in [20, 44, 100, LONG] {
+        for sooner in [5, 12, 50] {
+            let ops = [
+                read(0, 44, Wait::No),
+                Op::Primary(false),
+                joins(6, 16),
+                joins(5, 300_000),
+                Op::Primary(true),
+                acquire(1, Word::Write, LONG, Wait::Enqueue(WaitMs(0), Channel(0)), false),
+                read(2, lease, BLOCK),
+                Op::Cancel { lock: LOCK, owner: Owner(1) },
+                Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(sooner)) },
+                Op::Disconnect(0),
+                Op::Pass(Span(19)),
+            ];
+            check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+        }
+    }
+}
+
+/// Before 1970 by the clock: the oracle took the longest lease of nobody for one that lasts.
+#[test]
+fn a_clock_that_is_set_back_to_before_its_zero() {
+    let script = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(1_200) };
+    let ops = [
+        Op::Listen(true),
+        Op::Step(-10_000),
+        read(2, 10, BLOCK),
+        read(1, 28, BLOCK),
+        Op::Foreign { lock: LOCK, what: script },
+        Op::Stall(Span(600)),
+        read(0, 10, Wait::Enqueue(WaitMs(0), Channel(0))),
+        Op::Pass(Span(1)),
+    ];
+    check(Options { turn_grants: 1, turn_ms: 20, ..OPTIONS }, ops);
 }
 
 /// After a fail-over a list is bounded by the end of the lease; where somebody had set that too early, it is put right

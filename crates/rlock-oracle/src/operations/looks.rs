@@ -67,6 +67,9 @@ impl Oracle {
         }
         if self.ground != Ground::Paused {
             self.take_back();
+            // Before bounds are set to deadlines, which count from the end of the lease.
+            let seen = self.seen_values;
+            self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.clear_gone(lock));
                 for lock in self.all_locks() {

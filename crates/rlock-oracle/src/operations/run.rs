@@ -127,19 +127,14 @@ impl Run {
             told: self.real.has_called(Lock(lock)) || self.real.unlock_messages(Lock(lock)) > 0,
         });
         self.see_gates();
-        // Before bounds are set to deadlines, which count from the end of the lease; and again, for a grant may go back.
-        self.mend_ends();
+        self.oracle.seen_values = std::array::from_fn(|lock| self.real.value(Lock(lock)));
         self.oracle.look();
         self.oracle.judge_gates(told);
-        self.mend_ends();
-        self.compare(None, told);
-        self.note_refusal();
-    }
-
-    fn mend_ends(&mut self) {
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
+        self.compare(None, told);
+        self.note_refusal();
     }
 
     fn see_gates(&mut self) {

@@ -111,6 +111,8 @@ pub(super) struct Oracle {
     pub(super) hint: Option<Answer>,
     /// What the real thing's timer has left of each lock, where it may look at one or not.
     pub(super) seen_looks: [SeenLook; LOCKS.len()],
+    /// What the real thing's timer has made of each lock's key.
+    pub(super) seen_values: [Value; LOCKS.len()],
     /// Whether the real thing keeps those waiting now who come to read each lock.
     pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
@@ -136,7 +138,7 @@ impl Oracle {
             window: None,
             turns: Turns::default(),
             natives: BTreeMap::new(),
-            longest_read: 0,
+            longest_read: i64::MIN,
             unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,
@@ -148,6 +150,7 @@ impl Oracle {
             clock: 0,
             places: std::array::from_fn(|_| place.clone()),
             calls: BTreeMap::new(),
+            seen_values: [Value::Nothing; LOCKS.len()],
             blocked_so_far: 0,
             open: Vec::new(),
             take_backs: Vec::new(),

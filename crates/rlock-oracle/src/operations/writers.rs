@@ -221,7 +221,7 @@ impl Oracle {
         if alone {
             // Nobody held the lock: who read before is forgotten.
             let place = self.place(lock);
-            (place.longest_read, place.turns) = (0, Turns::default());
+            (place.longest_read, place.turns) = (i64::MIN, Turns::default());
         }
         let turns = &mut self.place(lock).turns;
         let (count, since) = turns.most.unwrap_or((0, clock));
