@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, server_time, story};
+use waiting::{SOON, Waiting, number, say, server_time, story, transaction};
 
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";
@@ -93,6 +93,32 @@ fn a_foreign_waiter_that_gives_up_ends_its_turn() {
     assert!(b.still_waits());
     story(client, &[(&format!("ZREM {DEADLINES} f:1"), "1"), (&format!("LREM {LIST} 0 f:1"), "1")]);
     assert_eq!(soon(&b), "[1, 50000, 0]");
+}
+
+/// The lock goes to a reader that waited without FAIR, and one of Redisson's is the next: it was called to a lock that it
+/// could not have, and its time cut to that of a turn, after which it would have lost its place.
+#[test]
+fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:2");
+    foreign_joins(client, 100_000);
+    story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    // While the first of Redisson's has its turn, nobody holds the lock: a reader may ask for it.
+    let reader = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "r", "100000", "READ", "BLOCK", "0"]);
+    let at = server_time(client) + 1_000_000;
+    story(client, &[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
+    let c = wait(&server, "c");
+    // It gives up, and nobody hears that the lock is given to the next.
+    let gone = [format!("ZREM {DEADLINES} f:1"), format!("LREM {LIST} 0 f:1")];
+    assert_eq!(transaction(client, &gone.each_ref().map(String::as_str)), "[1, 1]");
+    assert_eq!(reader.answer(), "[1, 100000, 0]");
+    assert!(called.next(Duration::from_millis(200)).is_none());
+    assert_eq!(say(client, &format!("ZSCORE {DEADLINES} f:2")).trim_matches('"'), at.to_string());
+    story(client, &[("RLOCK.RELEASE lock r", "1")]);
+    assert!(called.next(SOON).is_some());
+    assert!(c.still_waits());
 }
 
 /// While a lock's key holds something else, who goes leaves its list all the same, and nothing else on the server is
