@@ -153,6 +153,19 @@ fn a_clock_that_is_set_back_to_before_its_zero() {
     check(Options { turn_grants: 1, turn_ms: 20, ..OPTIONS }, ops);
 }
 
+/// The lock was left free for a moment, and one of Redisson's came to read in it: who waits to read behind that is looked at
+/// when the moment has passed. The oracle asked for it in the very millisecond in which it does.
+#[test]
+fn a_moment_has_passed_after_its_last_millisecond() {
+    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
+    let kept_waiting = [read(4, LONG, Wait::No), Op::Pass(Span(100)), read(0, 2, Wait::No)];
+    let left_free =
+        [Op::ForceRelease { lock: LOCK, owner: Some(Owner(4)) }, Op::Foreign { lock: LOCK, what }];
+    let ops = [Op::Listen(true)].into_iter().chain(kept_waiting).chain(left_free);
+    let late = [read(2, 26, BLOCK), Op::Pass(Span(15)), Op::Pass(Span(29))];
+    check(OPTIONS, ops.chain(late));
+}
+
 /// After a fail-over a list is bounded by the end of the lease; where somebody had set that too early, it is put right
 /// first. The oracle did the one before the other.
 #[test]

@@ -58,7 +58,10 @@ impl Oracle {
                     self.natives_surely_read(lock) || self.natives_may_read(lock) && seen != Gate::Open;
                 self.clock < look_at || not_looked || self.listened && self.is_read(lock) && natives
             }
-            Gate::ForAMoment { until } => self.clock < until,
+            // In the millisecond in which it passes it may not have been looked yet.
+            gate @ Gate::ForAMoment { until } => {
+                self.clock < until || self.clock == until && self.seen_gates[lock.0] == gate
+            }
         }
     }
 
