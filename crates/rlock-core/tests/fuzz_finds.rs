@@ -69,6 +69,33 @@ fn who_is_found_reading_counts_from_no_time_before() {
     check(OPTIONS, before.into_iter().chain(after));
 }
 
+/// Who waits to read is let in where natives' leases have ended, and in the same command the turn that was kept for one of
+/// Redisson's comes to nothing: the oracle, which saw only what came of it, took the turn to last.
+#[test]
+fn a_turn_that_ends_as_a_reader_is_looked_at() {
+    let nobody_hears = Wait::Enqueue(WaitMs(18), Channel(2));
+    let unheard = [
+        Op::Listen(true),
+        Op::Subscribe(Channel(2), false),
+        read(1, 10, Wait::No),
+        read(3, 1_246, nobody_hears),
+        Op::Pass(Span(10)),
+        Op::ForceRelease { lock: LOCK, owner: None },
+    ];
+    let what = Foreign::Redisson { script: Script::Read, owner: Owner(1), lease: Ms(40) };
+    let reads_already = [
+        Op::Listen(true),
+        read(0, 582, Wait::No),
+        read(1, 41, Wait::Block(WaitMs(29))),
+        Op::Stall(Span(779)),
+        Op::Foreign { lock: LOCK, what },
+        Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(7) },
+    ];
+    for ops in [unheard, reads_already] {
+        check(Options { turn_grants: 1, ..OPTIONS }, ops);
+    }
+}
+
 /// One who waits to read came before one with FAIR, while a free lock was left to one of Redisson's for its turn. With
 /// the reader in, the next of Redisson's was called to a lock that it could not have, and its time set to that of a turn,
 /// after which it counted as gone.
