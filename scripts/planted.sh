@@ -181,8 +181,9 @@ properties_find() {
         core_test_finds writers_turns || core_test_finds writers_operations
 }
 units_find() {
-    core_test_finds rlock_core || core_test_finds histories || core_test_finds writers_histories ||
-        core_test_finds fair_histories || core_test_finds fair_regressions
+    core_test_finds rlock_core || core_test_finds histories || core_test_finds read_write_histories ||
+        core_test_finds writers_histories || core_test_finds fair_histories ||
+        core_test_finds fair_regressions
 }
 
 server_finds() {
