@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use rlock_core::fair::Entry;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
-use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Shared, StringRef, Told, ZERO};
+use crate::ffi::{Args, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, Told, ZERO};
 use crate::perform;
 
 /// Whether it is ourselves who write a fair queue now.
@@ -36,10 +36,10 @@ impl<'a> FairQueue<'a> {
         Self { ctx, name, list, deadlines }
     }
 
-    /// Refuses the queue where the user may not read and write it, or it may be on another server.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Refuses the queue where the user may not run the command on its keys, or it may be on another server.
+    pub(crate) fn check(&self, args: Args<'_>) -> Result<(), Error> {
         for key in [self.list.borrow(), self.deadlines.borrow()] {
-            if !self.ctx.may_change(key) {
+            if !self.ctx.may_run_on(args, key) {
                 return Err(Error::NoPermission("the keys of the lock's fair queue"));
             }
         }

@@ -4,7 +4,7 @@ use rlock_core::shape::{self, ReadWrite, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, LockState, names};
 
-use crate::ffi::{Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
+use crate::ffi::{Args, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
 
 /// Refuses, in cluster mode, a lock whose channel would fall in another slot.
 pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error> {
@@ -21,16 +21,16 @@ pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: 
     if allowed { Ok(()) } else { Err(Error::NoPermission("the channel of ENQUEUE")) }
 }
 
-/// Refuses a lock whose last fencing token the user may not read and write.
-pub(crate) fn check_token_key(ctx: Ctx<'_>, name: Option<StringRef<'_>>) -> Result<(), Error> {
-    let allowed = ctx.may_change(token_key(name.ok_or(Error::Arity)?).borrow());
+/// Refuses a lock for whose last fencing token the user may not run the command.
+pub(crate) fn check_token_key(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+    let allowed = ctx.may_run_on(args, token_key(args.get(1).ok_or(Error::Arity)?).borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the key of the lock's fencing token")) }
 }
 
-/// Refuses a lock whose lease key for this reader the user may not read and write.
-pub(crate) fn check_lease_key(ctx: Ctx<'_>, name: Option<StringRef<'_>>, owner: &[u8]) -> Result<(), Error> {
-    let name = name.ok_or(Error::Arity)?.bytes();
-    let allowed = ctx.may_change(OwnedString::new(&names::read_lease_key(name, owner, 1)).borrow());
+/// Refuses a lock for whose lease key of this reader the user may not run the command.
+pub(crate) fn check_lease_key(ctx: Ctx<'_>, args: Args<'_>, owner: &[u8]) -> Result<(), Error> {
+    let name = args.get(1).ok_or(Error::Arity)?.bytes();
+    let allowed = ctx.may_run_on(args, OwnedString::new(&names::read_lease_key(name, owner, 1)).borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the lease keys of the lock's readers")) }
 }
 

@@ -12,7 +12,7 @@ use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
+use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
 use crate::{keyspace, options, perform, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
@@ -23,7 +23,7 @@ impl Server for Ctx<'_> {
             return None;
         }
         let name = OwnedString::new(&lock.key);
-        Some(body(&LockSite { in_command: false, ..LockSite::new(*self, name.borrow(), None) }))
+        Some(body(&LockSite::new(*self, name.borrow(), None)))
     }
 
     fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T {
@@ -87,18 +87,21 @@ impl Server for Ctx<'_> {
 pub(crate) struct LockSite<'s> {
     ctx: Ctx<'s>,
     name: StringRef<'s>,
-    /// The owner that the command under way names, as the server's own string.
-    caller: Option<StringRef<'s>>,
-    /// Whether a command on it is under way.
-    in_command: bool,
+    /// The command on it that is under way, if one is.
+    command: Option<Args<'s>>,
     /// Made when it is first asked for, which it is not while nobody waits anywhere.
     lock: OnceCell<LockId>,
 }
 
 impl<'s> LockSite<'s> {
-    /// The lock of this name, for a command that may name an owner.
-    pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, caller: Option<StringRef<'s>>) -> Self {
-        Self { ctx, name, caller, in_command: true, lock: OnceCell::new() }
+    /// The lock of this name, for a command if one is under way.
+    pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, command: Option<Args<'s>>) -> Self {
+        Self { ctx, name, command, lock: OnceCell::new() }
+    }
+
+    /// The owner that the command names, as the server's own string.
+    fn caller(&self) -> Option<StringRef<'s>> {
+        self.command?.get(2)
     }
 
     /// Redisson's fair queue of this lock.
@@ -110,7 +113,7 @@ impl<'s> LockSite<'s> {
     /// where it is the caller that is meant.
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
         let Some(owner) = owner else { return body(None) };
-        match self.caller.filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
+        match self.caller().filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
             Some(caller) => body(Some(caller)),
             None => body(Some(OwnedString::new(owner).borrow())),
         }
@@ -148,7 +151,8 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn check_leases(&self, reader: &[u8]) -> Result<(), Error> {
-        keyspace::check_lease_key(self.ctx, Some(self.name), reader)
+        // Without a command there is no user to be refused.
+        self.command.map_or(Ok(()), |args| keyspace::check_lease_key(self.ctx, args, reader))
     }
 
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
@@ -160,7 +164,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn clear_away(&self, dead: &[Reader]) {
-        perform::clear_away(self.ctx, self.name, dead, self.in_command);
+        perform::clear_away(self.ctx, self.name, dead, self.command.is_some());
     }
 
     fn fair_head(&self) -> Option<Entry> {
@@ -212,7 +216,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
-        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change, self.in_command))
+        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change, self.command.is_some()))
     }
 
     fn publish(&self, message: UnlockMessage) -> u64 {

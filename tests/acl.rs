@@ -180,6 +180,33 @@ fn info_needs_read_access_only() {
     is_refused_each(writer, &["RLOCK.INFO locks:1"]);
 }
 
+/// Of the keys beside a lock INFO tells what belongs to that lock, and the lock's key is all that it takes.
+#[test]
+fn info_tells_a_reader_of_the_lock_its_token_and_who_waits() {
+    let server = TestServer::start();
+    let (admin, _listener) = (&mut server.connect(), Subscriber::channel(&server, "news"));
+    story(
+        admin,
+        &[
+            ("SET redisson_lock_token:{locks:1} 9007199254740000", "OK"),
+            ("RLOCK.ACQUIRE locks:1 alice 100000 FENCED", "[1, 100000, 9007199254740001]"),
+            ("RLOCK.ACQUIRE locks:1 bob 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
+            ("RPUSH redisson_lock_queue:{locks:1} carol", "2"),
+            ("RLOCK.ACQUIRE locks:2 alice 100000 READ", "[1, 100000, 0]"),
+            ("SET redisson_lock_token:{locks:3} secret", "OK"),
+        ],
+    );
+    let reader = &mut user(&server, &format!("%R~locks:* {NAMED}"));
+    let said = say(reader, "RLOCK.INFO locks:1");
+    for told in [r#""token", 9007199254740001"#, r#""waiter-count", 2"#, r#""bob""#, r#""carol""#] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    assert!(say(reader, "RLOCK.INFO locks:2").contains(r#""mode", "read""#));
+    // What is no token is not told.
+    assert_eq!(say(reader, "RLOCK.INFO locks:3"), FREE);
+    is_refused_each(reader, &["RLOCK.INFO other", "RLOCK.INFO redisson_lock_token:{locks:1}"]);
+}
+
 #[test]
 fn forcerelease_is_dangerous_and_not_in_our_category() {
     let server = TestServer::start();

@@ -57,13 +57,13 @@ impl Command for Acquire {
             keyspace::check_channel(ctx, args.get(1), channel)?;
         }
         if request.mode == Mode::Read {
-            keyspace::check_lease_key(ctx, args.get(1), request.owner.bytes())?;
+            keyspace::check_lease_key(ctx, args, request.owner.bytes())?;
         }
         if request.fair {
-            FairQueue::of(ctx, args.get(1).ok_or(Error::Arity)?).check()?;
+            FairQueue::of(ctx, args.get(1).ok_or(Error::Arity)?).check(args)?;
         }
         if request.fenced {
-            keyspace::check_token_key(ctx, args.get(1))?;
+            keyspace::check_token_key(ctx, args)?;
         }
         let hears_lists = !request.fair || request.wait.is_none() || listen_to_lists(ctx);
         if !hears_lists || (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {

@@ -41,7 +41,7 @@ fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
 /// The lock that a command is about.
 fn site<'a>(ctx: Ctx<'a>, args: Args<'a>) -> Result<LockSite<'a>, Error> {
     waiters::clear_doubt(ctx);
-    Ok(LockSite::new(ctx, key_name(ctx, args)?, args.get(2)))
+    Ok(LockSite::new(ctx, key_name(ctx, args)?, Some(args)))
 }
 
 /// The name of the lock, once it is known to be one that can be served here.

@@ -6,6 +6,7 @@ use std::io;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::args::Args;
 use super::call::Told;
 use super::ctx::{Ctx, clear_errno, free, reply_kind};
 use super::string::{OwnedString, StringRef};
@@ -16,7 +17,8 @@ const COMMANDS: &[u8] = b"rlock.";
 impl Ctx<'_> {
     /// Whether the user of the command under way may publish to a channel. The server itself checks only
     /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
-    /// publishing, which it lets work on keys that are not here.
+    /// publishing, which it lets work on keys that are not here. Any selector of the user may allow the channel: no
+    /// server tells whether the one that allows the command does.
     pub(crate) fn may_publish_to(self, channel: StringRef<'_>) -> bool {
         let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
         let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
@@ -26,13 +28,16 @@ impl Ctx<'_> {
         })
     }
 
-    /// Whether the user of the command under way may read and write a key that the command does not declare.
-    pub(crate) fn may_change(self, key: StringRef<'_>) -> bool {
-        let flags = (raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE) as c_int;
+    /// Whether the user of the command under way may run this very command on a key that the command does not
+    /// declare, in place of the one it does. The server accepts a key alone where any selector of the user has it, be
+    /// it one that does not allow the command; of a command with its key one selector has to allow all.
+    pub(crate) fn may_run_on(self, args: Args<'_>, key: StringRef<'_>) -> bool {
+        let mut words = args.with_key(key);
+        let Ok(len) = c_int::try_from(words.len()) else { return false };
         let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_KEY;
-        // SAFETY: user and key live.
+        // SAFETY: the user lives, and so do the strings of the vector, of which the command's name is one.
         self.is_allowed(key, reason, |user| unsafe {
-            api!(RedisModule_ACLCheckKeyPermissions)(user, key.as_ptr(), flags)
+            api!(RedisModule_ACLCheckCommandPermissions)(user, words.as_mut_ptr(), len)
         })
     }
 

@@ -39,7 +39,7 @@ pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
         RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyInteger RedisModule_CallReplyLength
         RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
-        RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckKeyPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
+        RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckCommandPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
         RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
         RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId

@@ -28,6 +28,12 @@ impl<'a> Args<'a> {
         unsafe { StringRef::from_raw(*raw) }
     }
 
+    /// The same command for another key, as the server takes an argument vector.
+    pub(super) fn with_key(self, key: StringRef<'_>) -> Vec<*mut raw::RedisModuleString> {
+        let (name, rest) = (self.0.iter().take(1), self.0.iter().skip(2));
+        name.chain([&key.as_ptr()]).chain(rest).copied().collect()
+    }
+
     /// The bytes of all arguments.
     pub(crate) fn all(self) -> impl Iterator<Item = &'a [u8]> {
         // A slice of pointers that are not null, by the promise of `from_raw`: nothing is left out.
