@@ -130,6 +130,10 @@ fn client_unblock_and_no_evict_change_nothing() {
         assert_eq!(say(client, &format!("CLIENT UNBLOCK {}{how}", bob.client_id())), "0");
     }
     bob.waits_on(Duration::from_millis(100));
+    // What ends a wait is CANCEL.
+    let carol = block(&server, "carol");
+    story(client, &[("RLOCK.CANCEL lock carol", "1")]);
+    assert_eq!(carol.answer(), "null");
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
 }

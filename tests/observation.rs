@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::{agrees, ask_words, say};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use common::{agrees, ask_words, say, story};
 use redis::{Connection, Value};
 use rlock_testkit::TestServer;
 
@@ -238,4 +242,49 @@ fn flags_of(client: &mut Connection, name: &str) -> (i64, Vec<String>) {
         [Value::Int(arity), Value::Array(flags)] => (*arity, flags.iter().map(text_of).collect()),
         other => panic!("{other:?}"),
     }
+}
+
+/// What MONITOR shows until it shows `ECHO end`.
+#[track_caller]
+fn monitored(monitor: &mut BufReader<TcpStream>, client: &mut Connection) -> Vec<String> {
+    say(client, "ECHO end");
+    let lines = monitor.lines().map(|line| line.unwrap().to_ascii_lowercase());
+    lines.take_while(|line| !line.ends_with(r#""echo" "end""#)).collect()
+}
+
+/// Outside a command the module asks whether it may write, by a write that does nothing: operators see it in MONITOR.
+#[test]
+fn monitor_shows_the_permission_probe() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"MONITOR\r\n").unwrap();
+    let monitor = &mut BufReader::new(stream);
+    let mut confirmed = String::new();
+    monitor.read_line(&mut confirmed).unwrap();
+    assert_eq!(confirmed, "+OK\r\n");
+    let probes =
+        |lines: Vec<String>| lines.iter().filter(|line| line.ends_with(r#""hdel" "lock" """#)).count();
+    // Commands alone, also one that hands the lock on: no probe.
+    let mut bob = server.connect();
+    let answer = std::thread::scope(|scope| {
+        story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+        let answer = scope.spawn(move || say(&mut bob, "RLOCK.ACQUIRE lock bob 100000 BLOCK 60000"));
+        while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
+        story(client, &[("RLOCK.RENEW lock alice 100000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
+        answer.join().unwrap()
+    });
+    assert_eq!(answer, "[1, 100000, 0]");
+    assert_eq!(probes(monitored(monitor, client)), 0);
+    // The lock becomes free by another command than one of ours: one probe, and it changes nothing.
+    let (mut carol, keys) = (server.connect(), say(client, "DBSIZE"));
+    let answer = std::thread::scope(|scope| {
+        let answer = scope.spawn(move || say(&mut carol, "RLOCK.ACQUIRE lock carol 100000 BLOCK 60000"));
+        while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
+        story(client, &[("DEL lock", "1")]);
+        answer.join().unwrap()
+    });
+    assert_eq!((answer.as_str(), keys), ("[1, 100000, 0]", say(client, "DBSIZE")));
+    assert_eq!(probes(monitored(monitor, client)), 1);
 }

@@ -1,6 +1,6 @@
 //! Who waits for a lock, here and by Redisson's fair lock.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rlock_core::fair::Entry;
 use rlock_core::queue::{Via, Waiter};
@@ -43,10 +43,14 @@ fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<Entry>) -> Vec<Wait
     let known: BTreeSet<Box<[u8]>> =
         ours.iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner.clone()).collect();
     let is_foreign = |entry: &Entry| !known.contains(&entry.owner);
+    // By place: a search of the list for each waiter and entry would take time by the square of their number.
+    let places: BTreeMap<Box<[u8]>, usize> =
+        list.iter().enumerate().map(|(place, entry)| (entry.owner.clone(), place)).collect();
+    let listed = list.len();
     let mut merged = Vec::new();
     for waiter in ours {
-        while waiter.fair
-            && list.iter().any(|entry| entry.owner == waiter.owner)
+        let place = places.get(&waiter.owner).copied().filter(|_| waiter.fair);
+        while place.is_some_and(|place| place >= listed.saturating_sub(list.len()))
             && let Some(entry) = list.pop_front().filter(|entry| entry.owner != waiter.owner)
         {
             merged.extend(is_foreign(&entry).then(|| Waiting::foreign(entry, now)));
