@@ -45,7 +45,7 @@ test: build ## Run every test, those against real servers included
 
 # Not the shell's own SECONDS: the script gets it as an argument.
 SECONDS = 60
-fuzz: setup ## Run the fuzz targets, SECONDS=60 each, or one of them: TARGET=arguments
+fuzz: setup ## Run the fuzz targets side by side for SECONDS=60, or one of them: TARGET=arguments
 	@$(ENV) ./scripts/fuzz.sh '$(SECONDS)' '$(TARGET)'
 
 # ONLY='valkey-*' runs fewer of them, EXCEPT=redis-7.0 all but that.
@@ -95,20 +95,8 @@ chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 		$(if $(DOC),--doc docs/SAFETY.md --json docs/chaos.json)
 
 # What takes longer than a change should wait for.
-ci-full: ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
-	./.ci/run
-	$(MAKE) matrix ONLY=none
-	$(MAKE) interop ONLY=long
-	$(MAKE) model DEEPER=1
-	$(MAKE) fuzz SECONDS=600
-	@$(ENV) RLOCK_SOAK_SECONDS=180 $(CARGO) test --locked --test soak
-	@$(ENV) RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 RLOCK_SOAK_SECONDS=60 $(CARGO) test --workspace --locked \
-		--test lock --test faults --test cluster_faults --test red_history
-	$(MAKE) chaos SECONDS=600
-	$(MAKE) planted
-	$(MAKE) leaks
-	$(MAKE) cost
-	$(MAKE) older
+ci-full: setup ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
+	@$(ENV) ./scripts/ci_full.sh
 
 lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the fuzz targets for a bounded time each, or keeps what they have found.
+# Runs the fuzz targets for a bounded time, or keeps what they have found.
 #
-#     scripts/fuzz.sh SECONDS [TARGET]    run the target, or all of them, each for so long
+#     scripts/fuzz.sh SECONDS [TARGET]    run the target, or all of them side by side, for so long
 #     scripts/fuzz.sh keep [TARGET]       merge what runs have found into the stored corpus, as little of
 #                                         it as reaches the same code
 #     scripts/fuzz.sh plant TARGET        build the target with bugs that can be planted (scripts/planted.sh),
@@ -51,19 +51,24 @@ if [ "$what" = plant ]; then
     exit
 fi
 
-# Says how to repeat what was found, and ends.
+# Says how to repeat what was found, in one piece, and ends.
 crashed() {
-    sed -n '/panicked at/,/stack backtrace/p; /^SUMMARY/p' "$log" >&2
     newest=$(find "fuzz/artifacts/$1" -type f -newer "$started" 2>/dev/null | head -n 1)
-    [ -n "$newest" ] || {
-        tail -n 40 "$log" >&2
-        die "$1 FAILED before it found anything"
-    }
-    say "$1 FAILED; to replay it, and to find the shortest input that fails:"
-    say "    cargo fuzz run --sanitizer none $1 $newest"
-    say "    cargo fuzz tmin --sanitizer none $1 $newest"
-    say "or elsewhere, where this machine is gone:"
-    say "    echo $(base64 <"$newest" | tr -d '\n') | base64 -d >found && cargo fuzz run --sanitizer none $1 found"
+    {
+        if [ -n "$newest" ]; then
+            sed -n '/panicked at/,/stack backtrace/p; /^SUMMARY/p' "$log"
+            say "$1 FAILED; to replay it, and to find the shortest input that fails:"
+            say "    cargo fuzz run --sanitizer none $1 $newest"
+            say "    cargo fuzz tmin --sanitizer none $1 $newest"
+            say "or elsewhere, where this machine is gone:"
+            say "    echo $(base64 <"$newest" | tr -d '\n') | base64 -d >found && cargo fuzz run --sanitizer none $1 found"
+        else
+            tail -n 40 "$log"
+            say "$1 FAILED before it found anything"
+        fi
+        say "the whole log is $log"
+    } >"$log.report" 2>&1
+    cat "$log.report" >&2
     exit 1
 }
 
@@ -91,9 +96,16 @@ keep() {
 }
 
 mkdir -p "$found"
-started=$found/.started
-: >"$started"
-log=$found/.log
+if [ "$what" != keep ] && [ "$targets" != "${2:-}" ]; then
+    # Built before the time of each begins. Ctrl-C reaches all that xargs has started.
+    log=$found/.log-build
+    cargo_fuzz build --sanitizer none >"$log" 2>&1 || { cat "$log" >&2; die "the fuzz targets do not build"; }
+    printf '%s\n' "$targets" | xargs -n 1 -P "$(echo "$targets" | wc -l)" ./scripts/fuzz.sh "$what" ||
+        die "there were failures, see above"
+    exit
+fi
 for target in $targets; do
+    log=$found/.log-$target started=$found/.started-$target
+    : >"$started"
     if [ "$what" = keep ]; then keep "$target"; else run "$target"; fi
 done

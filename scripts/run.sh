@@ -46,14 +46,9 @@ module=$target/release/librlock.so awk '
 printf 'port %s\ndir "%s"\n' "$port" "$target/run" >>"$conf"
 
 # By its name where the user's shell finds it, else by its path.
+cli_path=$cli
 short=${cli##*/}
 if [ "$(PATH=${USER_PATH:-$PATH} command -v "$short" 2>/dev/null)" = "$cli" ]; then cli=$short; fi
-cat <<EOT
-A server with rlock starts on port $port; Ctrl-C stops it. In another terminal type:
-
-    $cli -p $port RLOCK.ACQUIRE demo me 30000
-
-EOT
 
 # Ctrl-C reaches the server by itself. A hang-up it ignores, and so would outlive its terminal.
 "$server" "$conf" &
@@ -61,7 +56,30 @@ pid=$!
 stopped=
 trap 'stopped=1' INT
 trap 'stopped=1; kill "$pid" 2>/dev/null || true' HUP TERM
+
+# Below the server's own log, and not before it answers: the last line is there to be copied.
+answers() {
+    # shellcheck disable=SC2086 # a command and its argument, or nothing
+    case $($limit "$cli_path" -h 127.0.0.1 -p "$port" ping </dev/null 2>&1 || true) in
+    '' | *"Could not connect"* | *LOADING*) return 1 ;;
+    esac
+}
+while [ -z "$stopped" ] && kill -0 "$pid" 2>/dev/null; do
+    if answers; then
+        cat <<EOT
+
+A server with rlock is ready on port $port; Ctrl-C stops it. In another terminal type:
+
+    $cli -p $port RLOCK.ACQUIRE demo me 30000
+EOT
+        break
+    fi
+    sleep 0.1
+done
+
+# The first `wait` also has the status of a server that has ended before.
 status=0
+wait "$pid" || status=$?
 while kill -0 "$pid" 2>/dev/null; do
     status=0
     wait "$pid" || status=$?

@@ -295,8 +295,12 @@ private_install() {
     packages=$(apt_packages "$@") || return 1
     # shellcheck disable=SC2086 # a list of names
     apt-get "$@" install --download-only -y --no-install-recommends $packages || return 1
+    number=0
+    total=$(find "$apt/cache/archives" -name '*.deb' | wc -l)
     for deb in "$apt"/cache/archives/*.deb; do
         [ -e "$deb" ] || continue
+        number=$((number + 1))
+        echo "unpacking $number of $((total)): ${deb##*/}"
         # A newer version of what the system has is left out: a second C library beside the
         # system's own would break every program started with it.
         name=$(dpkg-deb -f "$deb" Package)
@@ -369,6 +373,32 @@ failed() {
     die "could not get $(explain); the whole log is .deps/setup.log. As an administrator, run: $(admin_command)"
 }
 
+# It sets traps of its own.
+install_in_subshell() { (install_packages); }
+
+# Shows every few seconds how far the log has come: downloads take minutes, and silence looks like a hang.
+show_progress() {
+    said=
+    while sleep 3 >/dev/null 2>&1; do
+        line=$(tail -n 1 "$log" 2>/dev/null | tr -d '\r' | cut -c 1-100)
+        [ -z "$line" ] || [ "$line" = "$said" ] || say "... $line"
+        said=$line
+    done
+}
+# Runs a command with all its output in the log, and shows how far it has come.
+with_progress() {
+    : >"$log"
+    show_progress &
+    progress=$!
+    trap 'kill "$progress" 2>/dev/null' EXIT
+    trap 'exit 1' HUP INT TERM
+    code=0
+    "$@" >"$log" 2>&1 </dev/null || code=$?
+    kill "$progress" 2>/dev/null || true
+    trap - EXIT HUP INT TERM
+    return "$code"
+}
+
 install_missing() {
     manager=$(manager)
     [ -n "$manager" ] ||
@@ -379,14 +409,13 @@ install_missing() {
     mkdir -p "$deps"
     if [ "$manager" = brew ] || [ "$(id -u)" = 0 ]; then
         say "installing with $manager: $(explain)"
-        (install_packages) >"$log" 2>&1 </dev/null || failed
+        with_progress install_in_subshell || failed
     elif may_sudo; then
         say "installing with sudo $manager: $(explain)"
-        # shellcheck disable=SC2024 # the log is the user's
-        sudo sh "$top/scripts/setup.sh" --install "$missing" >"$log" 2>&1 </dev/null || failed
+        with_progress sudo sh "$top/scripts/setup.sh" --install "$missing" || failed
     elif [ "$manager" = apt-get ] && have dpkg; then
         say "no rights to install: unpacking into .deps: $(explain)"
-        private_install >"$log" 2>&1 </dev/null || failed
+        with_progress private_install || failed
     else
         die "missing: $(explain). As an administrator, run: $(admin_command)"
     fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds every test of the workspace, and runs them in lanes beside each other: most of them wait for leases and
-# servers, and one after the other would take twice as long. What fails is shown as a whole at the end.
+# servers, and one after the other would take twice as long. What fails is shown as a whole at the end, and the last line
+# sums all of it up.
 #
 #   scripts/test.sh
 set -euo pipefail
@@ -39,7 +40,11 @@ lane() { # name arguments...
 # shellcheck disable=SC2046 # a list of arguments
 selected() { printf -- '--test %s ' $(cat); }
 
-run_cargo test --workspace --locked --no-run
+began=$SECONDS
+run_cargo test --workspace --locked --no-run || {
+    echo "test: the tests do not build" >&2
+    exit 1
+}
 # shellcheck disable=SC2046 # lists of arguments
 {
     lane clients $(selected <<<"$clients") &
@@ -51,15 +56,15 @@ wait
 # They compile for each example, which leaves the cores to nothing else.
 lane docs --doc
 
-failed=
+sources=()
+broken=
 for name in clients others units docs; do
+    sources+=("$logs/$name")
     if [ "$(cat "$logs/$name.code" 2>/dev/null)" != 0 ]; then
-        failed="$failed $name"
+        broken="$broken $logs/$name"
         printf '\n=== what failed of the %s ===\n' "$name"
         sed -n '/^failures:$/,/^test result/p; /^error/p' "$logs/$name"
     fi
 done
-if [ -n "$failed" ]; then
-    echo "test: tests failed of the:$failed" >&2
-    exit 1
-fi
+echo
+awk -v seconds="$((SECONDS - began))" -v broken="$broken" -f scripts/test_sum.awk "${sources[@]}"

@@ -5,17 +5,16 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::parts::Part;
+use crate::parts::{Lane, Part};
 
-/// Runs the parts, and returns the names of those that failed. Those that take all of the machine by turns are in one lane,
-/// one after the other; all others in another.
+/// Runs the parts in their lanes, and returns the names of those that failed.
 pub(crate) fn run(parts: &[&Part]) -> Vec<&'static str> {
-    let (heavy, light): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| part.heavy);
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for lane in [heavy, light] {
-            scope.spawn(|| {
-                for part in lane {
+        for lane in [Lane::Heavy, Lane::Light, Lane::Page] {
+            let failed = &failed;
+            scope.spawn(move || {
+                for part in parts.iter().filter(|part| part.lane == lane) {
                     if !passes(part) {
                         failed.lock().unwrap_or_else(PoisonError::into_inner).push(part.name);
                     }

@@ -11,11 +11,20 @@ use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
 
+/// The parts of a lane run one after the other, beside the other lanes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Takes all of the machine now and then, to measure how long others wait: no two of those at once.
+    Heavy,
+    Light,
+    /// The page of a client library: it mostly waits.
+    Page,
+}
+
 /// One thing to show.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
-    /// Whether it takes all of the machine now and then, to measure how long others wait: no two of those at once.
-    pub(crate) heavy: bool,
+    pub(crate) lane: Lane,
     /// Whether it runs only when it is asked for.
     pub(crate) long: bool,
     /// The server it runs on, of those of the matrix; else the usual one.
@@ -24,11 +33,15 @@ pub(crate) struct Part {
 }
 
 const fn part(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: false, long: false, server: None, run }
+    Part { name, lane: Lane::Light, long: false, server: None, run }
+}
+
+const fn page_of(name: &'static str, run: fn() -> Outcome) -> Part {
+    Part { lane: Lane::Page, ..part(name, run) }
 }
 
 const fn heavy(name: &'static str, run: fn() -> Outcome) -> Part {
-    Part { name, heavy: true, long: false, server: None, run }
+    Part { lane: Lane::Heavy, ..part(name, run) }
 }
 
 const fn long(part: Part) -> Part {
@@ -66,13 +79,13 @@ pub(crate) const PARTS: &[Part] = &[
     long(part("redisson-control", || redisson_control(REDISSON))),
     long(part("redisson-3-control", || redisson_control(REDISSON_3))),
     long(heavy("redisson-replicas-cluster", || redisson_cluster_with_replicas(REDISSON))),
-    part("python", python),
-    part("node-redis", || node("node-redis")),
-    part("ioredis", || node("ioredis")),
-    part("go", go),
-    part("java", java),
-    part("rust", rust),
-    part("redis-cli", redis_cli),
+    page_of("python", python),
+    page_of("node-redis", || node("node-redis")),
+    page_of("ioredis", || node("ioredis")),
+    page_of("go", go),
+    page_of("java", java),
+    page_of("rust", rust),
+    page_of("redis-cli", redis_cli),
 ];
 
 /// What several of the parts build, so that no two build it at once.

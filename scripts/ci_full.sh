@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What .ci/run does, and then what takes longer than a change should wait for; `make ci-full` calls it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# shellcheck source=scripts/steps.sh
+. scripts/steps.sh
+
+# CARGO may hold arguments, such as `cargo +stable`.
+# shellcheck disable=SC2086
+run_cargo() { ${CARGO:-cargo} "$@"; }
+longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 RLOCK_SOAK_SECONDS=60 run_cargo "$@"; }
+soak() { RLOCK_SOAK_SECONDS=180 run_cargo "$@"; }
+
+step ./.ci/run
+step make matrix ONLY=none
+step make interop ONLY=long
+step make model DEEPER=1
+step make fuzz SECONDS=600
+step soak test --locked --test soak
+step longer test --workspace --locked --test lock --test faults --test cluster_faults --test red_history
+step make chaos SECONDS=600
+step make planted
+step make leaks
+step make cost
+step make older
