@@ -49,17 +49,20 @@ pub(super) fn blocked_so_far() -> u32 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// Blocks the client of the command under way, which sends no reply then.
-pub(crate) fn block(ctx: Ctx<'_>) -> Blocked {
-    BLOCKED.fetch_add(1, Ordering::Relaxed);
+/// Blocks the client of the command under way, which sends no reply then. `None` if the server refuses: Valkey from
+/// 8.1 on does where the client is subscribed to anything.
+pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
     // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
-    unsafe {
-        let blocked = block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout);
-        api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect));
-        Blocked(blocked)
+    let blocked = unsafe { block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
+    if blocked.is_null() {
+        return None;
     }
+    // SAFETY: the handle is that of a client which was just blocked.
+    unsafe { api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect)) };
+    BLOCKED.fetch_add(1, Ordering::Relaxed);
+    Some(Blocked(blocked))
 }
 
 /// Whether the command under way may block: not in a transaction or script, and not on a replica.
