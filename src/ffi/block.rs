@@ -36,6 +36,7 @@ impl Blocked {
     /// Lets the client go on with an answer, at the end of this turn of the server's loop.
     pub(crate) fn unblock(self, outcome: Outcome) {
         let data: *mut Outcome = Box::into_raw(Box::new(outcome));
+        // It fails only for a client that is blocked on keys, which ours are not.
         // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
         unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
     }
@@ -120,6 +121,6 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
 
 /// The number of the client whose command is under way.
 pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
-    // SAFETY: the context is valid.
+    // SAFETY: the context is valid; 0 where it has no client.
     unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
 }

@@ -1,4 +1,8 @@
 //! The context of a callback: what the server does for us.
+//!
+//! What is not checked here cannot fail. Flags, clocks and the database's number have no failure. Signals and events of keys
+//! are refused only to a context without a client, which none of ours is. An INFO section that the server does not know is
+//! an empty one, never null; only its fields may be missing.
 
 use std::ffi::{CStr, CString, c_int};
 use std::io;

@@ -134,6 +134,7 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let list =
         unsafe { api!(RedisModule_GetCommandKeys)(ctx.as_ptr(), argv.as_mut_ptr(), argc, &raw mut keys) };
     if list.is_null() {
+        // The server sets the number in every such case.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
     // SAFETY: made by the server for us to free.
