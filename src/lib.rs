@@ -36,13 +36,13 @@ mod stats;
 mod unknown;
 mod waiters;
 
-use ffi::{Args, Ctx, LoadError, listen, register, register_info};
+use ffi::{Ctx, LoadError, register, register_info};
 
 #[global_allocator]
 static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
 
-/// Registers all that the module offers; called once, at load.
-fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+/// Registers all that the server forgets where the load fails after it; called once, at load.
+fn register_all(ctx: Ctx<'_>, at_load: &options::AtLoad) -> Result<(), LoadError> {
     stats::reset();
     register::<command::Acquire>(ctx)?;
     register::<command::Release>(ctx)?;
@@ -53,7 +53,13 @@ fn register_all(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
     register::<command::ForceRelease>(ctx)?;
     #[cfg(feature = "fault-injection")]
     register::<ffi::fault::Fault>(ctx)?;
-    options::register(ctx, args)?;
-    register_info(ctx)?;
-    listen(ctx)
+    options::register(ctx, at_load)?;
+    register_info(ctx)
+}
+
+/// Gives back what the module holds, when it goes.
+fn tear_down() {
+    waiters::tear_down();
+    readers::tear_down();
+    unknown::tear_down();
 }

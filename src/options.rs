@@ -62,21 +62,34 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Registers the options. The arguments at load are pairs of name and value, `accept no`, and go before
-/// the defaults.
-pub(crate) fn register(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
-    let at_load = pairs(args)?;
-    let given = |name: &std::ffi::CStr| {
-        let pair = at_load.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.to_bytes()));
-        pair.map(|(_, value)| *value)
-    };
-    let accept = given(ACCEPT.name()).map(yes_or_no).transpose()?;
-    register_bool(ctx, &ACCEPT, accept)?;
-    for option in NUMBERS {
-        let value = given(option.name()).map(|value| number(option, value)).transpose()?;
-        register_number(ctx, option, value)?;
+/// What the arguments at load say of the options.
+pub(crate) struct AtLoad {
+    accept: Option<bool>,
+    numbers: [Option<i64>; NUMBERS.len()],
+}
+
+impl AtLoad {
+    /// Reads the arguments: pairs of name and value, `accept no`.
+    pub(crate) fn read(args: Args<'_>) -> Result<Self, LoadError> {
+        let pairs = pairs(args)?;
+        let given = |name: &std::ffi::CStr| {
+            let pair = pairs.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.to_bytes()));
+            pair.map(|(_, value)| *value)
+        };
+        let accept = given(ACCEPT.name()).map(yes_or_no).transpose()?;
+        let mut numbers = [None; NUMBERS.len()];
+        for (place, option) in numbers.iter_mut().zip(NUMBERS) {
+            *place = given(option.name()).map(|value| number(option, value)).transpose()?;
+        }
+        Ok(Self { accept, numbers })
     }
-    Ok(())
+}
+
+/// Registers the options. What the arguments at load say goes before the defaults.
+pub(crate) fn register(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
+    register_bool(ctx, &ACCEPT, at_load.accept)?;
+    let mut numbers = NUMBERS.into_iter().zip(at_load.numbers);
+    numbers.try_for_each(|(option, value)| register_number(ctx, option, value))
 }
 
 /// Name and value.

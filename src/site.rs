@@ -62,8 +62,8 @@ impl Server for Ctx<'_> {
         client_id(*self)
     }
 
-    fn block(&self, lock: &LockId, ticket: Ticket) {
-        waiters::block(*self, lock, ticket);
+    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
+        waiters::block(*self, lock, ticket)
     }
 
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {

@@ -77,9 +77,10 @@ pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     }
 }
 
-/// Blocks the client of the command under way, which waits for this lock.
-pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) {
-    let blocked = crate::ffi::block(ctx);
+/// Blocks the client of the command under way, which waits for this lock. A panic after that finds the client
+/// here, so that [`clear_doubt`] answers it.
+pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
+    let blocked = crate::ffi::block(ctx).ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
     with(|state| {
         state.handles.insert(handle, ticket);
@@ -87,6 +88,7 @@ pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) {
     });
     #[cfg(feature = "fault-injection")]
     crate::ffi::fault::strike_blocked();
+    Ok(())
 }
 
 /// Unblocks the client of a call with an answer, if one is blocked by it. The waiter must be out of the

@@ -90,9 +90,11 @@ fn our_category_is_all_that_locking_needs() {
         return;
     }
     // ACL CAT rlock lists commands of modules on some servers only.
-    for name in ["acquire", "release", "renew", "info"] {
+    for name in ["acquire", "release", "renew", "cancel", "info"] {
         let described = say(&mut server.connect(), &format!("COMMAND INFO rlock.{name}"));
         assert!(described.contains("@rlock"), "{described}");
+        // Each may serve a queue, whose readers are let in together.
+        assert!(described.contains("@slow") && !described.contains("fast"), "{described}");
     }
     // New users have no channel, unless acl-pubsub-default says otherwise; here it is said.
     let app = &mut user(&server, "resetchannels ~locks:* +@rlock");

@@ -219,12 +219,13 @@ fn commands_say_what_they_do() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for (name, arity, flags) in [
-        ("acquire", -4, &["write", "denyoom", "fast"][..]),
-        ("release", -3, &["write", "fast"]),
-        ("renew", -4, &["write", "fast"]),
+        ("acquire", -4, &["write", "denyoom"][..]),
+        ("release", -3, &["write"]),
+        ("renew", -4, &["write"]),
         ("info", -2, &["readonly"]),
         ("list", -2, &["readonly"]),
-        ("forcerelease", -2, &["write", "fast"]),
+        ("forcerelease", -2, &["write"]),
+        ("cancel", 3, &["write"]),
     ] {
         let mut told = flags_of(client, name);
         told.1.retain(|flag| flag != "module");

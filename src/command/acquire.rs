@@ -16,12 +16,12 @@ impl Command for Acquire {
     type Answer = Answer;
     const SPEC: Spec = Spec {
         name: c"rlock.acquire",
-        flags: c"write deny-oom fast",
-        acl: c"write fast blocking",
+        flags: c"write deny-oom",
+        acl: c"write slow blocking",
         locks: Locks::Yes,
         summary:
             c"Takes a lock for a lease, holds it once more, or waits for it; null if somebody else holds it",
-        complexity: c"O(1), where it waits O(log n) for n waiters; to write O(n) for n readers that died",
+        complexity: super::COST,
         tips: None,
         arity: -4,
         key: KeyUse::Change,

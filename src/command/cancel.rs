@@ -12,12 +12,12 @@ impl Command for Cancel {
     type Answer = Reply;
     const SPEC: Spec = Spec {
         name: c"rlock.cancel",
-        flags: c"write fast",
-        acl: c"write fast",
+        flags: c"write",
+        acl: c"write slow",
         locks: Locks::Yes,
         summary:
             c"Ends an owner's wait for a lock; 0 if it did not wait, perhaps because it was granted the lock",
-        complexity: c"O(log n) for n waiters",
+        complexity: super::COST,
         tips: None,
         arity: 3,
         key: KeyUse::Change,

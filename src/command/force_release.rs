@@ -12,12 +12,12 @@ impl Command for ForceRelease {
     type Answer = Reply;
     const SPEC: Spec = Spec {
         name: c"rlock.forcerelease",
-        flags: c"write fast",
-        acl: c"write fast dangerous",
+        flags: c"write",
+        acl: c"write slow dangerous",
         // Who may lock may not therefore take locks from others.
         locks: Locks::No,
         summary: c"Takes a lock from its owner, or only from the owner given; 0 if there was nothing to take",
-        complexity: c"O(1)",
+        complexity: super::COST,
         tips: None,
         arity: -2,
         key: KeyUse::Change,

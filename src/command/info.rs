@@ -32,7 +32,7 @@ impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"rlock.info",
         flags: c"readonly",
-        acl: c"read",
+        acl: c"read slow",
         locks: Locks::Yes,
         summary: c"Tells who holds a lock, how often and for how long, and who waits for it",
         complexity: c"O(n) for the n entries shown and the readers that died",

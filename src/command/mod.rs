@@ -16,12 +16,18 @@ pub(crate) use list::List;
 pub(crate) use release::Release;
 pub(crate) use renew::Renew;
 
+use std::ffi::CStr;
+
 use rlock_core::call::Answer;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef};
 use crate::site::LockSite;
 use crate::{keyspace, waiters};
+
+/// What a command costs that may write. Each of them serves the queue of its lock, so that none is `fast`.
+const COST: &CStr =
+    c"O(log n) for n waiters; O(r) for r readers that died or are let in; O(f) for a fair queue of f entries";
 
 /// READ or WRITE.
 const MODE_ARG: Arg = Arg::new(

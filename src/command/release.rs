@@ -12,11 +12,11 @@ impl Command for Release {
     type Answer = Reply;
     const SPEC: Spec = Spec {
         name: c"rlock.release",
-        flags: c"write fast",
-        acl: c"write fast",
+        flags: c"write",
+        acl: c"write slow",
         locks: Locks::Yes,
         summary: c"Gives one hold of a lock back, or all; 1 if the lock is free now, 0 if holds remain, null if none was held",
-        complexity: c"O(1)",
+        complexity: super::COST,
         tips: None,
         arity: -3,
         key: KeyUse::Change,

@@ -12,11 +12,11 @@ impl Command for Renew {
     type Answer = Reply;
     const SPEC: Spec = Spec {
         name: c"rlock.renew",
-        flags: c"write fast",
-        acl: c"write fast",
+        flags: c"write",
+        acl: c"write slow",
         locks: Locks::Yes,
         summary: c"Lets the lease of a held lock count from now; 0 if the owner holds nothing",
-        complexity: c"O(1)",
+        complexity: super::COST,
         tips: None,
         arity: -4,
         key: KeyUse::Change,

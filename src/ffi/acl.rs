@@ -57,6 +57,7 @@ impl Ctx<'_> {
             }
             let allowed = check(user) == raw::REDISMODULE_OK as c_int;
             if !allowed {
+                // Fails only where there is no such user: then there is nothing to log.
                 api!(RedisModule_ACLAddLogEntry)(self.as_ptr(), user, object.as_ptr(), reason);
             }
             api!(RedisModule_FreeModuleUser)(user);

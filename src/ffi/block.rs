@@ -36,6 +36,7 @@ impl Blocked {
     /// Lets the client go on with an answer, at the end of this turn of the server's loop.
     pub(crate) fn unblock(self, outcome: Outcome) {
         let data: *mut Outcome = Box::into_raw(Box::new(outcome));
+        // It fails only for a client that is blocked on keys, which ours are not.
         // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
         unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
     }
@@ -49,17 +50,20 @@ pub(super) fn blocked_so_far() -> u32 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// Blocks the client of the command under way, which sends no reply then.
-pub(crate) fn block(ctx: Ctx<'_>) -> Blocked {
-    BLOCKED.fetch_add(1, Ordering::Relaxed);
+/// Blocks the client of the command under way, which sends no reply then. `None` if the server refuses: Valkey from
+/// 8.1 on does where the client is subscribed to anything.
+pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
     // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
-    unsafe {
-        let blocked = block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout);
-        api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect));
-        Blocked(blocked)
+    let blocked = unsafe { block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
+    if blocked.is_null() {
+        return None;
     }
+    // SAFETY: the handle is that of a client which was just blocked.
+    unsafe { api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect)) };
+    BLOCKED.fetch_add(1, Ordering::Relaxed);
+    Some(Blocked(blocked))
 }
 
 /// Whether the command under way may block: not in a transaction or script, and not on a replica.
@@ -117,6 +121,6 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
 
 /// The number of the client whose command is under way.
 pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
-    // SAFETY: the context is valid.
+    // SAFETY: the context is valid; 0 where it has no client.
     unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
 }

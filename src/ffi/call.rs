@@ -43,6 +43,7 @@ impl Ctx<'_> {
         let mut words: Vec<*mut raw::RedisModuleString> = words.iter().map(|word| word.as_ptr()).collect();
         // `!`: replicated. `E`: errors as replies. `v`: the words as an array.
         let (name, format) = (command.as_ptr(), c"!Ev".as_ptr());
+        // Null where the server could not even try: whoever reads the reply asks for that.
         // SAFETY: the format says: an array of strings and its length. They live.
         unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, words.as_mut_ptr(), words.len()) }
     }

@@ -81,6 +81,8 @@ pub(crate) enum KeyUse {
 }
 
 impl KeyUse {
+    /// Without the flag `incomplete`, though commands touch keys beside this one that are in its slot, and ask themselves
+    /// whether the user may: with that flag the server finds no key at all, and checks neither its slot nor the user.
     fn flags(self) -> u32 {
         let change = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE;
         match self {

@@ -1,4 +1,8 @@
 //! The context of a callback: what the server does for us.
+//!
+//! What is not checked here cannot fail. Flags, clocks and the database's number have no failure. Signals and events of keys
+//! are refused only to a context without a client, which none of ours is. An INFO section that the server does not know is
+//! an empty one, never null; only its fields may be missing.
 
 use std::ffi::{CStr, CString, c_int};
 use std::io;
@@ -38,19 +42,13 @@ pub(crate) struct Ctx<'a> {
     lives: PhantomData<&'a ()>,
 }
 
-impl<'a> Ctx<'a> {
+impl Ctx<'_> {
     /// Wraps the context that the server passed to a callback.
     ///
     /// # Safety
     /// The context must be valid for as long as the wrapper is used.
     pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleCtx) -> Self {
         Self { raw, lives: PhantomData }
-    }
-
-    /// The context of a callback that came through the crate's own wrapper.
-    pub(crate) fn of(context: &'a redis_module::Context) -> Self {
-        // SAFETY: the wrapper stands for a callback under way, and is borrowed for no longer than it.
-        unsafe { Self::from_raw(context.ctx) }
     }
 
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {

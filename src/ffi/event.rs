@@ -14,7 +14,8 @@ use super::string::StringRef;
 use crate::unknown::Sought;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 7] = [
+const SERVER_EVENTS: [u64; 8] = [
+    raw::REDISMODULE_EVENT_CONFIG,
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
@@ -43,6 +44,8 @@ pub(crate) enum ServerEvent {
     Snapshot,
     /// Its heart beats, about ten times a second.
     Beat,
+    /// CONFIG SET has changed `maxmemory` or an option whose name begins so.
+    MemoryConfigured,
 }
 
 /// Whether changes of keys are listened to.
@@ -89,7 +92,8 @@ pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
     hears
 }
 
-/// Listens to server events.
+/// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
+/// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgot what an earlier load listened to, but our memory may have outlived it; and what
     // happened meanwhile was not heard.
@@ -100,15 +104,23 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
-    for id in SERVER_EVENTS.into_iter().chain(slots) {
-        let event = raw::RedisModuleEvent { id, dataver: 1 };
-        let subscribe = api!(RedisModule_SubscribeToServerEvent);
-        // SAFETY: the context is that of the load.
-        if unsafe { subscribe(ctx.as_ptr(), event, Some(on_server_event)) } != raw::REDISMODULE_OK as c_int {
+    let events = || SERVER_EVENTS.into_iter().chain(slots);
+    for (heard, id) in events().enumerate() {
+        if !subscribe(ctx, id, Some(on_server_event)) {
+            // Only those: to end what has not begun would make the server call null.
+            events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
             return Err(LoadError::Refused("to tell of", c"server events"));
         }
     }
     Ok(())
+}
+
+/// Begins to listen to a server event, or ends it where there is no listener; false if the server refuses.
+fn subscribe(ctx: Ctx<'_>, id: u64, listener: raw::RedisModuleEventCallback) -> bool {
+    let event = raw::RedisModuleEvent { id, dataver: 1 };
+    // SAFETY: the context is that of the load.
+    let status = unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx.as_ptr(), event, listener) };
+    status == raw::REDISMODULE_OK as c_int
 }
 
 /// The events of keys that we raise and listen to. The server passes on the very name that it was given, by
@@ -157,7 +169,7 @@ unsafe extern "C" fn on_server_event(
     ctx: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
     subevent: u64,
-    _: *mut c_void,
+    data: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
@@ -167,6 +179,10 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
             raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
+            // SAFETY: the data is that of this event.
+            raw::REDISMODULE_EVENT_CONFIG if unsafe { tells_of_memory(data) } => {
+                ServerEvent::MemoryConfigured
+            }
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
@@ -180,4 +196,18 @@ unsafe extern "C" fn on_server_event(
         // SAFETY: the context is valid for this callback.
         crate::events::server_event(unsafe { Ctx::from_raw(ctx) }, event);
     });
+}
+
+/// Whether options for memory were changed.
+///
+/// # Safety
+/// The data must be that of a change of the configuration, or null.
+unsafe fn tells_of_memory(data: *const c_void) -> bool {
+    // SAFETY: by the promise of this function; the names are C strings that live as long as the data.
+    unsafe {
+        let Some(change) = data.cast::<raw::RedisModuleConfigChange>().as_ref() else { return false };
+        let names = (0..change.num_changes as usize).map(|at| *change.config_names.add(at));
+        let mut names = names.filter(|name| !name.is_null()).map(|name| CStr::from_ptr(name).to_bytes());
+        names.any(|name| name.starts_with(b"maxmemory"))
+    }
 }

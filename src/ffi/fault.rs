@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::Error;
 
-use super::{Arg, ArgKind, Args, Callback, Command, Ctx, KeyUse, Locks, Respond, Spec};
+use super::guard::Callback;
+use super::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Respond, Spec};
 
 /// The environment variable by which a test lets the load itself panic.
 const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";

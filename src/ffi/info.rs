@@ -12,6 +12,7 @@ use super::load_error::LoadError;
 /// The section being written.
 pub(crate) struct InfoPage(*mut raw::RedisModuleInfoCtx);
 
+/// Fields are refused only outside a section that was asked for, which [`on_info`] makes sure of.
 impl InfoPage {
     /// A field with a number; the server puts `rlock_` before the name.
     pub(crate) fn number(&self, field: &CStr, value: u64) {

@@ -29,7 +29,7 @@ pub(crate) enum KeyKind {
 ///
 /// The module is set not to signal a key as modified when it is closed: who changes it does so.
 pub(crate) struct Key<'a> {
-    /// Null where the key was opened for reading and is not there, which every call below allows.
+    /// Null where the key was opened for reading and is not there.
     raw: *mut raw::RedisModuleKey,
     name: StringRef<'a>,
 }
@@ -43,7 +43,10 @@ const DELETED: *mut c_void = ptr::without_provenance_mut(1);
 impl<'a> Key<'a> {
     /// Opens a key to read and write. An expired one is deleted by the server now, with its event.
     pub(crate) fn open_write(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
-        Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
+        let key = Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
+        // Only a key to read may be null, and what writes below relies on that.
+        assert!(!key.raw.is_null(), "the server did not open a key for writing");
+        key
     }
 
     pub(super) fn as_ptr(&self) -> *mut raw::RedisModuleKey {
@@ -101,6 +104,10 @@ impl<'a> Key<'a> {
 
     /// The value of a hash's field.
     pub(crate) fn field(&self, field: StringRef<'_>) -> Option<OwnedString> {
+        if self.raw.is_null() {
+            // Not every call takes null: this one would crash the server.
+            return None;
+        }
         let mut value: *mut raw::RedisModuleString = ptr::null_mut();
         let flags = raw::REDISMODULE_HASH_NONE as c_int;
         let get = api!(RedisModule_HashGet);

@@ -10,9 +10,11 @@ use super::args::Args;
 use super::command::add_acl_category;
 use super::config;
 use super::ctx::{Ctx, warn};
+use super::event::listen;
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
 use super::string::{OwnedString, free_constants};
+use crate::options::AtLoad;
 
 const MODULE_NAME: &CStr = c"rlock";
 /// 10,000 per major, 100 per minor version: 0.1.0 is 100.
@@ -68,22 +70,31 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     // SAFETY: the server passes a valid context.
     let status = unsafe { raw::Export_RedisModule_Init(ctx, name, MODULE_VERSION, api_version) };
     if status != raw::REDISMODULE_OK as c_int {
+        // It fails only where the name is taken. The memory may be that of the module which has it: nothing of it
+        // is touched. Every server has a log, so that this cannot panic outside the guard.
+        warn(c"not loaded: rlock is already loaded; to load another version, unload this one before");
         return status;
     }
     install_panic_hook();
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
-    let loaded = guarded(Callback::Load, Err(LoadError::Panicked), || load(ctx, args));
-    match loaded {
-        Ok(()) => raw::REDISMODULE_OK as c_int,
-        Err(error) => {
-            let line = CString::new(format!("not loaded: {error}")).unwrap_or_default();
-            warn(&line);
-            raw::REDISMODULE_ERR as c_int
-        }
-    }
+    let Err(error) = guarded(Callback::Load, Err(LoadError::Panicked), || load(ctx, args)) else {
+        return raw::REDISMODULE_OK as c_int;
+    };
+    guarded(Callback::Unload, (), give_back);
+    let line = CString::new(format!("not loaded: {error}")).unwrap_or_default();
+    warn(&line);
+    raw::REDISMODULE_ERR as c_int
 }
 
+/// Frees what we hold of the server's.
+fn give_back() {
+    crate::tear_down();
+    free_constants();
+}
+
+/// Checks everything, then registers what the server forgets where the load fails after it, and listens last: Redis 7.0
+/// does not forget listeners. Our ACL category stays on some servers, and does no harm.
 fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
     if let Some(function) = missing() {
         return Err(LoadError::OldServer(function));
@@ -94,20 +105,17 @@ fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
             return Err(LoadError::RenamedCommand(name));
         }
     }
+    let at_load = AtLoad::read(args)?;
     // SAFETY: the context is valid. From here on closing a key does not break WATCH: perform does.
     unsafe {
         let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
         api!(RedisModule_SetModuleOptions)(ctx.as_ptr(), options);
     }
     add_acl_category(ctx)?;
-    crate::register_all(ctx, args)?;
+    crate::register_all(ctx, &at_load)?;
     config::apply(ctx)?;
-    // SAFETY: the context is valid for this call, which is all that the wrapper is used for.
-    let context = redis_module::Context::new(ctx.as_ptr());
-    redis_module::server_events::register_server_events(&context)
-        .map_err(|_| LoadError::Refused("to tell of", c"server events"))?;
     crate::eviction::check(ctx);
-    Ok(())
+    listen(ctx)
 }
 
 /// Whether the server knows a command by this name; `rename-command` takes names away.
@@ -126,6 +134,7 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let list =
         unsafe { api!(RedisModule_GetCommandKeys)(ctx.as_ptr(), argv.as_mut_ptr(), argc, &raw mut keys) };
     if list.is_null() {
+        // The server sets the number in every such case.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
     // SAFETY: made by the server for us to free.
@@ -147,10 +156,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> 
             return raw::REDISMODULE_ERR as c_int;
         }
         if crate::waiters::idle() {
-            crate::waiters::tear_down();
-            crate::readers::tear_down();
-            crate::unknown::tear_down();
-            free_constants();
+            give_back();
             return raw::REDISMODULE_OK as c_int;
         }
         warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");

@@ -1,4 +1,6 @@
 //! Replies to the client of a command, or to one that was blocked by it.
+//!
+//! The server's functions for this always say that they succeeded, also where the client has gone: there is nothing to check.
 
 use std::ffi::CString;
 

@@ -20,7 +20,7 @@ pub(crate) struct Scan {
 impl Scan {
     /// Before the first.
     pub(crate) fn new() -> Self {
-        // SAFETY: takes nothing.
+        // SAFETY: takes nothing; never null, since the server aborts when it is out of memory.
         Self { cursor: unsafe { api!(RedisModule_ScanCursorCreate)() } }
     }
 
@@ -31,6 +31,7 @@ impl Scan {
         let mut seen = Seen { each: &mut each, complete: true };
         let data = ptr::from_mut(&mut seen).cast();
         let scan_key = api!(RedisModule_ScanKey);
+        // 0 is the end, and is said at once of a key that is not there.
         // SAFETY: key and cursor live; `data` outlives the call, and `on_field` expects a `Seen`.
         let more = unsafe { scan_key(key.as_ptr(), self.cursor, Some(on_field), data) } != 0;
         seen.complete.then_some(more)

@@ -15,12 +15,14 @@ pub(crate) struct Timer(raw::RedisModuleTimerID);
 /// Lets [`crate::waiters::timer_fired`] be called once, in so many milliseconds; not more than some years.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
     let period = i64::try_from(in_ms).unwrap_or(0);
+    // There is no failure: the number is of a timer that was set.
     // SAFETY: the context is valid; the callback uses no data.
     Timer(unsafe { api!(RedisModule_CreateTimer)(ctx.as_ptr(), period, Some(on_timer), ptr::null_mut()) })
 }
 
 /// Stops a timer that has not fired.
 pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
+    // It fails where the timer has fired, and then there is nothing to stop.
     // SAFETY: the context is valid; the timer is ours and has no data to give back.
     unsafe { api!(RedisModule_StopTimer)(ctx.as_ptr(), timer.0, ptr::null_mut()) };
 }

@@ -262,8 +262,8 @@ impl<'a, S: Site> Call<'a, S> {
         Ok(decision.reply)
     }
 
-    /// Puts the caller at the end of the lock's queue, or at its owner's place, and blocks its client unless
-    /// it waits for a message.
+    /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
+    /// its owner's place.
     fn wait(self, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let site = self.site;
         // Closed: what follows may open it again.
@@ -278,21 +278,25 @@ impl<'a, S: Site> Call<'a, S> {
             Wait::Block(_) => (Via::Block, Answer::Later),
             Wait::Enqueue(_, channel) => (Via::Enqueue(channel.into()), Answer::Now(Reply::Enqueued)),
         };
-        let (ticket, replaced, count) = server.queues(|queues| {
-            let ticket = queues.new_ticket();
+        let ticket = server.queues(|queues| {
+            queues.admit(lock, request.owner.bytes(), request.mode, limits)?;
+            Ok(queues.new_ticket())
+        })?;
+        if answer == Answer::Later {
+            // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
+            server.block(lock, ticket)?;
+        }
+        let (replaced, count) = server.queues(|queues| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
             let Acquire { mode, lease, fenced, fair, .. } = *request;
             let waiter = Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id };
-            Ok((ticket, queues.join(lock, waiter, limits)?, queues.len()))
-        })?;
+            (queues.join(lock, waiter), queues.len())
+        });
         server.note(Note::Waiting(count));
         if let Some(replaced) = replaced {
             // One who waited for a message gets none: it is the same owner that asks again.
             server.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
-        }
-        if answer == Answer::Later {
-            server.block(lock, ticket);
         }
         fair::clear_gone(site);
         if request.fair {

@@ -56,6 +56,8 @@ pub enum Error {
     BlockAndEnqueue,
     /// As many wait already as may.
     QueueFull,
+    /// The server cannot block this client.
+    NotBlockable,
     /// A wait that ended without a grant or a time-out.
     Unblocked(&'static str),
     /// One hold more than can be counted.
@@ -122,6 +124,9 @@ impl fmt::Display for Error {
             Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other"),
             Self::QueueFull => f.write_str(
                 "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
+            ),
+            Self::NotBlockable => f.write_str(
+                "ERR this server cannot block a connection that has subscriptions; use another connection, or ENQUEUE",
             ),
             Self::Unblocked(why) => write!(f, "UNBLOCKED {why}"),
             Self::TooManyHolds => write!(f, "ERR the owner has {MAX_HOLDS} holds, the most there can be; release some first"),
@@ -196,6 +201,7 @@ mod tests {
             Error::NoPermission("a test"),
             Error::BlockAndEnqueue,
             Error::QueueFull,
+            Error::NotBlockable,
             Error::Unblocked("a test"),
             Error::TooManyHolds,
             Error::NotAccepting,

@@ -47,8 +47,9 @@ pub trait Server {
     /// The number of the client of the command under way.
     fn client_id(&self) -> u64;
 
-    /// Blocks the client of the command under way, which waits for this lock with this ticket.
-    fn block(&self, lock: &LockId, ticket: Ticket);
+    /// Blocks the client of the command under way, which waits for this lock with this ticket. Where the server refuses
+    /// that, nothing has changed.
+    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error>;
 
     /// Unblocks the client of a ticket with an answer, if one is blocked by it.
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);

@@ -110,7 +110,9 @@ impl Run {
                 self.tickets += 1;
                 let until = waits_ms.map(|ms| self.now + ms);
                 let plain = Plain { lock, owner, ticket: self.tickets, until, channel };
-                let joined = self.queues.join(&id(lock), real(&plain, self.now), LIMITS);
+                let new = real(&plain, self.now);
+                let admitted = self.queues.admit(&id(lock), &new.owner, new.mode, LIMITS);
+                let joined = admitted.map(|()| self.queues.join(&id(lock), new));
                 assert_eq!(joined.map(ticket), self.model.join(plain));
             }
             Step::Cancel { lock, owner } => {

@@ -58,11 +58,15 @@ impl Server for Sim {
         self.with(|world| world.calling)
     }
 
-    fn block(&self, lock: &LockId, ticket: Ticket) {
+    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
         self.with(|world| {
+            if world.refuses_to_block {
+                return Err(Error::NotBlockable);
+            }
             let client = Client { id: world.calling, lock: lock.clone(), answer: None };
             world.clients.insert(ticket, client);
-        });
+            Ok(())
+        })
     }
 
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {

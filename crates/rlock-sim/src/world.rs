@@ -52,6 +52,8 @@ pub struct World {
     pub ground: Ground,
     /// Whether a client may be blocked now.
     pub may_block: bool,
+    /// Whether the server refuses to block the clients that may be.
+    pub refuses_to_block: bool,
     /// What is set by configuration.
     pub settings: Settings,
     /// The client whose command is under way.
@@ -140,6 +142,7 @@ impl World {
             may_write: true,
             ground: Ground::Firm,
             may_block: true,
+            refuses_to_block: false,
             settings,
             calling: 0,
         }

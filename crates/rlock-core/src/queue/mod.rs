@@ -180,20 +180,19 @@ impl Queues {
         self.last_ticket
     }
 
-    /// Puts somebody at the end of a lock's queue. Who is in it already keeps the place; what
+    /// Refuses an owner for whom there is no place in a lock's queue. An owner that waits there has one.
+    pub fn admit(&self, lock: &LockId, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
+        let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
+        let waits = |queue: &Queue| queue.owners.contains_key(&(owner.into(), mode));
+        if full && !self.locks.get(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
+    }
+
+    /// Puts somebody at the end of a lock's queue, after [`Self::admit`]. Who is in it already keeps the place; what
     /// waited there is returned: it is answered no more.
-    pub fn join(
-        &mut self,
-        lock: &LockId,
-        mut waiter: Waiter,
-        limits: Limits,
-    ) -> Result<Option<Waiter>, Error> {
+    pub fn join(&mut self, lock: &LockId, mut waiter: Waiter) -> Option<Waiter> {
         let known = self.locks.get_key_value(lock);
         let party = (waiter.owner.clone(), waiter.mode);
         let place = known.and_then(|(_, queue)| queue.owners.get(&party).copied());
-        if place.is_none() && (self.len() >= limits.server || self.waiting_for(lock) >= limits.lock) {
-            return Err(Error::QueueFull);
-        }
         let lock = known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock));
         let place = place.unwrap_or_else(|| {
             self.next_place = self.next_place.wrapping_add(1);
@@ -229,7 +228,7 @@ impl Queues {
             *channel = shared;
         }
         queue.order.insert(place, waiter);
-        Ok(replaced)
+        replaced
     }
 
     /// Who is next.

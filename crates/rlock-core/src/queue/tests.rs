@@ -2,8 +2,6 @@
 
 use super::*;
 
-const NO_LIMIT: Limits = Limits { server: usize::MAX, lock: usize::MAX };
-
 fn lock(key: &str) -> LockId {
     LockId { db: 0, key: key.as_bytes().into() }
 }
@@ -36,9 +34,9 @@ fn owners(queues: &Queues, key: &str) -> Vec<String> {
 fn who_comes_first_is_served_first() {
     let mut queues = Queues::default();
     for (ticket, owner) in ["a", "b", "c"].into_iter().enumerate() {
-        queues.join(&lock("k"), waiter(owner, ticket as u64), NO_LIMIT).unwrap();
+        queues.join(&lock("k"), waiter(owner, ticket as u64));
     }
-    queues.join(&lock("other"), waiter("z", 9), NO_LIMIT).unwrap();
+    queues.join(&lock("other"), waiter("z", 9));
     assert_eq!(owners(&queues, "k"), ["a", "b", "c"]);
     assert_eq!(queues.pop(&lock("k")).map(|waiter| waiter.ticket), Some(Ticket(0)));
     assert_eq!(owners(&queues, "k"), ["b", "c"]);
@@ -48,9 +46,9 @@ fn who_comes_first_is_served_first() {
 #[test]
 fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
     let mut queues = Queues::default();
-    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
-    queues.join(&lock("k"), waiter("b", 2), NO_LIMIT).unwrap();
-    let replaced = queues.join(&lock("k"), enqueued("a", 3, "news"), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), waiter("a", 1));
+    queues.join(&lock("k"), waiter("b", 2));
+    let replaced = queues.join(&lock("k"), enqueued("a", 3, "news"));
     assert_eq!(replaced.map(|waiter| waiter.ticket), Some(Ticket(1)));
     assert_eq!(owners(&queues, "k"), ["a", "b"]);
     assert!(queues.leave(Ticket(1)).is_none(), "the earlier call waits no more");
@@ -63,11 +61,11 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
     let mut queues = Queues::default();
     for (ticket, since) in [(1, 100), (2, 250)] {
         let waiter = Waiter { since: MonoMs(since), ..waiter("a", ticket) };
-        queues.join(&lock("k"), waiter, NO_LIMIT).unwrap();
+        queues.join(&lock("k"), waiter);
     }
     assert_eq!(queues.head(&lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
     queues.leave(Ticket(2));
-    queues.join(&lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) }, NO_LIMIT).unwrap();
+    queues.join(&lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) });
     assert_eq!(
         queues.head(&lock("k")).map(|head| head.since),
         Some(MonoMs(300)),
@@ -79,21 +77,27 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
 fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
     let mut queues = Queues::default();
     let two = Limits { server: 3, lock: 2 };
-    queues.join(&lock("k"), waiter("a", 1), two).unwrap();
-    queues.join(&lock("k"), waiter("b", 2), two).unwrap();
-    assert_eq!(queues.join(&lock("k"), waiter("c", 3), two), Err(Error::QueueFull));
-    assert!(queues.join(&lock("k"), waiter("b", 4), two).is_ok());
-    queues.join(&lock("l"), waiter("c", 5), two).unwrap();
-    assert_eq!(queues.join(&lock("m"), waiter("d", 6), two), Err(Error::QueueFull));
-    assert_eq!(queues.len(), 3, "a refusal leaves nothing behind");
+    let admit =
+        |queues: &Queues, key, owner: &str| queues.admit(&lock(key), owner.as_bytes(), Mode::Mutex, two);
+    for (key, owner, ticket) in [("k", "a", 1), ("k", "b", 2)] {
+        assert_eq!(admit(&queues, key, owner), Ok(()));
+        queues.join(&lock(key), waiter(owner, ticket));
+    }
+    assert_eq!(admit(&queues, "k", "c"), Err(Error::QueueFull));
+    assert_eq!(admit(&queues, "k", "b"), Ok(()));
+    queues.join(&lock("k"), waiter("b", 4));
+    assert_eq!(admit(&queues, "l", "c"), Ok(()));
+    queues.join(&lock("l"), waiter("c", 5));
+    assert_eq!(admit(&queues, "m", "d"), Err(Error::QueueFull));
+    assert_eq!(queues.len(), 3);
 }
 
 #[test]
 fn waits_end_in_time_and_leave_nothing_behind() {
     let mut queues = Queues::default();
     let until = |owner, ticket, until| Waiter { until: Some(MonoMs(until)), ..waiter(owner, ticket) };
-    queues.join(&lock("k"), until("a", 1, 100), NO_LIMIT).unwrap();
-    queues.join(&lock("k"), until("b", 2, 50), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), until("a", 1, 100));
+    queues.join(&lock("k"), until("b", 2, 50));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(20)), Some(30));
     let ended: Vec<_> = queues.timed_out(MonoMs(50)).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
@@ -106,7 +110,7 @@ fn waits_end_in_time_and_leave_nothing_behind() {
 #[test]
 fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     let mut queues = Queues::default();
-    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), waiter("a", 1));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
     queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), Some(301));
@@ -124,7 +128,7 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
 fn locks_are_looked_at_a_few_at_a_time() {
     let mut queues = Queues::default();
     for (ticket, key) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
-        queues.join(&lock(key), waiter("w", ticket as u64), NO_LIMIT).unwrap();
+        queues.join(&lock(key), waiter("w", ticket as u64));
     }
     let keys = |locks: &[&str]| locks.iter().map(|key| lock(key)).collect::<Vec<_>>();
     queues.wake_some(UnixMs(1), 2);
@@ -141,7 +145,7 @@ fn locks_are_looked_at_a_few_at_a_time() {
 #[test]
 fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
     let (mut queues, key) = (Queues::default(), lock("k"));
-    queues.join(&key, waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&key, waiter("a", 1));
     for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
         queues.seen_held(&key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
         assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(told))));
@@ -193,11 +197,11 @@ fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
 #[test]
 fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
     let mut queues = Queues::default();
-    queues.join(&lock("k"), enqueued("a", 1, "dead"), NO_LIMIT).unwrap();
-    queues.join(&lock("k"), enqueued("b", 2, "alive"), NO_LIMIT).unwrap();
-    queues.join(&lock("k"), enqueued("c", 3, "dead"), NO_LIMIT).unwrap();
-    queues.join(&lock("k"), waiter("d", 4), NO_LIMIT).unwrap();
-    queues.join(&lock("l"), enqueued("a", 5, "dead"), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), enqueued("a", 1, "dead"));
+    queues.join(&lock("k"), enqueued("b", 2, "alive"));
+    queues.join(&lock("k"), enqueued("c", 3, "dead"));
+    queues.join(&lock("k"), waiter("d", 4));
+    queues.join(&lock("l"), enqueued("a", 5, "dead"));
     assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 2);
     assert_eq!(owners(&queues, "k"), ["b", "d"]);
     assert_eq!(owners(&queues, "l"), ["a"]);
@@ -207,7 +211,7 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
 #[test]
 fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     let (mut queues, key) = (Queues::default(), lock("k"));
-    queues.join(&key, waiter("next", 1), NO_LIMIT).unwrap();
+    queues.join(&key, waiter("next", 1));
     queues.granted_by_message(&key, b"a");
     queues.settle(&key, b"b");
     queues.note_cause(&key, Cause::Expired);
@@ -230,7 +234,7 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     let turns = Turns { after_grants: 2, after_ms: 100 };
     let mut queues = Queues::default();
     let key = lock("k");
-    queues.join(&key, waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&key, waiter("a", 1));
     assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1_000)));
     queues.count_grant(&key, MonoMs(0));
     assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(99)));
@@ -254,7 +258,7 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
     let turns = Turns { after_grants: 2, after_ms: u64::MAX };
     let (mut queues, key) = (Queues::default(), lock("k"));
     for (ticket, owner) in [(1, "a"), (2, "b")] {
-        queues.join(&key, waiter(owner, ticket), NO_LIMIT).unwrap();
+        queues.join(&key, waiter(owner, ticket));
         queues.count_grant(&key, MonoMs(5));
         queues.pop(&key);
     }
@@ -269,7 +273,7 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
 #[test]
 fn streaks_end_with_locks_that_nobody_waits_for() {
     let mut queues = Queues::default();
-    queues.join(&lock("awaited"), waiter("a", 1), NO_LIMIT).unwrap();
+    queues.join(&lock("awaited"), waiter("a", 1));
     for key in ["awaited", "k", "l"] {
         queues.count_grant(&lock(key), MonoMs(5));
     }
@@ -282,8 +286,8 @@ fn streaks_end_with_locks_that_nobody_waits_for() {
 #[test]
 fn everybody_is_sent_away_with_what_is_known_of_them() {
     let mut queues = Queues::default();
-    queues.join(&lock("k"), waiter("a", 1), NO_LIMIT).unwrap();
-    queues.join(&lock("l"), waiter("b", 2), NO_LIMIT).unwrap();
+    queues.join(&lock("k"), waiter("a", 1));
+    queues.join(&lock("l"), waiter("b", 2));
     let mut gone: Vec<_> = queues.drain_all();
     gone.sort_by_key(|(_, waiter)| waiter.ticket);
     let gone: Vec<_> = gone.into_iter().map(|(lock, waiter)| (lock, waiter.ticket)).collect();
@@ -295,9 +299,9 @@ fn everybody_is_sent_away_with_what_is_known_of_them() {
 fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     let mut queues = Queues::default();
     for (owner, ticket) in [("before", 1), ("then", 2)] {
-        queues.join(&lock("k"), Waiter { fair: true, ..waiter(owner, ticket) }, NO_LIMIT).unwrap();
+        queues.join(&lock("k"), Waiter { fair: true, ..waiter(owner, ticket) });
     }
-    queues.join(&lock("l"), waiter("plain", 3), NO_LIMIT).unwrap();
+    queues.join(&lock("l"), waiter("plain", 3));
     queues.leave(Ticket(1));
     let mut demoted = queues.clone();
     assert_eq!((queues.drain_all_and_lists().len(), demoted.drain_all().len()), (2, 2));
