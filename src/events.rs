@@ -11,7 +11,7 @@ use rlock_core::{MonoMs, leave, names, timer};
 
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
 use crate::unknown::{self, Sought};
-use crate::{effects, eviction, fair, site, waiters};
+use crate::{effects, fair, site, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -74,7 +74,6 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         ServerEvent::SlotsCame => unknown::look_once_more(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
-        ServerEvent::MemoryConfigured => eviction::check(ctx),
     }
 }
 

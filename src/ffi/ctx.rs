@@ -42,13 +42,19 @@ pub(crate) struct Ctx<'a> {
     lives: PhantomData<&'a ()>,
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
     /// Wraps the context that the server passed to a callback.
     ///
     /// # Safety
     /// The context must be valid for as long as the wrapper is used.
     pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleCtx) -> Self {
         Self { raw, lives: PhantomData }
+    }
+
+    /// The context of a callback that came through the crate's own wrapper.
+    pub(crate) fn of(context: &'a redis_module::Context) -> Self {
+        // SAFETY: the wrapper stands for a callback under way, and is borrowed for no longer than it.
+        unsafe { Self::from_raw(context.ctx) }
     }
 
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {

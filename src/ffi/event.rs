@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
+use redis_module::server_events::register_server_events;
 
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
@@ -14,8 +15,7 @@ use super::string::StringRef;
 use crate::unknown::Sought;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 8] = [
-    raw::REDISMODULE_EVENT_CONFIG,
+const SERVER_EVENTS: [u64; 7] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
@@ -44,8 +44,6 @@ pub(crate) enum ServerEvent {
     Snapshot,
     /// Its heart beats, about ten times a second.
     Beat,
-    /// CONFIG SET has changed `maxmemory` or an option whose name begins so.
-    MemoryConfigured,
 }
 
 /// Whether changes of keys are listened to.
@@ -105,12 +103,14 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
     let events = || SERVER_EVENTS.into_iter().chain(slots);
-    for (heard, id) in events().enumerate() {
-        if !subscribe(ctx, id, Some(on_server_event)) {
-            // Only those: to end what has not begun would make the server call null.
-            events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
-            return Err(LoadError::Refused("to tell of", c"server events"));
-        }
+    // Only those that were accepted: to end another would make the server call null.
+    let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
+    // SAFETY: the context is that of the load, and the wrapper is used for this call only.
+    let context = redis_module::Context::new(ctx.as_ptr());
+    let all = heard == events().count() && register_server_events(&context).is_ok();
+    if !all {
+        events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
+        return Err(LoadError::Refused("to tell of", c"server events"));
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ unsafe extern "C" fn on_server_event(
     ctx: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
     subevent: u64,
-    data: *mut c_void,
+    _: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
@@ -179,10 +179,6 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
             raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
-            // SAFETY: the data is that of this event.
-            raw::REDISMODULE_EVENT_CONFIG if unsafe { tells_of_memory(data) } => {
-                ServerEvent::MemoryConfigured
-            }
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
@@ -196,18 +192,4 @@ unsafe extern "C" fn on_server_event(
         // SAFETY: the context is valid for this callback.
         crate::events::server_event(unsafe { Ctx::from_raw(ctx) }, event);
     });
-}
-
-/// Whether options for memory were changed.
-///
-/// # Safety
-/// The data must be that of a change of the configuration, or null.
-unsafe fn tells_of_memory(data: *const c_void) -> bool {
-    // SAFETY: by the promise of this function; the names are C strings that live as long as the data.
-    unsafe {
-        let Some(change) = data.cast::<raw::RedisModuleConfigChange>().as_ref() else { return false };
-        let names = (0..change.num_changes as usize).map(|at| *change.config_names.add(at));
-        let mut names = names.filter(|name| !name.is_null()).map(|name| CStr::from_ptr(name).to_bytes());
-        names.any(|name| name.starts_with(b"maxmemory"))
-    }
 }

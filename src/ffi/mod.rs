@@ -1,10 +1,13 @@
 //! Every `unsafe` of the module, each with its reason: thin, checked wrappers over the server's C API.
 //!
 //! What the crates are used for:
-//! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]) and its allocator (so that the
-//!   server accounts for our memory). Its own wrappers are not used: they take C strings, and panic on a NUL
-//!   that a client may send; they ignore refusals; and they catch no panic. Its feature stays at 6.2, since a build for 7.0 demands functions that Redis 7.0 does not have; newer
-//!   functions are called through their pointers, which are null where the server lacks them.
+//! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]), its allocator (so that the
+//!   server accounts for our memory) and its list of server-event callbacks. Its wrappers of keys and strings are not
+//!   used: they take C strings, and panic on a NUL that a client may send. Its feature stays at 6.2, since a build for
+//!   7.0 demands functions that Redis 7.0 does not have; newer functions are called through their pointers, which are
+//!   null where the server lacks them.
+//! - `redis-module-macros`: the registration of the handler for CONFIG SET (with `linkme`, to which its attribute
+//!   expands).
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 
 mod acl;
@@ -37,6 +40,7 @@ pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, re
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};
 pub(crate) use event::{ServerEvent, listen_to_keys, listen_to_lists, own_event};
+pub(crate) use guard::{Callback, guarded};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
 pub(crate) use load_error::LoadError;
