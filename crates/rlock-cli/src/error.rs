@@ -124,11 +124,13 @@ impl Display for Error {
     }
 }
 
-/// The server's text without its lesson in HELLO.
+/// The server's text without its lesson in HELLO, which each version words differently.
 fn shortened(text: &str) -> String {
-    let lesson = "HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
-                  option can be used to authenticate the client and select the RESP protocol version at the same time";
-    text.replace(lesson, "Authentication required.")
+    let lesson = text.split_once("HELLO must be called").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("at the same time")?;
+        Some(format!("{before}Authentication required.{after}"))
+    });
+    lesson.unwrap_or_else(|| text.to_string())
 }
 
 impl From<io::Error> for Error {

@@ -91,7 +91,7 @@ fn fits(lines: &[String], (columns, rows): (u16, u16)) {
     for line in lines {
         assert!(line.chars().count() <= usize::from(columns), "{columns} columns: {line:?} in {lines:#?}");
     }
-    assert!(lines[0].starts_with('j') && lines[0].contains("  held, "), "{lines:#?}");
+    assert!((lines[0].starts_with('j') || columns < 50) && lines[0].contains("  held, "), "{lines:#?}");
     assert!(lines.iter().any(|line| line.starts_with("  holder  0f8f")), "{lines:#?}");
     assert_eq!(lines.last().map(String::as_str), Some("Ctrl-C ends this."), "{lines:#?}");
 }

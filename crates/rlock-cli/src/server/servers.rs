@@ -185,7 +185,9 @@ pub(super) fn about(link: &mut Link) -> Result<Fields, Error> {
 }
 
 pub(super) fn is_sentinel(fields: &Fields) -> bool {
-    ["redis_mode", "server_mode"].iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
+    // As Redis, Valkey and Redict call it.
+    let names = ["redis_mode", "server_mode", "redict_mode"];
+    names.iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
 }
 
 pub(super) fn is_cluster(fields: &Fields) -> bool {
