@@ -16,8 +16,9 @@ Exit codes:
   0    done; `run`: the command's own code
   1    the answer is no: free, not held, nothing released, a server without the module
   123  `run`: the lock was lost, and the command was ended or may have run without it
-  124  `run`: the lock was not acquired in time
-  125  rlock itself failed: a mistake in the call, no server, no module
+  124  `run`: the lock was not acquired in time, or cannot be: a run around this one holds it
+  125  rlock itself failed: a mistake in the call, no server, no module; `run`: without --wait or
+       --no-wait, a run around this one holds the lock; `force-release`: probably no lock
   126  `run`: the command cannot be executed
   127  `run`: the command was not found
   128+n  `run`: the command was ended by signal n";
@@ -64,6 +65,14 @@ pub(crate) enum Action {
     /// in time, the group is ended before the lease ends: by the signal, and after the grace by KILL. The
     /// lock is released when the whole group has ended, processes in its background included.
     ///
+    /// On a terminal, after one second of waiting, a line shows who holds the lock and how many waiters are before this
+    /// one; that needs the permission for RLOCK.INFO.
+    ///
+    /// A run inside a run of the same lock would wait for itself, and is refused at once. The variable RLOCK_HELD tells
+    /// the command's own runs which locks are held, on which server and database. The holder that the server shows
+    /// decides, so the variable may outlive its run. Readers share: a --read inside a --read is allowed, but waits for a
+    /// writer that waits for the outer one. Limit it by --wait.
+    ///
     /// What leaves the group (setsid) is not watched. Where rlock itself is ended by KILL, the command is killed
     /// too (on Linux), but not what the command has started.
     #[command(after_help = EXIT_CODES)]
@@ -82,18 +91,27 @@ pub(crate) enum Action {
         owner: OsString,
     },
     /// Take a lock away from whoever holds it; asks first
+    ///
+    /// What is probably no lock, as `rlock ls` marks it, is left alone without --any.
     ForceRelease {
         /// The lock
         key: OsString,
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
+        /// Delete also what is probably no lock, as `rlock ls` marks it
+        #[arg(long)]
+        any: bool,
     },
     /// List the locks that are held
     ///
     /// The keys are scanned a few at a time, so that the server goes on serving others; a key may be shown
     /// twice while the server grows or shrinks its tables. A lock is known by its shape: any hash of one
-    /// field with a whole number is taken for one.
+    /// field with a whole number is taken for one. It is marked `(probably no lock)` where it has no expiry, no waiter,
+    /// no fencing token and no owner that begins with a UUID, as those of Redisson and of the Rust client do.
+    ///
+    /// The user needs the permissions for INFO, SCAN, HLEN, HEXISTS and RLOCK.INFO; for --waiting INFO, RLOCK.LIST and
+    /// RLOCK.INFO; in a cluster CLUSTER NODES too.
     Ls {
         /// Only keys that match, as in SCAN: invoice:*
         #[arg(default_value = "*")]
@@ -104,7 +122,8 @@ pub(crate) enum Action {
     },
     /// Show what happens to a lock until Ctrl-C
     ///
-    /// The server is asked four times a second; what begins and ends in between is not seen.
+    /// The server is asked four times a second; what begins and ends in between is not seen. On a terminal, owners are
+    /// shortened so that everything fits.
     Watch {
         /// The lock
         key: OsString,
@@ -112,7 +131,8 @@ pub(crate) enum Action {
     /// Check that the module is on every server that may become the primary
     ///
     /// Starts at the server of the URL, a Sentinel or any node of a cluster included, and asks all servers
-    /// that it hears of, with the same user and password.
+    /// that it hears of, with the same user and password. The user needs the permission for INFO, in a cluster also for
+    /// CLUSTER NODES.
     Ping,
     /// Print completions for a shell, to be put where it looks for them
     Completions {

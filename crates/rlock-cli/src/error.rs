@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! What can go wrong.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use rlock_client::Error as ClientError;
 
 use crate::duration;
+use crate::server::not_a_cluster;
 
 /// Why `rlock` itself failed. Losing a lock, or not getting it, is no error: those are outcomes.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub(crate) enum Error {
     NoModule { address: String },
     /// The server refused an answer: the text is its own.
     Refused { address: String, text: String },
+    /// The server is not what the URL says; both texts are for the user.
+    Mismatch { what: String, advice: String },
+    /// A run of the same lock is around this one.
+    Nested { lock: String },
     /// The server answered what this version does not understand.
     Unexpected { address: String, what: &'static str },
     /// The command to be run is not there.
@@ -61,6 +66,9 @@ impl Error {
             ClientError::OutcomeUnknown { cause, .. } => Error::Unknown { address, cause: cause.clone() },
             ClientError::Tls { message, .. } => Error::Tls { address, cause: message.clone() },
             ClientError::Transport { message } => Error::NoAnswer { address, cause: message.clone() },
+            ClientError::Invalid { message } if message.contains("not one of a cluster") => {
+                not_a_cluster(&address)
+            }
             // What else there is can only come of locks that are held, or waited for.
             other => Error::NoAnswer { address, cause: other.to_string() },
         }
@@ -82,77 +90,6 @@ impl Error {
         let Error::Refused { text, .. } = self else { return false };
         words.contains(&text.split(' ').next().unwrap_or_default())
     }
-
-    /// What to do next.
-    pub(crate) fn advice(&self) -> String {
-        match self {
-            Error::Usage(_, advice) => (*advice).to_string(),
-            Error::Url(_) => {
-                "write redis://[user:password@]host[:port][/db], rediss://… for TLS, unix:///path, \
-                 redis+sentinel://host:port,host:port/name[?sentinel_password=…], or redis+cluster://host:port,host:port; \
-                 in --url or REDIS_URL"
-            }
-            .to_string(),
-            Error::NoAnswer { address, .. } => format!(
-                "check that a server runs at {address}, that --url or REDIS_URL names the right one, and \
-                 that it is not overloaded (`redis-cli --latency`)"
-            ),
-            Error::Tls { .. } => {
-                "check the name in the URL, and that the authority which signed the server's \
-                 certificate is one of this system's: SSL_CERT_FILE names a file of others"
-                    .to_string()
-            }
-            Error::Unknown { .. } => {
-                "it may have been done: look with `rlock status`, then try again".to_string()
-            }
-            Error::NoModule { .. } => "add `loadmodule /path/to/librlock.so` to its configuration file and \
-                 restart it, or use MODULE LOAD; `rlock ping` looks at all its replicas too. (For a Sentinel \
-                 write redis+sentinel://host:port/name)"
-                .to_string(),
-            Error::Refused { text, .. } => refusal_advice(text).to_string(),
-            Error::Unexpected { .. } => "is the module newer than this command? `rlock ping` tells its \
-                 version, `rlock --version` this one's"
-                .to_string(),
-            Error::NotFound { program } => {
-                format!("check the spelling and PATH, or write the path of '{program}'")
-            }
-            Error::NotExecutable { program, .. } => {
-                format!("make it executable (chmod +x), or name the interpreter: -- sh {program}")
-            }
-            Error::System { .. } => {
-                "check the limits of this user and of the container (ulimit -a)".to_string()
-            }
-            Error::Output(_) => "check the file or the program that takes the output".to_string(),
-        }
-    }
-}
-
-/// What to do about an error that the server answers, by its first word.
-fn refusal_advice(text: &str) -> &'static str {
-    match text.split(' ').next().unwrap_or_default() {
-        "WRONGTYPE" | "WRONGLOCK" => {
-            "choose another key: this one holds something that is no such lock, and nothing was changed"
-        }
-        "QUEUEFULL" => {
-            "try again later, or raise rlock.max-waiters or rlock.max-waiters-per-key in the server"
-        }
-        "UNBLOCKED" => "try again: the server that serves the lock now decides",
-        "NOAUTH" | "WRONGPASS" => {
-            "give the user and the password in the URL: redis://user:password@host; best by REDIS_URL, which ps does not show"
-        }
-        "NOPERM" => {
-            "let the user use the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without that category +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info"
-        }
-        "READONLY" => {
-            "this server is a replica: give the URL of the primary; `rlock ping` shows which one it is"
-        }
-        "LOADING" => "the server is still loading its data: try again soon",
-        "OOM" => "the server's memory is full: raise maxmemory or remove keys; releasing still works",
-        "MISCONF" | "NOREPLICAS" | "CLUSTERDOWN" | "MASTERDOWN" => {
-            "the server takes no writes now: mend what it says, then try again"
-        }
-        _ => "the text is the server's own; the commands are described in docs/COMMANDS.md",
-    }
 }
 
 impl Display for Error {
@@ -160,7 +97,9 @@ impl Display for Error {
         match self {
             Error::Usage(text, _) => f.write_str(text),
             Error::Url(cause) => write!(f, "the server's URL cannot be read: {cause}"),
-            Error::NoAnswer { address, cause } => write!(f, "no answer from {address}: {cause}"),
+            Error::NoAnswer { address, cause } => {
+                write!(f, "no answer from {address}: {}", cause.lines().next().unwrap_or_default())
+            }
             Error::Tls { address, cause } => {
                 write!(f, "no encrypted connection to {address}: {cause}")
             }
@@ -168,7 +107,14 @@ impl Display for Error {
                 write!(f, "whether {address} did it is unknown: {cause}")
             }
             Error::NoModule { address } => write!(f, "the module rlock is not loaded on {address}"),
-            Error::Refused { address, text } => write!(f, "{address} refused: {text}"),
+            Error::Refused { address, text } => write!(f, "{address} refused: {}", shortened(text)),
+            Error::Mismatch { what, .. } => f.write_str(what),
+            Error::Nested { lock } => {
+                write!(
+                    f,
+                    "the lock {lock} is held by the `rlock run` around this one, which waits for this one"
+                )
+            }
             Error::Unexpected { address, what } => write!(f, "{address} answered {what} in an unknown way"),
             Error::NotFound { program } => write!(f, "'{program}' was not found"),
             Error::NotExecutable { program, cause } => write!(f, "'{program}' cannot be run: {cause}"),
@@ -176,6 +122,15 @@ impl Display for Error {
             Error::Output(cause) => write!(f, "the output could not be written: {cause}"),
         }
     }
+}
+
+/// The server's text without its lesson in HELLO, which each version words differently.
+fn shortened(text: &str) -> String {
+    let lesson = text.split_once("HELLO must be called").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("at the same time")?;
+        Some(format!("{before}Authentication required.{after}"))
+    });
+    lesson.unwrap_or_else(|| text.to_string())
 }
 
 impl From<io::Error> for Error {

@@ -6,8 +6,9 @@
 //! * `run`: the lock is kept by the client crate (`keeper`), the command's group (`group`) is watched by the main
 //!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
 //! * `server`: asking for one lock by the client crate, and finding all servers.
-//! * `error`: what can go wrong and what to do then; `output`, `names`, `duration`: text in and out.
+//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `duration`: text in and out.
 
+mod advice;
 mod args;
 mod clock;
 mod command;
@@ -25,11 +26,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Action, Cli};
+use command::release::Doubts;
 use command::{generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
-use server::Place;
+use server::{Place, explain};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(args_os()) {
@@ -49,6 +51,10 @@ fn main() -> ExitCode {
         // Whoever reads has seen enough, as `head` does.
         Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
+            let error = match Place::parse(&cli.shared.url) {
+                Ok(place) => explain(&place, error),
+                Err(_) => error,
+            };
             output::tell(&error, cli.shared.json);
             ExitCode::from(error.code())
         }
@@ -59,10 +65,13 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
     let output = Output::new(cli.shared.json);
     let place = || Place::parse(&cli.shared.url);
     match &cli.action {
-        Action::Run(arguments) => run::run(place()?, arguments, Notes { json: cli.shared.json }),
+        Action::Run(arguments) => run::run(place()?, arguments, Notes::new(cli.shared.json)),
         Action::Status { key } => status::status(&place()?, &bytes(key), output),
         Action::Release { key, owner } => release::release(&place()?, &bytes(key), &bytes(owner), output),
-        Action::ForceRelease { key, yes } => release::force_release(&place()?, &bytes(key), *yes, output),
+        Action::ForceRelease { key, yes, any } => {
+            let doubts = Doubts { ask: !yes, locks_only: !any };
+            release::force_release(&place()?, &bytes(key), doubts, output)
+        }
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
         Action::Ls { pattern, waiting: false } => ls::ls(&place()?, &bytes(pattern), output),
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),

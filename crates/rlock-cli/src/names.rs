@@ -37,6 +37,49 @@ pub(crate) fn json(name: &[u8]) -> String {
     }
 }
 
+/// A text of at most `width` characters, with `…` in place of its middle: owners differ at their end.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_string();
+    }
+    let kept = width.saturating_sub(1);
+    let head = kept.div_ceil(2);
+    let tail = length.saturating_sub(kept.saturating_sub(head));
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(tail).collect();
+    if width == 0 { String::new() } else { format!("{start}…{end}") }
+}
+
+/// A text of at most `width` characters, with `…` in place of its end.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_string();
+    }
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width == 0 { start } else { start + "…" }
+}
+
+/// Bytes as a part of a URL, or of a list: everything that could end it is percent-encoded.
+pub(crate) fn encoded(bytes: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |&byte: &u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    bytes.iter().map(encode).collect()
+}
+
+/// What [`encoded`] was given.
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut parts = text.split('%');
+    bytes.extend(parts.next()?.bytes());
+    for part in parts {
+        let (number, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(number, 16).ok()?);
+        bytes.extend(rest.bytes());
+    }
+    Some(bytes)
+}
+
 fn escape(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         // Writing to a String cannot fail.
@@ -47,6 +90,25 @@ fn escape(text: &mut String, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_fit() {
+        let cases = [
+            ("alice:1", 7, "alice:1", "alice:1"),
+            ("0123456789:1", 7, "012…9:1", "012345…"),
+            ("0123456789:1", 2, "0…", "0…"),
+            ("0123456789:1", 1, "…", "…"),
+            ("0123456789:1", 0, "", ""),
+            ("äöüßäöüß", 4, "äö…ß", "äöü…"),
+        ];
+        for (text, width, middle, end) in cases {
+            assert_eq!(
+                (shortened(text, width).as_str(), cut(text, width).as_str()),
+                (middle, end),
+                "{width}"
+            );
+        }
+    }
 
     #[test]
     fn names_of_any_bytes_are_shown() {

@@ -2,14 +2,17 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write, stdout};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::names;
 
 /// How to print.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +91,9 @@ fn colours_wanted() -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Notes {
     /// As JSON, one object a line.
-    pub(crate) json: bool,
+    json: bool,
+    /// The standard error is a terminal on which a line can be written anew.
+    terminal: bool,
 }
 
 /// A note in JSON.
@@ -98,6 +103,24 @@ struct Note<'a> {
 }
 
 impl Notes {
+    /// Looks at the standard error.
+    pub(crate) fn new(json: bool) -> Notes {
+        let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Notes { json, terminal: io::stderr().is_terminal() && !dumb }
+    }
+
+    /// Whether anybody is to see how a wait goes on.
+    pub(crate) fn show_progress(self) -> bool {
+        self.terminal && !self.json
+    }
+
+    /// Writes a line in place of the last one of this kind; the next note, or the end, leaves it as it is.
+    pub(crate) fn progress(self, text: &str) {
+        if let Some(writer) = writer() {
+            _ = writer.send(Job::Progress(text.to_string()));
+        }
+    }
+
     /// Tells something, without waiting for whoever reads; where nobody can hear it, it is lost.
     pub(crate) fn say(self, text: &str) {
         let line = if self.json {
@@ -116,6 +139,8 @@ impl Notes {
 /// What the thread that writes notes is to do.
 enum Job {
     Line(String),
+    /// Write this in place of the progress before it.
+    Progress(String),
     /// Answer: all that came before is written.
     Answer(Sender<()>),
 }
@@ -127,17 +152,44 @@ static WRITER: OnceLock<Option<Sender<Job>>> = OnceLock::new();
 fn writer() -> Option<&'static Sender<Job>> {
     let start = || {
         let (sender, jobs) = channel();
-        let write = move || {
-            for job in jobs {
-                match job {
-                    Job::Line(line) => _ = writeln!(io::stderr(), "{line}"),
-                    Job::Answer(answer) => _ = answer.send(()),
-                }
-            }
-        };
-        thread::Builder::new().name("notes".to_string()).spawn(write).is_ok().then_some(sender)
+        let thread = thread::Builder::new().name("notes".to_string());
+        thread.spawn(move || write(&jobs)).is_ok().then_some(sender)
     };
     WRITER.get_or_init(start).as_ref()
+}
+
+fn write(jobs: &Receiver<Job>) {
+    // Whether the line of a progress was not ended yet.
+    let mut open = false;
+    for job in jobs {
+        let end = if open { "\n" } else { "" };
+        open = matches!(job, Job::Progress(_));
+        // Where nobody can hear it, it is lost.
+        match job {
+            Job::Line(line) => _ = writeln!(io::stderr(), "{end}{line}"),
+            // One column less: a terminal that is full may wrap already.
+            Job::Progress(line) => {
+                let line = names::cut(&line, columns().saturating_sub(1));
+                _ = write!(io::stderr(), "\r{line}\x1b[K");
+            }
+            Job::Answer(answer) => {
+                _ = write!(io::stderr(), "{end}");
+                _ = answer.send(());
+            }
+        }
+    }
+}
+
+/// The columns and rows of a terminal; the usual ones where it does not say.
+pub(crate) fn size_of(terminal: impl AsFd) -> (usize, usize) {
+    match tcgetwinsize(terminal) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}
+
+fn columns() -> usize {
+    size_of(io::stderr()).0
 }
 
 /// How long whoever reads may take for the last notes.

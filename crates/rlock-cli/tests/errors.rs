@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::net::TcpListener;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rlock_testkit::TestServer;
@@ -145,17 +143,7 @@ fn unix_sockets() {
 #[test]
 fn tls() {
     let files = Files::new();
-    let make = files.script(
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt \
-           -addext basicConstraints=critical,CA:TRUE &&
-         openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr &&
-         printf 'subjectAltName=DNS:localhost' > names &&
-         openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names \
-           -out server.crt",
-    );
-    let made = Command::new("sh").args(["-c", &make]).output().expect("sh");
-    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-    let (server, port) = with_tls(&files);
+    let (server, port) = support::tls::server(&files, "no");
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     let url = format!("rediss://localhost:{port}");
     let mut command = bare();
@@ -171,24 +159,4 @@ fn tls() {
         at(&url, arguments).fails(125, &["no encrypted connection to localhost:", "SSL_CERT_FILE"]);
     }
     at(&format!("{url}/#insecure"), &["status", "free"]).fails(125, &[]);
-}
-
-/// A server with TLS on a port of its own, which another process may take in between.
-#[track_caller]
-fn with_tls(files: &Files) -> (TestServer, u16) {
-    for _ in 0..10 {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
-        let started = TestServer::builder()
-            .conf("tls-port", port)
-            .conf("tls-cert-file", files.path("server.crt").display())
-            .conf("tls-key-file", files.path("server.key").display())
-            .conf("tls-ca-cert-file", files.path("ca.crt").display())
-            .conf("tls-auth-clients", "no")
-            .try_start();
-        if let Ok(server) = started {
-            return (server, port);
-        }
-    }
-    panic!("no server with TLS");
 }

@@ -22,7 +22,7 @@ fn status_shows_a_free_lock() {
     assert_eq!(ended.code, Some(1));
     let expected = json!({
         "key": "job", "kind": "none", "held": false, "lease_ms": -2, "token": 0,
-        "holder_count": 0, "waiter_count": 0, "holders": [], "queue": [],
+        "holder_count": 0, "waiter_count": 0, "probably_no_lock": false, "holders": [], "queue": [],
     });
     assert_eq!(ended.json(), [expected]);
 }
@@ -180,6 +180,49 @@ fn ls_shows_what_is_waited_for() {
     assert_eq!(json.lines().filter(|line| line.contains(r#""waiter_count":1"#)).count(), 1_201);
     let both = rlock(&server, &["ls", "--waiting", "invoice:*"]);
     assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
+}
+
+/// A counter in a hash looks like a lock: it was listed as one, and `force-release` deleted it.
+#[test]
+fn what_is_probably_no_lock_is_marked_and_left_alone() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let uuid = "0f8fad5b-d9cb-469f-a165-70867728950e:1";
+    for line in [
+        "HSET counter visits 17",
+        "HSET settings mode write retries:write 3",
+        &format!("HSET redisson {uuid} 1"),
+        "HSET lease alice:1 1",
+        "PEXPIRE lease 1000000",
+        "HSET token alice:1 1",
+        "SET redisson_lock_token:{token} 7",
+        "HSET waited alice:1 1",
+        "RLOCK.ACQUIRE persisted alice:1 1000000 HOLDS 1",
+        "PERSIST persisted",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let _waits = start(&server, &["run", "waited", "--", "true"]);
+    await_waiters(client, "waited", 1);
+    let doubtful = ["counter", "persisted", "settings"];
+    let locks = ["lease", "redisson", "token", "waited"];
+    let listed = rlock(&server, &["ls"]);
+    let json = rlock(&server, &["ls", "--json"]).json();
+    for (key, doubt) in doubtful.map(|key| (key, true)).into_iter().chain(locks.map(|key| (key, false))) {
+        let line = listed.stdout.lines().find(|line| line.starts_with(&format!("{key}  ")));
+        let line = line.unwrap_or_else(|| panic!("no {key} in {listed:?}"));
+        assert_eq!(line.ends_with("(probably no lock)"), doubt, "{line}");
+        let object = json.iter().find(|object| object["key"] == key).expect("JSON");
+        assert_eq!(object["probably_no_lock"], doubt, "{object}");
+        if doubt {
+            let ended = rlock(&server, &["force-release", key, "--yes"]);
+            ended.fails(125, &[&format!("{key} is probably no lock"), "nothing was changed", "add --any"]);
+            assert_eq!(ask::<i64>(client, &format!("EXISTS {key}")), 1);
+            rlock(&server, &["force-release", key, "--yes", "--any"]).is(0, &format!("{key}  released\n"));
+        } else {
+            rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
+        }
+    }
 }
 
 #[test]

@@ -139,8 +139,9 @@ fn the_url_of_a_service_is_enough_for_everything() {
     assert_eq!(seen(&report, &primary), ("primary".into(), true, true, true));
     assert_eq!(report["servers"].as_array().unwrap().len(), 1);
     at("app", &["force-release", "job", "--yes"]).is(0, "job  released\n");
-    at("other", &["ping"]).fails(125, &["it does not watch other"]);
-    at("other", &["status", "job"]).fails(125, &["knows no primary called other"]);
+    for arguments in [&["ping"][..], &["status", "job"]] {
+        at("other", arguments).fails(125, &["watches no primary called other", "at the end of the URL: app"]);
+    }
 }
 
 #[test]

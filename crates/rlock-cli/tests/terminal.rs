@@ -1,107 +1,10 @@
-//! On a terminal: colours, questions, redrawing, and commands that read what is typed.
+//! On a terminal: colours, questions, and commands that read what is typed.
 
 mod support;
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
-
 use rlock_testkit::{TestServer, eventually};
-use support::{Files, SOON, ask, await_end_of, bare, url};
-
-/// The program in a session of its own, with a terminal that the test types on and reads.
-struct Terminal {
-    child: Child,
-    keyboard: File,
-    screen: Receiver<String>,
-    seen: String,
-}
-
-impl Terminal {
-    #[track_caller]
-    fn start(server: &TestServer, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        let (mut ours, mut theirs) = (0, 0);
-        let none = std::ptr::null_mut();
-        // SAFETY: openpty writes two descriptors; the other results are not wanted.
-        let outcome = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), none.cast()) };
-        assert_eq!(outcome, 0, "openpty");
-        // SAFETY: both descriptors are new, and owned by nobody else.
-        let (keyboard, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
-        let mut command = bare();
-        command.args(["--url", &url(server)]).args(arguments).env("TERM", "xterm");
-        command.envs(environment.iter().copied());
-        let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
-        command.stdin(copy()).stdout(copy()).stderr(copy());
-        let lead_session = || {
-            // SAFETY: setsid and this ioctl take no memory of ours.
-            match unsafe { (libc::setsid(), libc::ioctl(0, libc::TIOCSCTTY, 0)) } {
-                (-1, _) | (_, -1) => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
-            }
-        };
-        // SAFETY: between fork and exec there are two system calls and no allocation.
-        unsafe { command.pre_exec(lead_session) };
-        let child = command.spawn().expect("rlock");
-        let mut output = keyboard.try_clone().expect("a copy");
-        let (sender, screen) = channel();
-        thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // The read fails once nobody has the terminal any more.
-            while let Ok(length @ 1..) = output.read(&mut buffer) {
-                if sender.send(String::from_utf8_lossy(&buffer[..length]).into_owned()).is_err() {
-                    return;
-                }
-            }
-        });
-        Terminal { child, keyboard, screen, seen: String::new() }
-    }
-
-    fn type_text(&mut self, text: &str) {
-        self.keyboard.write_all(text.as_bytes()).expect("typing");
-    }
-
-    /// Waits until the text has appeared, and forgets everything up to it.
-    #[track_caller]
-    fn shows(&mut self, text: &str) {
-        loop {
-            if let Some(place) = self.seen.find(text) {
-                self.seen.drain(..place + text.len());
-                return;
-            }
-            match self.screen.recv_timeout(SOON) {
-                Ok(more) => self.seen.push_str(&more),
-                Err(error) => panic!("{error}: no {text:?} in {:?}", self.seen),
-            }
-        }
-    }
-
-    /// Waits for the end, and returns the code and all that was not looked at.
-    #[track_caller]
-    fn ended(&mut self) -> (Option<i32>, String) {
-        let status = eventually("the program to end", SOON, || self.child.try_wait().expect("an own child"));
-        // Until nobody has the terminal any more.
-        loop {
-            match self.screen.recv_timeout(SOON) {
-                Ok(more) => self.seen.push_str(&more),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("the terminal is still in use"),
-            }
-        }
-        assert_eq!(status.signal(), None);
-        (status.code(), std::mem::take(&mut self.seen))
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::terminal::Terminal;
+use support::{Files, SOON, ask, await_end_of, url};
 
 #[test]
 fn colours_only_where_they_are_wanted() {
@@ -146,6 +49,20 @@ fn force_release_asks() {
     );
 }
 
+#[test]
+fn force_release_asks_for_no_leave_to_delete_what_is_probably_no_lock() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "HSET counter visits 17");
+    let (code, text) = Terminal::start(&server, &["force-release", "counter"], &[]).ended();
+    assert!(code == Some(125) && text.contains("its field visits is no owner"), "{text:?}");
+    let mut terminal = Terminal::start(&server, &["force-release", "counter", "--any"], &[]);
+    terminal.shows("[y/N] ");
+    terminal.type_text("y\n");
+    assert_eq!(terminal.ended().0, Some(0));
+    assert_eq!(ask::<i64>(client, "EXISTS counter"), 0);
+}
+
 /// The output was a terminal, and so the file got its colours.
 #[test]
 fn a_question_that_goes_to_a_file_has_no_colours() {
@@ -178,19 +95,6 @@ fn force_release_takes_the_lock_from_whom_it_showed() {
     let (code, text) = terminal.ended();
     assert!(code == Some(1) && text.contains("alice:1 does not hold it"), "{text:?}");
     assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), ["bob:1"]);
-}
-
-#[test]
-fn watch_redraws() {
-    let server = TestServer::start();
-    let mut terminal = Terminal::start(&server, &["watch", "job"], &[]);
-    terminal.shows("\x1b[H\x1b[Jjob  \x1b[32mfree");
-    ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
-    terminal.shows("\x1b[H\x1b[Jjob  \x1b[31mheld");
-    terminal.shows("alice:1  1 hold");
-    // Without any change the time goes on.
-    terminal.shows("left");
-    terminal.shows("left");
 }
 
 #[test]

@@ -56,12 +56,14 @@ fn each_page(
 }
 
 fn line(info: &LockInfo) -> String {
-    let holder = info.holders.first().map_or_else(|| "free".to_string(), holder_text);
+    let holder =
+        info.holders.first().map_or_else(|| "free".to_string(), |holder| holder_text(holder, usize::MAX));
     let waiters = match info.waiter_count {
         0 => String::new(),
         count => format!(", {count} waiting"),
     };
-    format!("{}  {holder}{}{waiters}", names::shown(&info.key), lease(info.lease_ms))
+    let doubt = if info.probably_no_lock { "  (probably no lock)" } else { "" };
+    format!("{}  {holder}{}{waiters}{doubt}", names::shown(&info.key), lease(info.lease_ms))
 }
 
 /// One step through the keys: where to go on, and the hashes that match.

@@ -1,5 +1,6 @@
 //! The subcommands that look and change once; a file each.
 
+mod frame;
 pub(crate) mod generate;
 pub(crate) mod ls;
 pub(crate) mod ping;

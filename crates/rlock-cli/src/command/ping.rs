@@ -32,6 +32,8 @@ struct Line {
     may_become_primary: bool,
     ok: bool,
     error: Option<String>,
+    #[serde(skip)]
+    cause: Option<Error>,
 }
 
 /// Asks all servers; the answer is no if one of them would end locking by becoming the primary.
@@ -54,6 +56,7 @@ fn line(server: servers::Server) -> Line {
             module: described.module,
             may_become_primary: described.may_lead,
             error: None,
+            cause: None,
         },
         // It may come back, and with what, nobody knows.
         Err(error) => Line {
@@ -64,7 +67,8 @@ fn line(server: servers::Server) -> Line {
             module: None,
             may_become_primary: true,
             ok: false,
-            error: Some(error),
+            error: Some(error.to_string()),
+            cause: Some(error),
         },
     }
 }
@@ -82,6 +86,12 @@ fn advice(servers: &[Line]) -> Option<String> {
              MODULE LOAD; or set replica-priority 0 so that it never becomes the primary",
             names(missing)
         ));
+    }
+    // A server that answers with an error needs more than to be started.
+    if let Some(error) =
+        servers.iter().filter_map(|line| line.cause.as_ref()).find(|error| !error.is_transport())
+    {
+        return Some(error.advice());
     }
     let silent: Vec<&Line> = bad(true).collect();
     if !silent.is_empty() {

@@ -8,7 +8,7 @@ use super::{NO, YES, status};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::server::{Locks, Place};
+use crate::server::{LockInfo, Locks, Place};
 
 /// What came of it, in JSON.
 #[derive(Serialize)]
@@ -24,10 +24,22 @@ pub(crate) fn release(place: &Place, key: &[u8], owner: &[u8], output: Output) -
     report(key, Some(owner), released, output)
 }
 
-/// Takes a lock away; asks first, unless told not to.
-pub(crate) fn force_release(place: &Place, key: &[u8], yes: bool, output: Output) -> Result<u8, Error> {
-    if yes {
-        return force(&Locks::with(place, key)?, key, None, output);
+/// How much a forced release is doubted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubts {
+    /// Ask before it.
+    pub(crate) ask: bool,
+    /// Refuse what is probably no lock.
+    pub(crate) locks_only: bool,
+}
+
+/// Takes a lock away.
+pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: Output) -> Result<u8, Error> {
+    if !doubts.ask {
+        let locks = Locks::with(place, key)?;
+        let info = if doubts.locks_only { Some(locks.info(key)?) } else { None };
+        info.as_ref().map_or(Ok(()), check)?;
+        return force(&locks, key, None, output);
     }
     if !stdin().is_terminal() {
         return Err(Error::Usage(
@@ -40,6 +52,9 @@ pub(crate) fn force_release(place: &Place, key: &[u8], yes: bool, output: Output
     let Some(holder) = info.holders.first() else {
         return report(key, None, false, output);
     };
+    if doubts.locks_only {
+        check(&info)?;
+    }
     let mut terminal = stderr();
     write!(terminal, "{}", status::text(&info, output.on_stderr()))?;
     write!(terminal, "Its holder is not asked and may still be at work. Take the lock away? [y/N] ")?;
@@ -52,6 +67,22 @@ pub(crate) fn force_release(place: &Place, key: &[u8], yes: bool, output: Output
     // From the one who was shown, and nobody who came meanwhile.
     let shown = (info.holder_count == 1).then_some(holder.owner.as_slice());
     force(&locks, key, shown, output)
+}
+
+/// Refuses what is probably no lock: it may be anybody's data.
+fn check(info: &LockInfo) -> Result<(), Error> {
+    if !info.probably_no_lock {
+        return Ok(());
+    }
+    let field = info.holders.first().map(|holder| names::shown(&holder.owner)).unwrap_or_default();
+    Err(Error::Mismatch {
+        what: format!(
+            "{} is probably no lock: it has no expiry, no fencing token and no waiter, and its field {field} is no \
+             owner of a known client; nothing was changed",
+            names::shown(&info.key)
+        ),
+        advice: "look at it with HGETALL; where it is a lock, add --any".to_string(),
+    })
 }
 
 fn force(locks: &Locks, key: &[u8], owner: Option<&[u8]>, output: Output) -> Result<u8, Error> {

@@ -25,7 +25,7 @@ pub(crate) fn text(info: &LockInfo, output: Output) -> String {
     let mut text = format!("{}  {state}{}\n", names::shown(&info.key), lease(info.lease_ms));
     for holder in &info.holders {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  holder  {}", holder_text(holder));
+        let _ = writeln!(text, "  holder  {}", holder_text(holder, usize::MAX));
     }
     more(&mut text, info.holder_count, info.holders.len(), "holders");
     let owners: Vec<String> = info.queue.iter().map(|waiter| names::shown(&waiter.owner)).collect();
@@ -58,11 +58,11 @@ pub(crate) fn lease(ms: i64) -> String {
     }
 }
 
-/// A holder in a few words.
-pub(crate) fn holder_text(holder: &Holder) -> String {
+/// A holder in a few words, its owner in at most so many characters.
+pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
     let holds = if holder.holds == 1 { "1 hold".to_string() } else { format!("{} holds", holder.holds) };
     let mode = holder.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    format!("{}  {holds}{mode}", names::shown(&holder.owner))
+    format!("{}  {holds}{mode}", names::shortened(&names::shown(&holder.owner), width))
 }
 
 fn waiter_text(waiter: &Waiter) -> String {

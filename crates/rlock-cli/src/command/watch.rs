@@ -1,17 +1,19 @@
 //! `rlock watch`: what happens to a lock, as it happens.
 
 use std::collections::VecDeque;
+use std::io::stdout;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use super::frame::Frame;
 use super::status;
 use crate::clock::Moment;
 use crate::duration::{ms, shown};
 use crate::error::Error;
 use crate::names;
-use crate::output::{Output, Tone};
+use crate::output::{Output, size_of};
 use crate::server::{LockInfo, Locks, Place};
 
 /// From one look to the next: often enough for people.
@@ -20,14 +22,17 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// A lease that has grown by more than this was renewed; less is the clocks' rounding.
 const RENEWED_BY: i64 = 50;
 
-/// Clears a terminal from its first line on.
-const CLEAR: &str = "\x1b[H\x1b[J";
+/// Clears a terminal from its first line on, and lets no line wrap: some characters are wider than one column.
+const CLEAR: &str = "\x1b[?7l\x1b[H\x1b[J";
+
+/// Lets lines wrap again.
+const WRAP: &str = "\x1b[?7h";
 
 /// How many changes are shown below the lock.
 const NEWS: usize = 8;
 
-/// How long the bar of a lease is.
-const LEASE_BAR: usize = 40;
+/// How much of an owner is shown in a line of a terminal.
+const OWNER: usize = 20;
 
 /// A change, in JSON.
 #[derive(Serialize)]
@@ -92,7 +97,8 @@ impl View {
         }
         let line = what.map(|what| {
             let since = shown(ms(Moment::now().since(self.start)).cast_signed());
-            let state = lock.map(state).or(error).unwrap_or_default();
+            let owner = if self.output.terminal { OWNER } else { usize::MAX };
+            let state = lock.map(|lock| state(lock, owner)).or(error).unwrap_or_default();
             format!("+{since:<7} {what:<11} {state}")
         });
         if what.is_some_and(|what| !["holds", "queue"].contains(&what)) {
@@ -105,7 +111,7 @@ impl View {
         }
     }
 
-    /// The lock as it is, the lease as a bar, and the last changes.
+    /// The whole terminal anew, in the size that it has now.
     fn redraw(&mut self, news: Option<String>, lock: Option<&LockInfo>) -> Result<(), Error> {
         if let Some(line) = news {
             self.news.push_back(line);
@@ -113,29 +119,23 @@ impl View {
                 self.news.pop_front();
             }
         }
-        let mut text = CLEAR.to_string();
-        if let Some(info) = lock {
-            text.push_str(&status::text(info, self.output));
-            if info.lease_ms > 0 {
-                self.whole_lease = self.whole_lease.max(info.lease_ms);
-                let bar = status::bar(info.lease_ms, self.whole_lease, LEASE_BAR).replace(' ', "░");
-                text.push_str(&format!("\n{bar}  {} left\n", shown(info.lease_ms)));
-            }
-        }
-        for line in &self.news {
-            text.push_str(&format!("\n{}", self.output.toned(Tone::Quiet, line)));
-        }
-        self.output.line(&format!("{text}\n\nCtrl-C ends this."))
+        self.whole_lease = self.whole_lease.max(lock.map_or(0, |info| info.lease_ms));
+        let (output, whole_lease, news) = (self.output, self.whole_lease, &self.news);
+        let lines = Frame { output, size: size_of(stdout()), lock, whole_lease, news }.lines();
+        output.line(&format!("{CLEAR}{}{WRAP}", lines.join("\n")))
     }
 }
 
-/// A lock in one line.
-fn state(info: &LockInfo) -> String {
-    let holders: Vec<String> = info.holders.iter().map(status::holder_text).collect();
+/// A lock in one line, with owners of at most so many characters.
+fn state(info: &LockInfo, width: usize) -> String {
+    let holders: Vec<String> = info.holders.iter().map(|holder| status::holder_text(holder, width)).collect();
     let held = if info.held { format!("held by {}", holders.join("; ")) } else { "free".to_string() };
     let waiting = match info.queue.first() {
         None => String::new(),
-        Some(first) => format!(", {} waiting, first {}", info.waiter_count, names::shown(&first.owner)),
+        Some(first) => {
+            let first = names::shortened(&names::shown(&first.owner), width);
+            format!(", {} waiting, first {first}", info.waiter_count)
+        }
     };
     format!("{held}{}{waiting}", status::lease(info.lease_ms))
 }
@@ -186,6 +186,7 @@ mod tests {
             token: 0,
             holder_count: 0,
             waiter_count: 0,
+            probably_no_lock: false,
             holders: Vec::new(),
             queue: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! The command's process group.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, stdin};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -30,10 +30,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a command, with a variable of its environment set where one is given. It gets the terminal, if we have it, so that it can read what is typed.
+    /// Starts a command, with these variables in its environment. It gets the terminal, if we have it, so that it can
+    /// read what is typed.
     pub(super) fn start(
         words: &[OsString],
-        variable: Option<(&OsStr, u64)>,
+        variables: Vec<(OsString, OsString)>,
         notes: Notes,
     ) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
@@ -41,10 +42,7 @@ impl Group {
         };
         system::adopt_orphans();
         let mut command = Command::new(program);
-        command.args(arguments).process_group(0);
-        if let Some((name, value)) = variable {
-            command.env(name, value.to_string());
-        }
+        command.args(arguments).envs(variables).process_group(0);
         system::die_with_us(&mut command);
         // Collected below, together with the orphans, not by its own wait.
         let child = command.spawn().map_err(|error| start_failure(program, &error))?;

@@ -2,6 +2,7 @@
 //!
 //! Whoever watches the command must never wait for a server.
 
+use std::ffi::OsString;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,11 +15,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Event;
+use super::nesting::{self, Hold};
+use super::progress::Seen;
 use super::timing::Timing;
 use crate::args::RunArgs;
 use crate::clock::Moment;
 use crate::error::Error;
-use crate::server::{PATIENCE, Place, connect, runtime, servers};
+use crate::names;
+use crate::server::{Look, PATIENCE, Place, connect, runtime, servers};
 
 /// How long to wait for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub(super) enum LockEvent {
     Failed(Error),
     /// This user may not hear messages: the lock is asked for again and again.
     Polling,
+    /// What the server says about the wait, if anything.
+    Seen(Option<Seen>),
     /// The lock may be lost: look.
     Changed,
 }
@@ -85,9 +91,30 @@ impl Kind {
             _ => Kind::Plain,
         }
     }
+
+    /// As the variable of nested runs names it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Plain => "plain",
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Fair => "fair",
+        }
+    }
+
+    /// The kind that is named so.
+    pub(super) fn named(name: &str) -> Option<Kind> {
+        [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair].into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 impl Request {
+    /// This lock as a hold of an owner.
+    pub(super) fn hold(&self, owner: &[u8]) -> Hold {
+        let (server, key) = (self.place.identity(), self.key.clone());
+        Hold { owner: owner.to_vec(), kind: self.kind, server, key }
+    }
+
     fn lock(&self, client: &Client) -> Lock {
         let lock = match self.kind {
             Kind::Plain => client.lock(&self.key),
@@ -129,6 +156,22 @@ impl Keeper {
         let client = client_of(&self.client)?;
         let error = client.lock(&self.request.key).connected().err()?;
         Some(Error::of_client(self.request.place.address(), &error))
+    }
+
+    /// Asks who holds the lock and who waits; the answer comes as an event.
+    pub(super) fn look(&self) {
+        let Some(client) = client_of(&self.client) else { return };
+        let (events, key) = (self.events.clone(), self.request.key.clone());
+        self.runtime.spawn(async move {
+            let info = client.lock(key).info().await;
+            let seen = info.ok().map(|info| Seen::new(&info, client.uuid()));
+            let _ = events.send(Event::Lock(LockEvent::Seen(seen)));
+        });
+    }
+
+    /// The variables that tell the command's own runs what is held.
+    pub(super) fn variables(&self, guard: &Guard) -> Vec<(OsString, OsString)> {
+        vec![(nesting::VARIABLE.into(), nesting::with(&self.request.hold(guard.owner())))]
     }
 
     /// From now on tells when the lock is lost.
@@ -199,6 +242,7 @@ impl Work {
         if self.leads_to_cluster().await {
             client = self.connect(Waiting::Queue).await?;
         }
+        self.check_nesting(&client).await?;
         if self.request.wait == Wait::No {
             return self.try_lock(&client, start).await;
         }
@@ -219,9 +263,28 @@ impl Work {
     async fn connect(&self, waiting: Waiting) -> Result<Client, Error> {
         let Request { place, key, timing, .. } = &self.request;
         let builder = Client::builder().watchdog_timeout(timing.lease).waiting(waiting);
-        let client = connect(place, Some(key), builder, timing.attempt()).await?;
+        let client = connect(place, Some(key), Look::IfAllowed, builder, timing.attempt()).await?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
+    }
+
+    /// A lock that a run around this one holds is not free before this run has ended.
+    async fn check_nesting(&self, client: &Client) -> Result<(), Error> {
+        let wanted = self.request.hold(b"");
+        let around: Vec<Hold> = nesting::around().into_iter().filter(|hold| hold.excludes(&wanted)).collect();
+        if around.is_empty() {
+            return Ok(());
+        }
+        let info = match client.lock(&self.request.key).info().await {
+            Ok(info) => Some(info),
+            Err(ClientError::Permission { .. }) => None,
+            // What is wrong will show when the lock is asked for.
+            Err(_) => return Ok(()),
+        };
+        match around.iter().any(|hold| hold.is_in(info.as_ref(), &wanted.server)) {
+            true => Err(Error::Nested { lock: names::shown(&self.request.key) }),
+            false => Ok(()),
+        }
     }
 
     /// A URL that names one node of a cluster is taken for the cluster: the lock may move to another node.

@@ -2,6 +2,8 @@
 
 mod group;
 mod keeper;
+mod nesting;
+mod progress;
 mod signals;
 mod supervisor;
 mod system;
@@ -15,6 +17,7 @@ use rustix::process::Signal;
 
 use group::{ExitCode, Group};
 use keeper::{Keeper, Kind, LockEvent, Release, Request, Wait};
+use progress::Progress;
 pub(crate) use signals::{EndSignal, parse as parse_signal};
 use supervisor::Supervisor;
 use timing::Timing;
@@ -62,8 +65,13 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     signals::listen(events.clone())?;
     let (kind, fenced) = (Kind::of(arguments), arguments.fence_env.is_some());
     let keeper = Keeper::start(Request { place, key, timing, wait, kind, fenced }, events)?;
-    let awaited = await_lock(&keeper, &inbox, notes).inspect_err(|_| keeper.abandon())?;
-    match awaited {
+    let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.key));
+    let awaited = match await_lock(&keeper, &inbox, notes, progress) {
+        // The truth at once, for whom an end of the wait is no error.
+        Err(error @ Error::Nested { .. }) if wait != Wait::ForEver => Ok(Awaited::Nested(error)),
+        awaited => awaited.inspect_err(|_| keeper.abandon()),
+    };
+    match awaited? {
         Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),
         Awaited::NotAcquired => {
             let key = names::shown(&names::bytes(&arguments.key));
@@ -71,6 +79,11 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
             notes.say(&format!(
                 "the lock {key} was not acquired in time{why}; `rlock status` shows who has it"
             ));
+            keeper.abandon();
+            Ok(NOT_ACQUIRED)
+        }
+        Awaited::Nested(error) => {
+            notes.say(&format!("{error}: it cannot be acquired"));
             keeper.abandon();
             Ok(NOT_ACQUIRED)
         }
@@ -87,12 +100,20 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
 enum Awaited {
     Held(Guard),
     NotAcquired,
+    /// Before its time was over: a run around this one holds the lock.
+    Nested(Error),
     Signal(Signal),
 }
 
-fn await_lock(keeper: &Keeper, inbox: &Receiver<Event>, notes: Notes) -> Result<Awaited, Error> {
+fn await_lock(
+    keeper: &Keeper,
+    inbox: &Receiver<Event>,
+    notes: Notes,
+    mut progress: Progress<'_>,
+) -> Result<Awaited, Error> {
     let mut troubled = false;
     loop {
+        progress.tick();
         match inbox.recv_timeout(LOOK) {
             Ok(Event::Lock(LockEvent::Held(guard))) => return Ok(Awaited::Held(guard)),
             Ok(Event::Lock(LockEvent::NotAcquired)) => return Ok(Awaited::NotAcquired),
@@ -102,6 +123,7 @@ fn await_lock(keeper: &Keeper, inbox: &Receiver<Event>, notes: Notes) -> Result<
                  who wait may overtake",
             ),
             Ok(Event::Signal(signal)) => return Ok(Awaited::Signal(signal)),
+            Ok(Event::Lock(LockEvent::Seen(seen))) => progress.saw(seen),
             Ok(Event::Lock(LockEvent::Changed) | Event::ChildChanged) => {}
             Err(RecvTimeoutError::Timeout) => {
                 let trouble = keeper.trouble();
@@ -137,9 +159,13 @@ impl Running {
             self.keeper.release(guard);
             return Ok(LOST);
         }
-        let variable = arguments.fence_env.as_deref().zip(guard.token());
-        let start =
-            || Ok((signals::refuse_suspension()?, Group::start(&arguments.command, variable, self.notes)?));
+        let token = guard.token().map(|token| token.to_string().into());
+        let variables =
+            self.keeper.variables(&guard).into_iter().chain(arguments.fence_env.clone().zip(token));
+        let start = || {
+            let suspension = signals::refuse_suspension()?;
+            Ok((suspension, Group::start(&arguments.command, variables.collect(), self.notes)?))
+        };
         let (suspension, group) = match start() {
             Ok(started) => started,
             Err(error) => {

@@ -26,6 +26,8 @@ pub(crate) struct LockInfo {
     pub(crate) holder_count: u64,
     /// How many wait in the server.
     pub(crate) waiter_count: u64,
+    /// Whether it may as well be somebody's counter: see [`LockInfo::new`].
+    pub(crate) probably_no_lock: bool,
     /// Who holds it; may be fewer than `holder_count`.
     pub(crate) holders: Vec<Holder>,
     /// Who waits, in order; may be fewer than `waiter_count`.
@@ -70,8 +72,14 @@ fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
 
 impl LockInfo {
     /// What the client crate tells of the lock `key`.
+    ///
+    /// A hash with a number is probably no lock where nothing says that it is one: it has no expiry, which every
+    /// client gives a lock, no owner as clients make them, no fencing token, and nobody waits for it.
     pub(crate) fn new(key: &[u8], info: Info) -> LockInfo {
+        let endless = info.remaining == Some(Duration::MAX);
+        let known = info.holders.iter().any(|holder| is_of_a_client(&holder.owner));
         LockInfo {
+            probably_no_lock: endless && !known && info.token == 0 && info.waiter_count == 0,
             key: key.to_vec(),
             kind: info.kind,
             held: info.holder_count > 0,
@@ -109,7 +117,41 @@ impl From<rlock_client::Waiter> for Waiter {
     }
 }
 
+/// Whether an owner begins with a UUID: those of Redisson and of the Rust client go on with a colon and a number.
+fn is_of_a_client(owner: &[u8]) -> bool {
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    let Some((uuid, rest)) = owner.split_at_checked(36) else { return false };
+    let fits = |(place, byte): (usize, &u8)| match DASHES.contains(&place) {
+        true => *byte == b'-',
+        false => byte.is_ascii_hexdigit(),
+    };
+    uuid.iter().enumerate().all(fits) && (rest.is_empty() || rest.starts_with(b":"))
+}
+
 /// Milliseconds; -1 for ever, as the server says it.
 fn ms_or_ever(time: Duration) -> i64 {
     if time == Duration::MAX { -1 } else { duration::ms(time).cast_signed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_of_clients_begin_with_a_uuid() {
+        let cases = [
+            ("0f8fad5b-d9cb-469f-a165-70867728950e:1", true),
+            ("0F8FAD5B-D9CB-469F-A165-70867728950E:1234", true),
+            ("0f8fad5b-d9cb-469f-a165-70867728950e", true),
+            ("0f8fad5b-d9cb-469f-a165-70867728950ex", false),
+            ("0f8fad5b-d9cb-469f-a165-7086772895", false),
+            ("0f8fad5bxd9cb-469f-a165-70867728950e:1", false),
+            ("gf8fad5b-d9cb-469f-a165-70867728950e:1", false),
+            ("alice:1", false),
+            ("", false),
+        ];
+        for (owner, expected) in cases {
+            assert_eq!(is_of_a_client(owner.as_bytes()), expected, "{owner}");
+        }
+    }
 }

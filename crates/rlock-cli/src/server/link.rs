@@ -4,8 +4,17 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection, ConnectionLike, ErrorKind, Pipeline, RedisError, Value};
 
-use super::Target;
+use super::{Target, diagnosis};
 use crate::error::Error;
+
+/// The shortest time-out: zero would be none.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// A server that takes so long for a TLS connection may know no TLS.
+pub(super) const SUSPICIOUS: Duration = Duration::from_millis(500);
+
+/// What the driver says where a connection failed because of TLS.
+const TLS_WORDS: [&str; 3] = ["certificate", "corrupt message", "fatal alert"];
 
 /// A connection that is opened when it is needed, and again after it broke.
 pub(crate) struct Link {
@@ -26,8 +35,7 @@ impl Link {
 
     /// Sends a command and waits for the answer, `within` that time in all.
     pub(crate) fn ask(&mut self, command: &Cmd, within: Duration) -> Result<Value, Error> {
-        let outcome =
-            self.open(within).and_then(|connection| connection.req_command(command)?.extract_error());
+        let outcome = self.open(within)?.req_command(command).and_then(Value::extract_error);
         outcome.map_err(|error| self.failed(&error, within))
     }
 
@@ -36,10 +44,10 @@ impl Link {
     /// The driver's own pipelines would wait for each answer anew where a server hangs.
     pub(crate) fn ask_all(&mut self, commands: &Pipeline, within: Duration) -> Result<Vec<Value>, Error> {
         let packed = commands.get_packed_pipeline();
-        let outcome = self.open(within).and_then(|connection| {
-            connection.send_packed_command(&packed)?;
-            (0..commands.len()).map(|_| connection.recv_response()).collect()
-        });
+        let connection = self.open(within)?;
+        let outcome = connection
+            .send_packed_command(&packed)
+            .and_then(|()| (0..commands.len()).map(|_| connection.recv_response()).collect());
         outcome.map_err(|error| {
             // Answers that are not read would be taken for those of the next command.
             self.connection = None;
@@ -47,18 +55,33 @@ impl Link {
         })
     }
 
-    fn open(&mut self, within: Duration) -> Result<&mut Connection, RedisError> {
-        // A time-out of zero would be none.
-        let least = Duration::from_millis(1);
+    fn open(&mut self, within: Duration) -> Result<&mut Connection, Error> {
         let start = Instant::now();
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.target.connect(within.max(least))?,
+            None => self.connect(within)?,
         };
-        let left = within.saturating_sub(start.elapsed()).max(least);
-        connection.set_read_timeout(Some(left))?;
-        connection.set_write_timeout(Some(left))?;
+        let left = within.saturating_sub(start.elapsed()).max(LEAST);
+        let limited =
+            connection.set_read_timeout(Some(left)).and_then(|()| connection.set_write_timeout(Some(left)));
+        limited.map_err(|error| self.failed(&error, within))?;
         Ok(self.connection.insert(connection))
+    }
+
+    /// Connects. A server without TLS answers nothing to who begins with it: one that is slow to answer is looked at.
+    fn connect(&mut self, within: Duration) -> Result<Connection, Error> {
+        let start = Instant::now();
+        let first = if self.target.is_encrypted() { within.min(SUSPICIOUS) } else { within };
+        let error = match self.target.connect(first.max(LEAST)) {
+            Err(error) if error.is_timeout() && first < within => error,
+            outcome => return outcome.map_err(|error| self.failed(&error, within)),
+        };
+        if let Some(cause) = diagnosis::wrong_protocol(&self.target) {
+            return Err(cause);
+        }
+        let left = within.saturating_sub(start.elapsed());
+        let outcome = if left < LEAST { Err(error) } else { self.target.connect(left) };
+        outcome.map_err(|error| self.failed(&error, within))
     }
 
     /// Turns an error into ours; a connection that failed is not used again: a late answer would be taken
@@ -72,15 +95,18 @@ impl Link {
             }
             (Some(code), _) => refusal(address, code, error.detail().unwrap_or_default()),
             // The driver keeps the server's answer to a login as a detail.
-            (None, ErrorKind::AuthenticationFailed) => Error::Refused {
-                address,
-                text: format!("NOAUTH {}", error.detail().unwrap_or("login failed")),
-            },
+            (None, ErrorKind::AuthenticationFailed) => {
+                let code = if self.target.has_password() { "WRONGPASS" } else { "NOAUTH" };
+                Error::Refused {
+                    address,
+                    text: format!("{code} {}", error.detail().unwrap_or("the login failed")),
+                }
+            }
             (None, _) => {
                 self.connection = None;
                 let cause = error.to_string();
-                // The driver knows no kind of its own for this.
-                if cause.contains("certificate") {
+                // The driver knows no kind of its own for this, and has the words of rustls.
+                if TLS_WORDS.iter().any(|word| cause.contains(word)) {
                     return Error::Tls { address, cause };
                 }
                 Error::NoAnswer { address, cause }

@@ -1,12 +1,16 @@
 //! One lock, by the client crate.
 
+use std::future::pending;
 use std::time::Duration;
 
 use rlock_client::{Builder, Client, Error as ClientError, Lock};
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
+use super::link::SUSPICIOUS;
 use super::target::parted;
-use super::{LockInfo, PATIENCE, Place, Target};
+use super::{LockInfo, PATIENCE, Place, Target, diagnosis};
 use crate::clock::Moment;
 use crate::error::Error;
 
@@ -30,7 +34,7 @@ impl Locks {
 
     fn open(place: &Place, key: Option<&[u8]>) -> Result<Locks, Error> {
         let runtime = runtime()?;
-        let client = runtime.block_on(connect(place, key, Client::builder(), PATIENCE))?;
+        let client = runtime.block_on(connect(place, key, Look::Required, Client::builder(), PATIENCE))?;
         Ok(Locks { runtime, client, address: place.address() })
     }
 
@@ -99,14 +103,22 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
     Ok(Box::leak(Box::new(runtime)))
 }
 
-/// Connects a client to the server that has the lock `key`, if one is named. It must have the module, and let us
-/// look at the lock.
+/// Whether a user must be allowed to look at a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Required,
+    /// A user that may not use RLOCK.INFO is no error.
+    IfAllowed,
+}
+
+/// Connects a client to the server that has the lock `key`, if one is named. It must have the module.
 ///
 /// An attempt may take as long as `attempt`; where one takes longer, it is tried again while there is patience.
 /// A node of a cluster leads to the others.
 pub(crate) async fn connect(
     place: &Place,
     key: Option<&[u8]>,
+    look: Look,
     builder: Builder,
     attempt: Duration,
 ) -> Result<Client, Error> {
@@ -116,7 +128,11 @@ pub(crate) async fn connect(
     loop {
         let place = cluster.as_ref().unwrap_or(place);
         let began = Moment::now();
-        let error = match reach(place, key, builder.clone()).await {
+        let outcome = tokio::select! {
+            outcome = reach(place, key, look, builder.clone()) => outcome,
+            error = wrong_protocol(place) => return Err(error),
+        };
+        let error = match outcome {
             Ok(client) => return Ok(client),
             Err(error) => error,
         };
@@ -131,12 +147,31 @@ pub(crate) async fn connect(
     }
 }
 
-async fn reach(place: &Place, key: Option<&[u8]>, builder: Builder) -> Result<Client, ClientError> {
+async fn reach(
+    place: &Place,
+    key: Option<&[u8]>,
+    look: Look,
+    builder: Builder,
+) -> Result<Client, ClientError> {
     let client = builder.connect(&place.url).await?;
-    if let Some(key) = key {
-        client.lock(key).info().await?;
+    let Some(key) = key else { return Ok(client) };
+    match client.lock(key).info().await {
+        Err(ClientError::Permission { message })
+            if look == Look::IfAllowed && message.contains("'rlock.info'") => {}
+        outcome => drop(outcome?),
     }
     Ok(client)
+}
+
+/// A server that is slow to answer may wait for another protocol: the reason, if so; else this never ends.
+async fn wrong_protocol(place: &Place) -> Error {
+    sleep(SUSPICIOUS).await;
+    let starts = place.starts.clone();
+    let asked = spawn_blocking(move || starts.iter().find_map(diagnosis::wrong_protocol));
+    match asked.await {
+        Ok(Some(error)) => error,
+        _ => pending().await,
+    }
 }
 
 /// Which other node a node of a cluster names. An empty host is the one that was asked.

@@ -1,19 +1,22 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
+mod diagnosis;
 mod info;
 mod link;
 mod locks;
+mod probe;
 mod reply;
 pub(crate) mod servers;
 mod target;
 
 use std::time::Duration;
 
+pub(crate) use diagnosis::{explain, not_a_cluster};
 pub(crate) use info::{Holder, LockInfo, Waiter};
 pub(crate) use link::{Link, refusal};
-pub(crate) use locks::{Locks, connect, runtime};
+pub(crate) use locks::{Locks, Look, connect, runtime};
 pub(crate) use reply::{fields, integer, text};
-pub(crate) use target::{Place, Target};
+pub(crate) use target::{Kind, Place, Target};
 
 /// How long a command that looks or changes once may take, connecting included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

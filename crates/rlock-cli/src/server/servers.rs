@@ -5,19 +5,19 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use redis::{Value, cmd, pipe};
 
 use super::target::{joined, parted};
-use super::{Link, PATIENCE, Place, Target, fields, text};
+use super::{Kind, Link, PATIENCE, Place, Target, diagnosis, fields, text};
 use crate::error::Error;
 
 /// More servers than this are not asked: enough for any deployment, and an end in any case.
 const MOST: usize = 1_000;
 
 /// One server, as it describes itself.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Server {
     /// Where it was asked.
     pub(crate) address: String,
     /// What it says, or why it says nothing.
-    pub(crate) state: Result<Described, String>,
+    pub(crate) state: Result<Described, Error>,
 }
 
 /// What a server says.
@@ -35,7 +35,7 @@ pub(crate) struct Described {
     pub(crate) may_lead: bool,
 }
 
-type Fields = HashMap<String, String>;
+pub(super) type Fields = HashMap<String, String>;
 type Address = (String, u16);
 
 /// A node in CLUSTER NODES.
@@ -48,25 +48,18 @@ struct Node {
 /// The servers asked first, then all that they and the others know of.
 pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     let mut found = Vec::new();
-    let mut trouble = None;
+    let mut failed = Vec::new();
     let mut asked: HashSet<String> = place.starts.iter().map(Target::address).collect();
     let mut ids = HashSet::new();
     let mut waiting: VecDeque<Target> = place.starts.iter().cloned().collect();
     while let Some(next) = waiting.pop_front() {
-        let (fields, neighbours) = match look(&next, place.service.as_deref()) {
+        let start = place.starts.iter().any(|one| one.address() == next.address());
+        let kind = if start { &place.kind } else { &Kind::Server };
+        let (fields, neighbours) = match look(&next, kind, place.service()) {
             Ok(seen) => seen,
             Err(error) => {
-                let address = next.address();
-                // A Sentinel holds no locks: where another answers, that is enough.
-                let sentinel =
-                    place.service.is_some() && place.starts.iter().any(|one| one.address() == address);
-                if !sentinel {
-                    found.push(Server { address, state: Err(error.to_string()) });
-                }
-                // What a server says tells more than that another says nothing.
-                if trouble.as_ref().is_none_or(Error::is_transport) {
-                    trouble = Some(error);
-                }
+                let error = diagnosis::explain(&Place::only(next.clone()), error);
+                failed.push((next.address(), start, error));
                 continue;
             }
         };
@@ -82,18 +75,25 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
             }
         }
     }
-    match trouble {
-        // Without an answer from anybody there is nothing to tell.
-        Some(error) if ids.is_empty() => Err(error),
-        _ => Ok(found),
+    if ids.is_empty() {
+        // What a server says tells more than that another says nothing.
+        let best = failed.iter().position(|(.., error)| !error.is_transport()).unwrap_or_default();
+        return if failed.is_empty() { Ok(found) } else { Err(failed.swap_remove(best).2) };
     }
+    for (address, start, error) in failed {
+        // A Sentinel holds no locks: where another answers, that is enough.
+        if !(start && place.service().is_some() && error.is_transport()) {
+            found.push(Server { address, state: Err(error) });
+        }
+    }
+    Ok(found)
 }
 
 /// Where locks can be: the server itself, the primaries that Sentinels watch, those of a cluster.
 pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     let mut outcome = Ok(Vec::new());
     for start in &place.starts {
-        outcome = primaries_by(start, place.service.as_deref());
+        outcome = primaries_by(start, &place.kind);
         if outcome.is_ok() {
             break;
         }
@@ -101,9 +101,14 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     outcome
 }
 
-fn primaries_by(target: &Target, service: Option<&str>) -> Result<Vec<Target>, Error> {
+fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
     let fields = about(&mut link)?;
+    check_kind(target, kind, &fields)?;
+    let service = match kind {
+        Kind::Sentinel(service) => Some(service.as_str()),
+        Kind::Server | Kind::Cluster => None,
+    };
     let addresses: Vec<Address> = if is_sentinel(&fields) {
         watched(&mut link, service)?.into_iter().map(|(_, address)| address).collect()
     } else if is_cluster(&fields) {
@@ -115,6 +120,19 @@ fn primaries_by(target: &Target, service: Option<&str>) -> Result<Vec<Target>, E
     Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
 }
 
+/// Whether the server is what the URL says. A Sentinel, or a node of a cluster, may also be named as a server: it leads
+/// to the others.
+fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Result<(), Error> {
+    match kind {
+        Kind::Sentinel(_) if !is_sentinel(fields) => {
+            Err(diagnosis::not_a_sentinel(target, is_cluster(fields)))
+        }
+        Kind::Cluster if is_sentinel(fields) => Err(diagnosis::a_sentinel(target)),
+        Kind::Cluster if !is_cluster(fields) => Err(diagnosis::not_a_cluster(&target.address())),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the server is a node of a cluster; where it does not say, it is taken for none.
 pub(crate) fn is_node(place: &Place) -> bool {
     let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone())));
@@ -122,9 +140,10 @@ pub(crate) fn is_node(place: &Place) -> bool {
 }
 
 /// A server's own words, and whom it knows.
-fn look(target: &Target, service: Option<&str>) -> Result<(Fields, Vec<Address>), Error> {
+fn look(target: &Target, kind: &Kind, service: Option<&str>) -> Result<(Fields, Vec<Address>), Error> {
     let mut link = Link::new(target.clone());
     let mut fields = about(&mut link)?;
+    check_kind(target, kind, &fields)?;
     let neighbours = if is_sentinel(&fields) {
         let mut addresses = Vec::new();
         for (name, address) in watched(&mut link, service)? {
@@ -147,7 +166,7 @@ fn look(target: &Target, service: Option<&str>) -> Result<(Fields, Vec<Address>)
 }
 
 /// The fields of INFO that matter here.
-fn about(link: &mut Link) -> Result<Fields, Error> {
+pub(super) fn about(link: &mut Link) -> Result<Fields, Error> {
     let mut questions = pipe();
     for section in ["server", "replication", "cluster", "rlock"] {
         questions.cmd("INFO").arg(section);
@@ -165,11 +184,13 @@ fn about(link: &mut Link) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn is_sentinel(fields: &Fields) -> bool {
-    ["redis_mode", "server_mode"].iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
+pub(super) fn is_sentinel(fields: &Fields) -> bool {
+    // As Redis, Valkey and Redict call it.
+    let names = ["redis_mode", "server_mode", "redict_mode"];
+    names.iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
 }
 
-fn is_cluster(fields: &Fields) -> bool {
+pub(super) fn is_cluster(fields: &Fields) -> bool {
     fields.get("cluster_enabled").is_some_and(|enabled| enabled == "1")
 }
 
@@ -214,12 +235,26 @@ fn is_replica_line(name: &str) -> bool {
 /// The primaries that a Sentinel watches, with their names; only that of the service, if one is meant.
 fn watched(link: &mut Link, service: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
     let mut primaries = listed(link, "MASTERS", None)?;
+    let known: Vec<String> = primaries.iter().map(|(name, _)| name.clone()).collect();
     primaries.retain(|(name, _)| service.is_none_or(|service| service == name));
     if primaries.is_empty() {
-        let what = service.unwrap_or("anything");
-        return Err(Error::Refused { address: link.address(), text: format!("it does not watch {what}") });
+        let what = service.map_or("nothing".to_string(), |service| format!("no primary called {service}"));
+        return Err(Error::Mismatch {
+            what: format!("the Sentinel {} watches {what}", link.address()),
+            advice: match known.is_empty() {
+                true => {
+                    "add `sentinel monitor <name> <host> <port> <quorum>` to its configuration".to_string()
+                }
+                false => format!("write a name that it watches at the end of the URL: {}", known.join(", ")),
+            },
+        });
     }
     Ok(primaries)
+}
+
+/// What a Sentinel calls the primaries that it watches.
+pub(super) fn services(link: &mut Link) -> Result<Vec<String>, Error> {
+    Ok(listed(link, "MASTERS", None)?.into_iter().map(|(name, _)| name).collect())
 }
 
 /// What a Sentinel lists: names and addresses.

@@ -2,15 +2,29 @@
 
 use std::time::Duration;
 
-use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError,
+};
 
 use crate::error::Error;
+use crate::names::encoded;
 
 /// Port of a server whose URL names none.
 const DEFAULT_PORT: u16 = 6379;
 
 /// Port of a Sentinel whose URL names none.
 const SENTINEL_PORT: u16 = 26379;
+
+/// What the servers of a URL are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A server that has locks.
+    Server,
+    /// Sentinels, and what they call the servers that are meant.
+    Sentinel(String),
+    /// Nodes of a cluster.
+    Cluster,
+}
 
 /// What a URL names: a server, Sentinels and what they watch, or a cluster.
 #[derive(Debug, Clone)]
@@ -19,8 +33,8 @@ pub(crate) struct Place {
     pub(crate) url: String,
     /// Where to begin to look for servers: the first that answers will do.
     pub(crate) starts: Vec<Target>,
-    /// What the Sentinels call the servers that are meant; all that they watch where it is missing.
-    pub(crate) service: Option<String>,
+    /// What these servers are, by the URL.
+    pub(crate) kind: Kind,
 }
 
 /// One server, with the user, the password and the database of the URL.
@@ -34,17 +48,18 @@ pub(crate) struct Target {
 impl Place {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Place, Error> {
-        let one = |target: Target| Place { url: url.to_string(), starts: vec![target], service: None };
+        let one = |target: Target| Place { url: url.to_string(), starts: vec![target], kind: Kind::Server };
         let Some((scheme, rest)) = url.split_once("://") else { return Target::parse(url).map(one) };
         let Some((scheme, kind)) = scheme.split_once('+') else { return Target::parse(url).map(one) };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let user = if user.is_empty() { String::new() } else { format!("{user}@") };
         let hosts = hosts.split(',');
-        let (starts, service) = match kind {
+        let (starts, kind) = match kind {
             "cluster" => {
-                let target = |host| Target::parse(&format!("{scheme}://{user}{host}"));
-                (hosts.map(target).collect::<Result<Vec<_>, _>>()?, None)
+                let database = path.split(['?', '#']).next().unwrap_or_default();
+                let target = |host| Target::parse(&format!("{scheme}://{user}{host}/{database}"));
+                (hosts.map(target).collect::<Result<Vec<_>, _>>()?, Kind::Cluster)
             }
             "sentinel" => {
                 let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -60,16 +75,17 @@ impl Place {
                     let sentinel = Target::parse(&format!("{scheme}://{login}{host}{port}"))?;
                     Ok(Target { peers: servers.info.clone(), ..sentinel })
                 };
-                (hosts.map(target).collect::<Result<Vec<_>, Error>>()?, Some(service.to_string()))
+                let starts = hosts.map(target).collect::<Result<Vec<_>, Error>>()?;
+                (starts, Kind::Sentinel(service.to_string()))
             }
             _ => return Err(Error::Url(format!("no such kind of servers: {kind}"))),
         };
-        Ok(Place { url: url.to_string(), starts, service })
+        Ok(Place { url: url.to_string(), starts, kind })
     }
 
     /// One of the servers, as a place of its own.
     pub(crate) fn only(target: Target) -> Place {
-        Place { url: target.url(), starts: vec![target], service: None }
+        Place { url: target.url(), starts: vec![target], kind: Kind::Server }
     }
 
     /// The cluster of which this is a node, by another node.
@@ -83,7 +99,23 @@ impl Place {
     pub(crate) fn as_cluster(&self) -> Option<Place> {
         let (scheme, _) = self.url.split_once("://")?;
         let url = self.url.replacen("://", "+cluster://", 1);
-        ["redis", "rediss"].contains(&scheme).then(|| Place { url, ..self.clone() })
+        ["redis", "rediss"].contains(&scheme).then(|| Place { url, kind: Kind::Cluster, ..self.clone() })
+    }
+
+    /// What the Sentinels call the servers that are meant, where the URL names Sentinels.
+    pub(crate) fn service(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Sentinel(service) => Some(service),
+            Kind::Server | Kind::Cluster => None,
+        }
+    }
+
+    /// The servers and the database, the same text whoever logs in.
+    pub(crate) fn identity(&self) -> String {
+        let mut addresses: Vec<String> = self.starts.iter().map(Target::address).collect();
+        addresses.sort_unstable();
+        let database = self.starts.first().map_or(0, Target::database);
+        format!("{}/{}/{database}", addresses.join(","), self.service().unwrap_or_default())
     }
 
     /// Hosts and ports, or the socket's path: never the password.
@@ -96,7 +128,9 @@ impl Target {
     fn parse(url: &str) -> Result<Target, Error> {
         // The driver's text may repeat the URL, and with it the password.
         let info = url.into_connection_info().map_err(|error| Error::Url(error.category().to_string()))?;
-        let settings = info.redis_settings().clone().set_skip_set_lib_name();
+        // As the client crate does: the server takes a login by HELLO and one by AUTH differently.
+        let settings =
+            info.redis_settings().clone().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
         Ok(Target { peers: info.clone(), info })
     }
@@ -135,6 +169,31 @@ impl Target {
         }
     }
 
+    /// What connections are made to.
+    pub(crate) fn connection_address(&self) -> &ConnectionAddr {
+        self.info.addr()
+    }
+
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
+    }
+
+    /// Whether it logs in with a password.
+    pub(crate) fn has_password(&self) -> bool {
+        self.info.redis_settings().password().is_some()
+    }
+
+    /// The database of the servers.
+    pub(crate) fn database(&self) -> i64 {
+        self.peers.redis_settings().db()
+    }
+
+    /// How URLs of this server's encryption begin.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.is_encrypted() { "rediss" } else { "redis" }
+    }
+
     /// Connects and logs in.
     pub(crate) fn connect(&self, within: Duration) -> Result<Connection, RedisError> {
         Client::open(self.info.clone())?.get_connection_with_timeout(within)
@@ -146,7 +205,11 @@ impl Target {
         let login = match (settings.username(), settings.password()) {
             (None, None) => String::new(),
             (user, password) => {
-                format!("{}:{}@", encoded(user.unwrap_or_default()), encoded(password.unwrap_or_default()))
+                format!(
+                    "{}:{}@",
+                    encoded(user.unwrap_or_default().as_bytes()),
+                    encoded(password.unwrap_or_default().as_bytes())
+                )
             }
         };
         let database = settings.db();
@@ -158,7 +221,7 @@ impl Target {
             ConnectionAddr::Unix(path) => {
                 let login = [("user", settings.username()), ("pass", settings.password())];
                 let login = login.map(|(name, value)| {
-                    value.map(|value| format!("&{name}={}", encoded(value))).unwrap_or_default()
+                    value.map(|value| format!("&{name}={}", encoded(value.as_bytes()))).unwrap_or_default()
                 });
                 format!("unix://{}?db={database}{}", path.display(), login.concat())
             }
@@ -185,7 +248,7 @@ fn sentinels_login(query: &str) -> String {
     let value = |name: &str| {
         let mut parts = query.split('&').filter_map(|part| part.split_once('='));
         // Percent signs are left: the value is encoded already, if not as far as it has to be here.
-        parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value).replace("%25", "%"))
+        parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value.as_bytes()).replace("%25", "%"))
     };
     match (value("sentinel_username"), value("sentinel_password")) {
         (None, None) => String::new(),
@@ -195,13 +258,6 @@ fn sentinels_login(query: &str) -> String {
 
 fn has_port(host: &str) -> bool {
     host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
-}
-
-/// A part of a URL, with everything encoded that could end it.
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(encode).collect()
 }
 
 #[cfg(test)]
@@ -219,7 +275,7 @@ mod tests {
         ];
         for (url, address, service) in cases {
             let place = Place::parse(url).unwrap();
-            assert_eq!((place.address().as_str(), place.service.as_deref()), (address, service), "{url}");
+            assert_eq!((place.address().as_str(), place.service()), (address, service), "{url}");
             assert_eq!(place.url, url);
         }
         for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b"] {
@@ -247,7 +303,7 @@ mod tests {
         let url = "redis+sentinel://u:p@a:1/app/3?sentinel_username=asker&sentinel_password=p%40/w";
         let place = Place::parse(url).unwrap();
         assert_eq!(
-            (place.starts[0].url(), place.service.as_deref()),
+            (place.starts[0].url(), place.service()),
             ("redis://asker:p%40%2Fw@a:1/0".into(), Some("app"))
         );
         assert_eq!(Place::only(place.starts[0].at("c", 5)).url, "redis://u:p@c:5/3");

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
+pub(crate) mod terminal;
+pub(crate) mod tls;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -72,7 +75,7 @@ struct Stream {
 /// The program without anything of the tests' own environment.
 pub(crate) fn bare() -> Command {
     let mut command = Command::new(RLOCK);
-    for name in ["REDIS_URL", "NO_COLOR", "TERM"] {
+    for name in ["REDIS_URL", "NO_COLOR", "TERM", "RLOCK_HELD"] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());

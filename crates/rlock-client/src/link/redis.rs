@@ -138,6 +138,9 @@ fn connect_error(error: &RedisError) -> Error {
     if denied || error.kind() == ErrorKind::AuthenticationFailed {
         return Error::Permission { message };
     }
+    if let Some(error) = about_database(&message) {
+        return error;
+    }
     if error.kind() == ErrorKind::RESP3NotSupported {
         return Error::Refused { message: format!("{message}; rlock needs a server from Redis 7 on") };
     }
@@ -145,6 +148,19 @@ fn connect_error(error: &RedisError) -> Error {
         return Error::Tls { message };
     }
     Error::Transport { message }
+}
+
+/// The error of a server that has no such database, or keeps it from this user. The driver reports every refusal of
+/// SELECT as `ERR` with the server's words.
+fn about_database(message: &str) -> Option<Error> {
+    let message = message.to_string();
+    if message.contains("no permissions to run the 'select'") {
+        return Some(Error::Permission { message });
+    }
+    ["DB index", "SELECT is not allowed"]
+        .iter()
+        .any(|words| message.contains(words))
+        .then_some(Error::Refused { message })
 }
 
 /// Whether a connection failed because of TLS: the driver says it in words only, those of rustls.

@@ -1,0 +1,144 @@
+//! What to do about an error.
+
+use crate::error::Error;
+
+impl Error {
+    /// What to do next.
+    pub(crate) fn advice(&self) -> String {
+        let text = match self {
+            Error::Usage(_, advice) => advice,
+            Error::Mismatch { advice, .. } => advice.as_str(),
+            Error::Url(_) => {
+                "write redis://[user:password@]host[:port][/db], rediss://… for TLS, unix:///path, \
+                 redis+sentinel://host:port,host:port/name[?sentinel_password=…], or redis+cluster://host:port,host:port; \
+                 in --url or REDIS_URL"
+            }
+            Error::NoAnswer { address, cause } => return no_answer(address, cause),
+            Error::Tls { cause, .. } => tls(cause),
+            Error::Unknown { .. } => "it may have been done: look with `rlock status`, then try again",
+            Error::NoModule { .. } => {
+                "add `loadmodule /path/to/librlock.so` to its configuration file and restart it, or use \
+                 MODULE LOAD; `rlock ping` checks its replicas too"
+            }
+            Error::Refused { text, .. } => refused(text),
+            Error::Nested { .. } => {
+                "remove the inner `rlock run`, or give it another lock; where the outer one does not wait for it, \
+                 start it with `env -u RLOCK_HELD`"
+            }
+            Error::Unexpected { .. } => {
+                "is the module newer than this command? `rlock ping` tells its version, `rlock --version` this one's"
+            }
+            Error::NotFound { program } => {
+                return format!("check the spelling and PATH, or write the path of '{program}'");
+            }
+            Error::NotExecutable { program, .. } => {
+                return format!("make it executable (chmod +x), or name the interpreter: -- sh {program}");
+            }
+            Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
+            Error::Output(_) => "check the file or the program that takes the output",
+        };
+        text.to_string()
+    }
+}
+
+/// What to do about a server that does not answer, by the words of the system.
+fn no_answer(address: &str, cause: &str) -> String {
+    if cause.contains("lookup") || cause.contains("not known") {
+        return "check the name of the host in --url or REDIS_URL".to_string();
+    }
+    if cause.contains("No such file") {
+        return "check the path in --url or REDIS_URL, and the option `unixsocket` of the server".to_string();
+    }
+    if cause.contains("Permission denied") {
+        return "let this user use the socket: the option `unixsocketperm` of the server".to_string();
+    }
+    if cause.contains("refused") {
+        return format!(
+            "check that a server runs at {address}, and that --url or REDIS_URL names the right one"
+        );
+    }
+    format!(
+        "check that a server runs at {address}, that --url or REDIS_URL names the right one, that no firewall is \
+         between, and that it is not overloaded (`redis-cli --latency`)"
+    )
+}
+
+/// What to do about a TLS connection that failed, by the words of rustls.
+fn tls(cause: &str) -> &'static str {
+    if cause.contains("CertificateRequired") {
+        return "the server asks for a client certificate, which this command has not: set `tls-auth-clients optional`, \
+                or use a port without TLS";
+    }
+    if cause.contains("not valid for name") {
+        return "write a name in the URL that the server's certificate has";
+    }
+    if cause.contains("Expired") || cause.contains("expired") {
+        return "renew the server's certificate, and check this machine's clock";
+    }
+    "check the name in the URL, and that the authority which signed the server's certificate is one of this \
+     system's: SSL_CERT_FILE names a file of others"
+}
+
+/// What to do about an error that the server answers, by its first word.
+fn refused(text: &str) -> &'static str {
+    match text.split(' ').next().unwrap_or_default() {
+        "WRONGLOCK" if text.contains("holds a read/write lock") => {
+            "this lock is in use as a read/write lock: add --read or --write"
+        }
+        "WRONGLOCK" if text.contains("holds a plain lock") => {
+            "this lock is in use as a plain lock: leave out --read and --write"
+        }
+        "WRONGTYPE" | "WRONGLOCK" => {
+            "choose another key: this one holds something that is no such lock, and nothing was changed"
+        }
+        "QUEUEFULL" => {
+            "try again later, or raise rlock.max-waiters or rlock.max-waiters-per-key in the server"
+        }
+        "UNBLOCKED" => "try again: the server that serves the lock now decides",
+        "NOAUTH" => {
+            "the server asks for a password: write redis://user:password@host, or redis://:password@host; best in \
+             REDIS_URL, which ps does not show"
+        }
+        "WRONGPASS" => {
+            "correct the user and the password in --url or REDIS_URL, percent-encoded; the user must exist and be on"
+        }
+        "NOPERM" => permission(text),
+        _ if text.contains("no permissions to run") => permission(text),
+        "READONLY" => {
+            "this server is a replica: give the URL of the primary; `rlock ping` shows which one it is"
+        }
+        "LOADING" => "the server is still loading its data: try again soon",
+        "OOM" => "the server's memory is full: raise maxmemory or remove keys; releasing still works",
+        "MASTERDOWN" => "this server is a replica that has lost its primary: give the URL of the primary",
+        "CLUSTERDOWN" => {
+            "the cluster serves no locks now: see CLUSTER INFO, and give every slot to a node (redis-cli --cluster fix)"
+        }
+        "MISCONF" | "NOREPLICAS" => "the server takes no writes now: mend what it says, then try again",
+        _ if text.contains("max number of clients") => {
+            "raise `maxclients` in the server, or end clients that are idle (CLIENT LIST)"
+        }
+        _ => "the text is the server's own; the commands are described in docs/COMMANDS.md",
+    }
+}
+
+/// What to allow a user, by what the server refused.
+fn permission(text: &str) -> &'static str {
+    let command = text.split('\'').nth(1).unwrap_or_default();
+    match command {
+        _ if text.contains("keys") || text.contains(" a key") => {
+            "let the user use the lock's key: ACL SETUSER <user> ~<key>; for --read, --fair and --fence-env also the \
+             keys in docs/SECURITY.md"
+        }
+        "select" => {
+            "let the user choose a database: ACL SETUSER <user> +select; or leave the database out of the URL"
+        }
+        "info" | "scan" | "hlen" | "hexists" | "cluster" | "cluster|nodes" | "rlock.list" => {
+            "let the user run these commands as well: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; `ls` wants \
+             +scan +hlen +hexists too, `ls --waiting` +rlock.list, and both +cluster|nodes in a cluster"
+        }
+        _ => {
+            "let the user use the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without that \
+             category +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info"
+        }
+    }
+}
