@@ -52,6 +52,8 @@ server_test() {
     edge-change-not-signalled) echo watch a_change_breaks_watch ;;
     edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
     edge-departure-unseen) echo departures a_client_that_goes_leaves_the_queue ;;
+    edge-closing-client-served) echo closing a_grant_to_a_client_that_is_being_closed_goes_to_the_next ;;
+    edge-pattern-hears) echo enqueue_beside a_pattern_subscriber_confirms_no_grant ;;
     edge-write-in-pause) echo pauses nothing_is_granted_during_client_pause ;;
     token-stays-on-re-entry) echo fenced each_acquisition_has_a_larger_token ;;
     token-not-stored) echo fenced each_acquisition_has_a_larger_token ;;

@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
+use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
@@ -70,8 +71,19 @@ impl Server for Ctx<'_> {
         waiters::unblock(ticket, answer);
     }
 
-    fn tell(&self, channel: &[u8], message: &[u8]) -> u64 {
-        Ctx::tell(*self, channel, message)
+    fn tell(&self, channel: &[u8], message: &[u8]) {
+        Ctx::tell(*self, channel, message);
+    }
+
+    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
+        if planted(Bug::EdgePatternHears) {
+            return Ctx::tell(*self, channel, grant) > 0;
+        }
+        let subscribed = self.has_subscriber(channel);
+        if subscribed {
+            Ctx::tell(*self, channel, grant);
+        }
+        subscribed
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {

@@ -14,7 +14,7 @@ use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
-use crate::ffi::{start_timer, stop_timer};
+use crate::ffi::{client_id, start_timer, stop_timer};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
@@ -103,13 +103,24 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 }
 
 /// Called to answer an unblocked client.
+///
+/// A client that the server is going to close gets no answer: what is sent to it is thrown away, and it is freed later
+/// without another word to the module. Its grant is revoked, then. No other grant is: the server writes answers before
+/// it closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
 pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
-    if let Some(client) = forget(outcome.ticket) {
-        queues(|queues| queues.answered(&client.lock, outcome.ticket));
-    }
+    let ticket = outcome.ticket;
+    let client = forget(ticket);
     match &outcome.answer {
         Ok(reply) => reply.send(ctx),
         Err(error) => ctx.reply_error(error),
+    }
+    let Some(Client { lock, .. }) = client else { return };
+    let granted = queues(|queues| queues.is_unanswered(&lock, ticket));
+    // Asked after the answer, which may itself have been too much for the client's output buffer.
+    if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(client_id(ctx)) {
+        leave::client_is_gone(&ctx, &lock, ticket);
+    } else if granted {
+        queues(|queues| queues.answered(&lock, ticket));
     }
 }
 

@@ -143,8 +143,8 @@ fn a_channel_that_nobody_hears_is_dropped() {
     assert_eq!(heard(&mut grants), ["granted 0 dave lock 1 4000 0"]);
     assert_eq!((waiters(client, "lock"), waiters(client, "other")), ("frank".into(), "grace".into()));
     assert_eq!(counter(&server, "waiters_gone"), 3);
-    // Whoever subscribes in time hears of it, by a pattern as well.
-    let mut late = Subscriber::pattern(&server, "dea?");
+    // Whoever subscribes in time hears of it.
+    let mut late = Subscriber::channel(&server, "deaf");
     story(client, &[("RLOCK.FORCERELEASE other", "1")]);
     assert_eq!(heard(&mut late), ["granted 0 grace other 1 4000 0"]);
 }
@@ -289,7 +289,7 @@ fn bad_channels_are_refused() {
 #[test]
 fn the_channel_must_be_allowed_by_acl() {
     let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::pattern(&server, "*:1"));
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "ok:1"));
     let rules = "reset on >secret ~lock +rlock.acquire +rlock.release +multi +exec +eval resetchannels &ok:*";
     story(client, &[(&format!("ACL SETUSER app {rules}"), "OK"), ALICE]);
     let app = &mut server.connect_as("app", "secret");

@@ -3,12 +3,12 @@
 mod common;
 mod waiting;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::on_the_wire;
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{SOON, Waiting, counter, number, say, story, waiters};
+use waiting::{SOON, Waiting, counter, number, say, story, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 const WAITS: &str = "[0, 0, 0]";
@@ -144,4 +144,44 @@ fn an_enqueued_waiter_stays_when_its_client_goes() {
     story(client, &[(&format!("CLIENT KILL ID {id}"), "1")]);
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(heard(&mut grants), ["granted 0 bob lock 1 4000 0"]);
+}
+
+/// A tool that watches every channel was counted among those who hear a grant: each waiter whose process had died kept
+/// the lock for `rlock.grant-confirm-ms`.
+#[test]
+fn a_pattern_subscriber_confirms_no_grant() {
+    let release = "RLOCK.RELEASE lock alice";
+    let script = "EVAL return(redis.call('RLOCK.RELEASE','lock','alice')) 1 lock";
+    for how in ["command", "transaction", "script", "timer"] {
+        let server = TestServer::start();
+        let client = &mut server.connect();
+        let mut all = Subscriber::pattern(&server, "*");
+        let mut grants = Subscriber::channel(&server, "grants");
+        story(client, &[ALICE]);
+        let channels = ["dead:1", "dead:2", "dead:3", "grants"];
+        for (owner, channel) in ["one", "two", "three", "bob"].into_iter().zip(channels) {
+            enqueue(client, owner, channel);
+        }
+        let began = Instant::now();
+        match how {
+            "command" => story(client, &[(release, "1")]),
+            "transaction" => assert_eq!(transaction(client, &[release]), "[1]"),
+            "script" => assert_eq!(say(client, script), "1"),
+            _ => story(client, &[("DEL lock", "1")]),
+        }
+        assert_eq!(next(&mut grants), "granted 0 bob lock 1 4000 0", "{how}");
+        assert!(began.elapsed() < Duration::from_millis(4_000), "{how}: a dead waiter had it first");
+        assert_eq!(
+            (holder(client).as_str(), counter(&server, "waiters_gone")),
+            (r#"["bob", "1"]"#, 3),
+            "{how}"
+        );
+        // What is published is seen by pattern as well, and nothing was published to the dead.
+        let (channel, message) = all.next(SOON).expect("a message");
+        assert_eq!(
+            (&channel[..], &message[..]),
+            (&b"grants"[..], &b"granted 0 bob lock 1 4000 0"[..]),
+            "{how}"
+        );
+    }
 }

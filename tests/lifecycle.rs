@@ -182,6 +182,7 @@ fn locks_can_be_changed_while_the_module_is_away() {
 #[test]
 fn a_server_without_the_effects_commands_is_refused() {
     for name in [
+        "CLIENT",
         "DEL",
         "EXISTS",
         "GET",

@@ -33,7 +33,8 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 17] = [
+const NEEDED: [&CStr; 18] = [
+    c"CLIENT",
     c"DEL",
     c"EXISTS",
     c"GET",
@@ -122,8 +123,8 @@ fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
 fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let words = [
         OwnedString::new(name.to_bytes()),
-        // Of a command with subcommands, PUBSUB, one has to be named; to the others it is a word like any.
-        OwnedString::new(b"NUMSUB"),
+        // Of a command with subcommands one has to be named; to the others it is a word like any.
+        OwnedString::new(if name == c"CLIENT" { b"LIST" } else { b"NUMSUB" }),
         OwnedString::new(b"x"),
         OwnedString::new(b"x"),
     ];

@@ -128,6 +128,10 @@ pub enum Bug {
     EdgeDeafToDelete,
     /// The module does not hear of clients that go.
     EdgeDepartureUnseen,
+    /// The module takes an answer for delivered whose client the server is going to close.
+    EdgeClosingClientServed,
+    /// The module counts pattern subscribers among those who hear a grant.
+    EdgePatternHears,
     /// The module writes during CLIENT PAUSE.
     EdgeWriteInPause,
     /// The module builds effects only a while after somebody has begun to read them.
@@ -142,7 +146,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 66] = [
+    pub const ALL: [(Self, &'static str); 68] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -204,6 +208,8 @@ impl Bug {
         (Self::EdgeChangeNotSignalled, "edge-change-not-signalled"),
         (Self::EdgeDeafToDelete, "edge-deaf-to-delete"),
         (Self::EdgeDepartureUnseen, "edge-departure-unseen"),
+        (Self::EdgeClosingClientServed, "edge-closing-client-served"),
+        (Self::EdgePatternHears, "edge-pattern-hears"),
         (Self::EdgeWriteInPause, "edge-write-in-pause"),
         (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
         (Self::EdgeTokenNotReplicated, "edge-token-not-replicated"),

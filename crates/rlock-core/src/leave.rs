@@ -49,9 +49,7 @@ pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, w
         server.note(Note::SentAway);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Err(Error::Unblocked(why.sentence()))),
-            Via::Enqueue(channel) => {
-                server.tell(channel, &message::dropped(&lock, &waiter, why));
-            }
+            Via::Enqueue(channel) => server.tell(channel, &message::dropped(&lock, &waiter, why)),
         }
     }
 }
@@ -68,9 +66,7 @@ pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
     };
     match &waiter.via {
         Via::Block => server.answer(waiter.ticket, Err(answer)),
-        Via::Enqueue(channel) => {
-            server.tell(channel, &message::dropped(lock, waiter, reason));
-        }
+        Via::Enqueue(channel) => server.tell(channel, &message::dropped(lock, waiter, reason)),
     }
 }
 
@@ -81,9 +77,7 @@ pub(crate) fn end_waits<V: Server>(server: &V) {
         server.note(Note::TimedOut);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),
-            Via::Enqueue(channel) => {
-                server.tell(channel, &message::timeout(&lock, &waiter));
-            }
+            Via::Enqueue(channel) => server.tell(channel, &message::timeout(&lock, &waiter)),
         }
     }
 }

@@ -54,8 +54,12 @@ pub trait Server {
     /// Unblocks the client of a ticket with an answer, if one is blocked by it.
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);
 
-    /// Publishes to the subscribers of a channel, and says how many here heard it.
-    fn tell(&self, channel: &[u8], message: &[u8]) -> u64;
+    /// Publishes to the subscribers of a channel.
+    fn tell(&self, channel: &[u8], message: &[u8]);
+
+    /// Publishes a grant if a client of this server is subscribed to the channel by its name, and says whether one is.
+    /// Pattern subscribers do not count: tools that watch every channel acquire nothing.
+    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool;
 
     /// Lets the timer fire once in so many milliseconds, and not otherwise; `None` stops it.
     fn set_timer(&self, in_ms: Option<u64>);

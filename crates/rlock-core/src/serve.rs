@@ -285,7 +285,7 @@ fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: 
 fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
     let (server, lock) = (site.server(), site.lock());
     let granted = message::granted(lock, head, Holds::ONE, lease, told(token));
-    if server.tell(channel, &granted) > 0 || planted(Bug::GrantUnheard) {
+    if server.offer(channel, &granted) || planted(Bug::GrantUnheard) {
         return true;
     }
     let gone = server.queues(|queues| queues.drop_channel(lock, channel));

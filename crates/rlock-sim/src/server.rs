@@ -77,11 +77,15 @@ impl Server for Sim {
         });
     }
 
-    fn tell(&self, channel: &[u8], message: &[u8]) -> u64 {
+    fn tell(&self, channel: &[u8], message: &[u8]) {
+        self.offer(channel, message);
+    }
+
+    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
         self.with(|world| {
             let heard = world.heard.contains(channel);
-            world.messages.push(Message { channel: channel.into(), text: message.to_vec(), heard });
-            heard.into()
+            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), heard });
+            heard
         })
     }
 

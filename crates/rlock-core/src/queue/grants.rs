@@ -49,6 +49,11 @@ impl Queues {
         self.locks.get_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
     }
 
+    /// Whether a grant waits for the answer of this call to arrive, and its owner was not heard of.
+    pub fn is_unanswered(&self, lock: &LockId, ticket: Ticket) -> bool {
+        self.unanswered.get(lock).is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
+    }
+
     /// The answer of this call has arrived.
     pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
         self.take_unanswered(lock, |grant| grant.ticket == ticket);
