@@ -1,6 +1,6 @@
 //! What is explored: how many owners and locks, what they and the world around them may do.
 
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::{Admission, LeaseMs, Mode};
 
@@ -224,6 +224,7 @@ impl Scene {
             },
             foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
+            at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1 },
         }
     }
 }

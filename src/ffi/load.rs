@@ -31,19 +31,22 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 17] = [
+const NEEDED: [&CStr; 20] = [
     c"DEL",
     c"EXISTS",
     c"GET",
     c"HDEL",
     c"HSET",
     c"LINDEX",
+    c"LPOP",
     c"LPUSH",
     c"LRANGE",
     c"LREM",
+    c"LSET",
     c"PEXPIREAT",
     c"PUBLISH",
     c"PUBSUB",
+    c"RPOP",
     c"RPUSH",
     c"SET",
     c"ZADD",

@@ -110,18 +110,6 @@ impl Queues {
         }
     }
 
-    /// Every lock with waiters is to be looked at now, and was freed for this reason where it is free.
-    pub fn wake_all(&mut self, now: UnixMs, cause: Option<Cause>) {
-        let locks: Vec<_> = self.locks.keys().cloned().collect();
-        for lock in locks {
-            if let Some(cause) = cause {
-                self.note_cause(&lock, cause);
-            }
-            self.note_fair_change(&lock);
-            self.wake_at(&lock, Some(now));
-        }
-    }
-
     /// So many of the locks with waiters are to be looked at now; the next call takes those after them.
     pub fn wake_some(&mut self, now: UnixMs, most: usize) {
         let after = self.looked_up_to.take();
@@ -185,6 +173,8 @@ impl Queues {
             self.fair_gone.is_empty(),
             self.read_changed.is_empty(),
             self.fair_unknown.is_empty(),
+            self.sent_away.is_none(),
+            self.sweeps.is_empty(),
         ];
         if pending.contains(&false) {
             return Some(0);

@@ -95,9 +95,10 @@ fn waits_end_in_time_and_leave_nothing_behind() {
     queues.join(&lock("k"), until("a", 1, 100), NO_LIMIT).unwrap();
     queues.join(&lock("k"), until("b", 2, 50), NO_LIMIT).unwrap();
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(20)), Some(30));
-    let ended: Vec<_> = queues.timed_out(MonoMs(50)).into_iter().map(|(_, waiter)| waiter.ticket).collect();
+    let ended: Vec<_> =
+        queues.timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
-    queues.timed_out(MonoMs(100));
+    queues.timed_out(MonoMs(100), 9);
     assert!(queues.is_idle());
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(100)), None);
     assert_eq!(format!("{queues:?}"), format!("{:?}", Queues { next_place: 2, ..Queues::default() }));
@@ -114,7 +115,8 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
     queues.seen_held(&lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
-    queues.wake_all(UnixMs(7), None);
+    queues.sweep(Sweep::Clock);
+    queues.go_on_with_sweeps(UnixMs(7), 9);
     assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
     queues.pop(&lock("k"));
     assert_eq!(queues.due(UnixMs(i64::MAX), 9), []);
@@ -198,10 +200,10 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
     queues.join(&lock("k"), enqueued("c", 3, "dead"), NO_LIMIT).unwrap();
     queues.join(&lock("k"), waiter("d", 4), NO_LIMIT).unwrap();
     queues.join(&lock("l"), enqueued("a", 5, "dead"), NO_LIMIT).unwrap();
-    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 2);
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead", 9), 2);
     assert_eq!(owners(&queues, "k"), ["b", "d"]);
     assert_eq!(owners(&queues, "l"), ["a"]);
-    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 0);
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead", 9), 0);
 }
 
 #[test]
@@ -273,7 +275,8 @@ fn streaks_end_with_locks_that_nobody_waits_for() {
     for key in ["awaited", "k", "l"] {
         queues.count_grant(&lock(key), MonoMs(5));
     }
-    queues.end_streaks_without_waiters();
+    queues.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
+    queues.go_on_with_sweeps(UnixMs(0), 9);
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
     let left = ["awaited", "k", "l"].map(|key| queues.foreign_turn_is_due(&lock(key), turns, MonoMs(5)));
     assert_eq!(left, [true, false, false]);
@@ -302,6 +305,7 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     let mut demoted = queues.clone();
     assert_eq!((queues.drain_all_and_lists().len(), demoted.drain_all().len()), (2, 2));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
-    assert_eq!(queues.take_fair_gone(&lock("k")), [Box::from(*b"before"), Box::from(*b"then")]);
+    assert!(queues.is_leaving(&lock("k"), b"before") && queues.is_leaving(&lock("k"), b"then"));
+    queues.forget_leaving(&lock("k"));
     assert!(queues.is_idle() && demoted.is_idle());
 }
