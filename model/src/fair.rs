@@ -93,6 +93,20 @@ fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: Uni
     false
 }
 
+/// Who stands behind an owner in the list, where it stood in it before this step already: one that waits again before the
+/// timer has taken it out of the list keeps its place.
+pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u8> {
+    let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
+    let is_it = |entry: &&Entry| *entry.owner == name;
+    let list = |world: &World| world.fair.get(&lock).into_iter().flatten().cloned().collect::<Vec<_>>();
+    if !list(before).iter().any(|entry| is_it(&entry)) {
+        return Vec::new();
+    }
+    let now = list(after);
+    let behind = now.iter().skip_while(|entry| !is_it(entry)).skip(1);
+    behind.map(|entry| scene::number(&entry.owner)).collect()
+}
+
 /// Whether one of Redisson's stands in the list, and does not count as gone.
 pub(crate) fn foreign_waits(world: &World, lock: u8) -> bool {
     let list = world.fair.get(&scene::lock(lock));

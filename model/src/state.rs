@@ -53,7 +53,10 @@ impl State {
                 }
                 next.ghost.served(party)?;
             }
-            Came::Joined(waiting) => next.ghost.join(waiting),
+            Came::Joined(waiting) => {
+                let behind = fair::stand_behind(&self.world, &next.world, waiting.party);
+                next.ghost.join(waiting, &behind);
+            }
             Came::Took(_) | Came::Neither => {}
         }
         writers::note(scene, self, &mut next, action)?;

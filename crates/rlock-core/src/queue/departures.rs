@@ -60,11 +60,7 @@ impl Leaving {
 
     fn remove(&mut self, owner: &[u8]) -> Option<Place> {
         let place = self.now.remove(owner);
-        let later = self.later.remove(owner);
-        if self.now.is_empty() {
-            self.begin();
-        }
-        later.or(place)
+        self.later.remove(owner).or(place)
     }
 
     /// The walk begins, with all who have left by now.
@@ -133,12 +129,20 @@ impl Queues {
 
     /// The owner is in the fair list no more, or stays in it; the place that it had in the queue.
     pub fn stays_in_list(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
-        let leaving = self.fair_gone.get_mut(lock)?;
-        let place = leaving.remove(owner);
+        let place = self.fair_gone.get_mut(lock)?.remove(owner);
+        self.begin_anew_or_forget(lock);
+        place
+    }
+
+    /// Where the walk has nobody left to look for, the next one begins.
+    fn begin_anew_or_forget(&mut self, lock: &LockId) {
+        let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
+            return;
+        };
+        leaving.begin();
         if leaving.now.is_empty() {
             self.fair_gone.remove(lock);
         }
-        place
     }
 
     /// How many entries at the end of a lock's fair list the walk has passed; `None` where it is over.
@@ -148,15 +152,17 @@ impl Queues {
 
     /// A part of a lock's fair list was walked.
     pub fn walked(&mut self, lock: &LockId, walked: &Walked) {
-        for owner in &walked.taken {
-            self.stays_in_list(lock, owner);
-        }
         let Some(leaving) = self.fair_gone.get_mut(lock) else { return };
+        for owner in &walked.taken {
+            leaving.remove(owner);
+        }
         leaving.walk.passed = leaving.walk.passed.saturating_add(walked.passed);
         if walked.at_head {
             let disturbed = leaving.walk.disturbed;
             if disturbed { leaving.begin() } else { leaving.absent = true }
         }
+        // Only now: whoever left during the walk was not looked for in all of the list.
+        self.begin_anew_or_forget(lock);
     }
 
     /// Owners that left and are not in a lock's fair list, at most `most`: what is left of them is to be removed now.
@@ -165,12 +171,7 @@ impl Queues {
             return Vec::new();
         };
         let absent: Vec<_> = std::iter::from_fn(|| leaving.now.pop_first()).take(most).collect();
-        if leaving.now.is_empty() {
-            leaving.begin();
-        }
-        if leaving.now.is_empty() {
-            self.fair_gone.remove(lock);
-        }
+        self.begin_anew_or_forget(lock);
         absent.into_iter().map(|(owner, _)| owner).collect()
     }
 
