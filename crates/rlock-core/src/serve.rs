@@ -161,6 +161,7 @@ pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error>
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };
+    server.queues(|queues| queues.note_unserved(lock, false));
     if server.queues(|queues| queues.sending_away() == Some(DropReason::Demoted)) {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
@@ -180,6 +181,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         if share.is_used_up(server) {
             // Nobody can barge in: they are behind those who still wait.
             later = true;
+            server.queues(|queues| queues.note_unserved(lock, true));
             break;
         }
         let head = match fair::next(site, now) {

@@ -383,7 +383,10 @@ pub(crate) fn look_again<S: Site>(site: &S) {
         }
         Some(Access::Until(until)) => {
             let expiry = site.expiry(&site.open());
-            server.queues(|queues| queues.seen_held(lock, expiry, until));
+            server.queues(|queues| {
+                queues.note_unserved(lock, false);
+                queues.seen_held(lock, expiry, until);
+            });
         }
     }
     if planted(Bug::ForgetTimer) {

@@ -100,13 +100,21 @@ impl Queues {
         let lock = Rc::clone(lock);
         let Some(queue) = self.locks.get_mut(&lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
-        let wake = if queue.fair_changed && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
+        let at_once = queue.fair_changed || queue.unserved;
+        let wake = if at_once && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
             self.wakes.remove(&(before, Rc::clone(&lock)));
         }
         if let Some(wake) = wake {
             self.wakes.insert((wake, lock));
+        }
+    }
+
+    /// Whether more waiters for a lock are to be served at once than were served now.
+    pub fn note_unserved(&mut self, lock: &LockId, unserved: bool) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.unserved = unserved;
         }
     }
 

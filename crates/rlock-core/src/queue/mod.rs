@@ -145,6 +145,8 @@ struct Queue {
     fair: usize,
     /// Whether that list may have changed by somebody else's hand since it was last put right.
     fair_changed: bool,
+    /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
+    unserved: bool,
     /// Which one of Redisson's was called since the lock is free.
     called: Option<Box<[u8]>>,
     /// The end of the lease that was last seen.

@@ -123,6 +123,7 @@ impl Queue {
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),
             self.fair_changed.into(),
+            self.unserved.into(),
             self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
