@@ -19,7 +19,7 @@ use waiting::{counter, number, say, story};
 const MANY: usize = 20_000;
 
 /// The longest that another client may wait here, where 25 ms are the aim on a quiet machine.
-const STALL: Duration = Duration::from_millis(700);
+const STALL: Duration = Duration::from_millis(500);
 
 /// The longest that all of it may take.
 const WHOLE: Duration = Duration::from_secs(20);
@@ -35,10 +35,15 @@ fn server() -> (TestServer, Connection) {
 }
 
 /// So many wait for a message on one channel.
-fn enqueue(client: &mut Connection, how: &str, wait_ms: u128) {
-    let words: Vec<&str> = how.split_ascii_whitespace().collect();
+fn enqueue(client: &mut Connection, how: &str) {
+    enqueue_until(client, how, |_| 0);
+}
+
+/// The same, for a time that is asked for again and again.
+fn enqueue_until(client: &mut Connection, how: &str, wait_ms: impl Fn(Duration) -> u128) {
+    let (begin, words) = (Instant::now(), how.split_ascii_whitespace().collect::<Vec<&str>>());
     for first in (0..MANY).step_by(1_000) {
-        let mut pipe = redis::pipe();
+        let (mut pipe, wait_ms) = (redis::pipe(), wait_ms(begin.elapsed()));
         for waiter in first..first + 1_000 {
             let command = pipe.cmd("RLOCK.ACQUIRE").arg("lock").arg(format!("w{waiter}")).arg(3_600_000);
             command.arg(&words).arg("ENQUEUE").arg(wait_ms.to_string()).arg("news").ignore();
@@ -83,7 +88,9 @@ fn is_over(server: &TestServer, client: &mut Connection, left: i64) -> bool {
 fn fair_waiters_that_time_out_together() {
     let (server, mut client) = server();
     let _listens = Subscriber::channel(&server, "news");
-    enqueue(&mut client, "FAIR", 3_000);
+    // Their waits end in the same moment, whenever each began.
+    let ends = Duration::from_secs(6);
+    enqueue_until(&mut client, "FAIR", |since| ends.saturating_sub(since).as_millis().max(1));
     check(&server, || {}, || is_over(&server, &mut client, 0));
     assert_eq!(counter(&server, "timeouts"), MANY as u64);
 }
@@ -97,7 +104,7 @@ fn fair_waiters_that_are_drained_behind_one_of_redissons() {
         &mut client,
         &[(&format!("RPUSH {LIST} other"), "1"), (&format!("ZADD {DEADLINES} 99999999999999 other"), "1")],
     );
-    enqueue(&mut client, "FAIR", 0);
+    enqueue(&mut client, "FAIR");
     let drain = || story(&mut act, &[("CONFIG SET rlock.accept no", "OK")]);
     check(&server, drain, || is_over(&server, &mut client, 1));
     assert_eq!(say(&mut client, &format!("LRANGE {LIST} 0 -1")), r#"["other"]"#);
@@ -109,7 +116,7 @@ fn fair_waiters_that_are_drained_behind_one_of_redissons() {
 fn fair_waiters_that_are_cancelled_among_others() {
     let (server, mut client) = server();
     let mut act = server.connect();
-    enqueue(&mut client, "FAIR", 0);
+    enqueue(&mut client, "FAIR");
     let cancel = || {
         let mut pipe = redis::pipe();
         // Every one but each tenth, the last ones first.
@@ -133,7 +140,7 @@ fn readers_that_a_writer_lets_in_together() {
     let (mut client, mut act) = (server.connect(), server.connect());
     story(&mut client, &[("RLOCK.ACQUIRE lock alice 3600000 WRITE", "[1, 3600000, 0]")]);
     let _listens = Subscriber::channel(&server, "news");
-    enqueue(&mut client, "READ", 0);
+    enqueue(&mut client, "READ");
     let release = || story(&mut act, &[("RLOCK.RELEASE lock alice", "1")]);
     check(&server, release, || counter(&server, "waiters") == 0);
     assert_eq!(counter(&server, "hand_offs"), MANY as u64);
@@ -144,7 +151,7 @@ fn readers_that_a_writer_lets_in_together() {
 fn waiters_that_are_dropped_with_their_channel() {
     let (server, mut client) = server();
     let mut act = server.connect();
-    enqueue(&mut client, "", 0);
+    enqueue(&mut client, "");
     let _listens = Subscriber::channel(&server, "heard");
     story(&mut client, &[("RLOCK.ACQUIRE lock bob 3600000 ENQUEUE 0 heard", "[0, 0, 0]")]);
     let release = || story(&mut act, &[("RLOCK.RELEASE lock alice", "1")]);
@@ -158,7 +165,7 @@ fn waiters_of_a_server_that_is_demoted() {
     let (server, mut client) = server();
     let mut act = server.connect();
     let _listens = Subscriber::channel(&server, "news");
-    enqueue(&mut client, "FAIR", 0);
+    enqueue(&mut client, "FAIR");
     let demote = || story(&mut act, &[("REPLICAOF 127.0.0.1 1", "OK")]);
     check(&server, demote, || counter(&server, "waiters") == 0);
     assert_eq!(counter(&server, "waiters_sent_away"), MANY as u64);
