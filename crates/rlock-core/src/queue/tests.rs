@@ -1,6 +1,7 @@
 //! The queues against what they promise, in virtual time.
 
 use super::*;
+use crate::message::DropReason;
 
 const NO_LIMIT: Limits = Limits { server: usize::MAX, lock: usize::MAX };
 
@@ -308,4 +309,78 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     assert!(queues.is_leaving(&lock("k"), b"before") && queues.is_leaving(&lock("k"), b"then"));
     queues.forget_leaving(&lock("k"));
     assert!(queues.is_idle() && demoted.is_idle());
+}
+
+/// The end of a walk counted for owners that left during it as well: entries of theirs that it had passed stayed in the
+/// list for ever.
+#[test]
+fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    for (owner, ticket) in [("first", 1), ("last", 2)] {
+        queues.join(&key, Waiter { fair: true, ..waiter(owner, ticket) }, NO_LIMIT).unwrap();
+    }
+    queues.leave(Ticket(1));
+    queues.walked(&key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
+    queues.leave(Ticket(2));
+    queues.walked(&key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
+    assert!(queues.is_leaving(&key, b"last"));
+    assert_eq!((queues.walked_so_far(&key), queues.take_absent(&key, 9)), (Some(0), Vec::new()));
+}
+
+/// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
+#[test]
+fn a_walk_that_was_disturbed_is_repeated() {
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    for (owner, ticket) in [("a", 1), ("b", 2)] {
+        queues.join(&key, Waiter { fair: true, ..waiter(owner, ticket) }, NO_LIMIT).unwrap();
+        queues.leave(Ticket(ticket));
+    }
+    let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
+    queues.disturb_walk(&key);
+    queues.walked(&key, &none);
+    assert_eq!(queues.walked_so_far(&key), Some(0));
+    queues.walked(&key, &none);
+    assert_eq!(queues.walked_so_far(&key), None, "they are not in the list");
+    assert_eq!(queues.take_absent(&key, 1), [Box::from(*b"a")]);
+    assert_eq!(queues.take_absent(&key, 9), [Box::from(*b"b")]);
+    assert!(queues.is_idle());
+}
+
+/// Whoever comes after the mark waits.
+#[test]
+fn those_who_are_sent_away_are_those_who_waited() {
+    let mut queues = Queues::default();
+    for owner in ["a", "b", "c"] {
+        let ticket = queues.new_ticket();
+        queues.join(&lock("k"), waiter(owner, ticket.0), NO_LIMIT).unwrap();
+    }
+    queues.send_away(DropReason::Drained);
+    let ticket = queues.new_ticket();
+    queues.join(&lock("k"), waiter("later", ticket.0), NO_LIMIT).unwrap();
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
+    let (first, why) = queues.take_sent_away(2);
+    assert_eq!((first.len(), why), (2, Some(DropReason::Drained)));
+    assert_eq!(queues.take_sent_away(2).0.len(), 1);
+    assert_eq!((queues.sending_away(), queues.take_sent_away(2).0.len()), (None, 0));
+    assert_eq!(owners(&queues, "k"), ["later"]);
+}
+
+/// One that is asked for again and again while it is under way still comes to its end.
+#[test]
+fn a_sweep_comes_to_every_lock_of_its_database() {
+    let mut queues = Queues::default();
+    for (db, ticket) in [(0, 1), (1, 2), (1, 3), (2, 4)] {
+        let key = LockId { db, key: format!("k{ticket}").into_bytes().into() };
+        queues.join(&key, waiter("a", ticket), NO_LIMIT).unwrap();
+    }
+    let sweep = Sweep::Keys(Databases::One(1), Cause::Flushed);
+    queues.sweep(sweep);
+    for _ in 0..2 {
+        queues.go_on_with_sweeps(UnixMs(7), 1);
+        queues.sweep(sweep);
+    }
+    let due: Vec<_> = queues.due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
+    assert_eq!(due, [1, 1]);
+    queues.go_on_with_sweeps(UnixMs(7), 9);
+    assert_eq!(queues.due(UnixMs(7), 9).len(), 2);
 }
