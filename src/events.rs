@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::message::DropReason;
-use rlock_core::queue::{Cause, LockId};
+use rlock_core::queue::{Cause, Databases, LockId};
+use rlock_core::timer::ListChange;
 use rlock_core::{MonoMs, leave, names, timer};
 
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
@@ -39,7 +39,11 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     }
     if !fair::is_own_doing() {
         for name in names::locks_of_fair_key(key.bytes()).into_iter().flatten() {
-            timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() });
+            let change = match event.to_bytes() {
+                b"lpop" | b"lpush" | b"rpush" => ListChange::AtAnEnd,
+                _ => ListChange::Anywhere,
+            };
+            timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
         }
     }
     let cause = cause(event);
@@ -63,9 +67,13 @@ fn cause(event: &CStr) -> Cause {
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::Flushed => timer::look_at_all(&ctx, Some(Cause::Flushed)),
-        ServerEvent::Swapped => timer::look_at_all(&ctx, Some(Cause::Swapped)),
-        ServerEvent::Demoted => leave::send_all_away(&ctx, DropReason::Demoted),
+        ServerEvent::Flushed(databases) => timer::keys_have_changed(&ctx, databases, Cause::Flushed),
+        ServerEvent::Swapped(pair) => {
+            for db in pair {
+                timer::keys_have_changed(&ctx, Databases::One(db), Cause::Swapped);
+            }
+        }
+        ServerEvent::Demoted => leave::demoted(&ctx),
         ServerEvent::Promoted => {
             effects::begin();
             unknown::look_for(Sought::All);
@@ -110,7 +118,7 @@ fn beat(ctx: Ctx<'_>) {
         return;
     }
     if stepped {
-        timer::look_at_all(&ctx, None);
+        timer::clock_has_stepped(&ctx);
         timer::restart_timer(&ctx);
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {

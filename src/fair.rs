@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use rlock_core::fair::Entry;
+use rlock_core::queue::Walked;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
 use crate::ffi::{Args, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, Told, ZERO};
@@ -78,12 +79,7 @@ impl<'a> FairQueue<'a> {
         if most == 0 || self.is_empty() {
             return Vec::new();
         }
-        let last = i64::try_from(most).unwrap_or(i64::MAX).saturating_sub(1);
-        let (first, last) = (OwnedString::from_integer(0), OwnedString::from_integer(last));
-        match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
-            Told::List(owners) => owners,
-            Told::Bytes(_) | Told::Number(_) | Told::Nothing => Vec::new(),
-        }
+        self.range(0, i64::try_from(most).unwrap_or(i64::MAX).saturating_sub(1))
     }
 
     /// How many entries there are.
@@ -127,18 +123,103 @@ impl<'a> FairQueue<'a> {
         self.write_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
     }
 
-    /// Takes an owner out: true if it stood in the list, and does no more.
-    pub(crate) fn leave(&self, owner: &[u8]) -> bool {
-        if self.is_empty() || self.is_elsewhere() {
-            return false;
+    /// Removes the first entries, at most `most`, as long as `leaves` is true of their owners. Who they were.
+    pub(crate) fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+        let head = Key::open_write(self.ctx, self.list.borrow()).list_head();
+        if !head.is_some_and(|head| leaves(&head)) || self.is_elsewhere() {
+            return Vec::new();
         }
-        let first = Key::open_write(self.ctx, self.list.borrow()).list_head();
-        // Of the first in the list the rest need not be searched, be it ten thousand.
-        let most = i64::from(first.is_some_and(|first| *first == *owner));
-        let (owner, most) = (OwnedString::new(owner), OwnedString::from_integer(most));
-        let taken = self.write(c"LREM", &[self.list.borrow(), most.borrow(), owner.borrow()]);
-        self.write(c"ZREM", &[self.deadlines.borrow(), owner.borrow()]);
-        matches!(taken, Told::Number(taken) if taken > 0)
+        let first = self.owners(most).into_iter().take_while(|owner| leaves(owner));
+        let first: Vec<Box<[u8]>> = first.map(Into::into).collect();
+        match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
+            Told::List(_) => self.forget(&first),
+            Told::Bytes(_) | Told::Nothing => return Vec::new(),
+        }
+        first
+    }
+
+    /// Removes the entries of owners that `leaves` is true of: of `most` entries, those before the last `passed` ones.
+    ///
+    /// LREM goes through the list for each owner. So the entries are marked first, by a value that no owner has, and
+    /// removed by one LREM from the end, which ends at the last of them. All of it is one transaction to replicas, to the
+    /// AOF and to scripts: nobody sees a mark.
+    pub(crate) fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
+        let nothing = Walked { at_head: true, ..Walked::default() };
+        if self.is_empty() || self.is_elsewhere() {
+            return nothing;
+        }
+        let entries = self.range(from_end(passed.saturating_add(most)), from_end(passed.saturating_add(1)));
+        let (count, at_head) = (entries.len(), entries.len() < most);
+        let leaving = entries.into_iter().enumerate().filter(|(_, owner)| leaves(owner));
+        let (places, taken): (Vec<usize>, Vec<Box<[u8]>>) =
+            leaving.map(|(place, owner)| (place, owner.into())).unzip();
+        let stay = count.saturating_sub(taken.len());
+        if taken.is_empty() {
+            return Walked { taken, passed: stay, at_head };
+        }
+        if passed == 0 && stay == 0 {
+            self.write(c"RPOP", &[self.list.borrow(), integer(count).borrow()]);
+        } else {
+            let mark = OwnedString::new(b"");
+            for place in &places {
+                let place = from_end(passed.saturating_add(count.saturating_sub(*place)));
+                let place = OwnedString::from_integer(place);
+                self.write(c"LSET", &[self.list.borrow(), place.borrow(), mark.borrow()]);
+            }
+            let marks = OwnedString::from_integer(from_end(taken.len()));
+            self.write(c"LREM", &[self.list.borrow(), marks.borrow(), mark.borrow()]);
+        }
+        self.forget(&taken);
+        Walked { taken, passed: stay, at_head }
+    }
+
+    /// Removes the deadlines of owners.
+    pub(crate) fn forget(&self, owners: &[Box<[u8]>]) {
+        if owners.is_empty() || self.is_elsewhere() {
+            return;
+        }
+        let owners: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
+        let words: Vec<_> =
+            [self.deadlines.borrow()].into_iter().chain(owners.iter().map(OwnedString::borrow)).collect();
+        self.write(c"ZREM", &words);
+    }
+
+    /// Lowers deadlines to what `latest` says, of `most` entries, those before the last `passed` ones. How many these were,
+    /// and whether they were the first ones.
+    pub(crate) fn lower(
+        &self,
+        passed: usize,
+        most: usize,
+        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
+    ) -> (usize, bool) {
+        if self.is_empty() || self.is_elsewhere() {
+            return (0, true);
+        }
+        let entries = self.range(from_end(passed.saturating_add(most)), from_end(passed.saturating_add(1)));
+        let (count, all) = (entries.len(), self.len());
+        let first = all.saturating_sub(passed).saturating_sub(count);
+        let mut bounds = Vec::new();
+        for (place, owner) in entries.into_iter().enumerate() {
+            if let Some(latest) = latest(first.saturating_add(place), &owner) {
+                bounds.extend([OwnedString::from_integer(latest.0), OwnedString::new(&owner)]);
+            }
+        }
+        if !bounds.is_empty() {
+            let (present, lower) = (OwnedString::new(b"XX"), OwnedString::new(b"LT"));
+            let options = [self.deadlines.borrow(), present.borrow(), lower.borrow()];
+            let words: Vec<_> = options.into_iter().chain(bounds.iter().map(OwnedString::borrow)).collect();
+            self.write(c"ZADD", &words);
+        }
+        (count, count < most)
+    }
+
+    /// The owners of the entries from one place to another, as LRANGE counts them.
+    fn range(&self, first: i64, last: i64) -> Vec<Vec<u8>> {
+        let (first, last) = (OwnedString::from_integer(first), OwnedString::from_integer(last));
+        match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
+            Told::List(owners) => owners,
+            Told::Bytes(_) | Told::Nothing => Vec::new(),
+        }
     }
 
     /// Sets an owner's deadline.
@@ -155,14 +236,17 @@ impl<'a> FairQueue<'a> {
 
     /// Puts owners at the front, in this order.
     pub(crate) fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
-        if self.is_elsewhere() {
+        if owners.is_empty() || self.is_elsewhere() {
             return;
         }
-        for owner in owners.iter().rev() {
-            let owner = OwnedString::new(owner);
-            self.write(c"LPUSH", &[self.list.borrow(), owner.borrow()]);
-            self.write_deadline(owner.borrow(), deadline);
-        }
+        let at = OwnedString::from_integer(deadline.0);
+        let owners: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
+        let last_first = owners.iter().rev().map(OwnedString::borrow);
+        let words: Vec<_> = [self.list.borrow()].into_iter().chain(last_first).collect();
+        self.write(c"LPUSH", &words);
+        let pairs = owners.iter().flat_map(|owner| [at.borrow(), owner.borrow()]);
+        let words: Vec<_> = [self.deadlines.borrow()].into_iter().chain(pairs).collect();
+        self.write(c"ZADD", &words);
     }
 
     /// Tells an owner that it is its turn, on its own channel.
@@ -177,6 +261,16 @@ impl<'a> FairQueue<'a> {
         WRITING.replace(before);
         told
     }
+}
+
+/// A count as a word of a command.
+fn integer(count: usize) -> OwnedString {
+    OwnedString::from_integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// A place counted from the end of a list: its last entry is at -1.
+fn from_end(place: usize) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX).saturating_neg()
 }
 
 /// A score as the server writes it: whole milliseconds, unless somebody has put something else there.

@@ -1,6 +1,6 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, Turns};
 use rlock_core::types::MAX_LEASE_MS;
 use rlock_core::{Admission, LeaseMs, leave};
@@ -59,6 +59,7 @@ pub(crate) fn settings() -> Settings {
         },
         foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
         fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
+        at_once: AtOnce::USUAL,
     }
 }
 

@@ -9,7 +9,7 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
 use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
-use rlock_core::queue::{LockId, Queues, Ticket};
+use rlock_core::queue::{LockId, Queues, Ticket, Walked};
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
@@ -195,16 +195,29 @@ impl<'s> Site for LockSite<'s> {
         self.fair().join(owner, budget, self.ctx.real_time());
     }
 
-    fn fair_leave(&self, owner: &[u8]) -> bool {
-        self.fair().leave(owner)
+    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+        self.fair().pop(most, leaves)
+    }
+
+    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
+        self.fair().take_out(passed, most, leaves)
+    }
+
+    fn fair_forget(&self, owners: &[Box<[u8]>]) {
+        self.fair().forget(owners);
+    }
+
+    fn fair_lower(
+        &self,
+        passed: usize,
+        most: usize,
+        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
+    ) -> (usize, bool) {
+        self.fair().lower(passed, most, latest)
     }
 
     fn fair_list(&self) -> Vec<Box<[u8]>> {
         self.fair().owners(usize::MAX).into_iter().map(Into::into).collect()
-    }
-
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        self.fair().deadline(owner)
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

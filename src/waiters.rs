@@ -65,7 +65,7 @@ pub(crate) fn doubt() {
 /// Sends everybody away if the state is in doubt.
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     if IN_DOUBT.swap(false, Ordering::Relaxed) {
-        leave::send_all_away(&ctx, DropReason::InDoubt);
+        leave::send_all_away_at_once(&ctx, DropReason::InDoubt);
         // Whoever was out of its queue already when the panic came, and not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());

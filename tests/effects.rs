@@ -282,7 +282,7 @@ fn the_fair_queue_is_replicated_with_what_it_belongs_to() {
     assert_eq!(scene.replicated(), format!("(RPUSH {list} b; ZADD {deadlines} {deadline} b)"));
     let _grants = rlock_testkit::Subscriber::channel(&scene.server, "grants");
     let handed_on = format!(
-        "(DEL lock; HSET lock b 1; PEXPIREAT lock @; LREM {list} 1 b; ZREM {deadlines} b; \
+        "(DEL lock; HSET lock b 1; PEXPIREAT lock @; LPOP {list} 1; ZREM {deadlines} b; \
         PUBLISH redisson_lock__channel:{{lock}} 0)"
     );
     scene.step("RLOCK.RELEASE lock a", "1", &handed_on);

@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        timer::fair_queue_changed(sim, &id);
+        timer::fair_queue_changed(sim, &id, timer::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));
@@ -91,6 +91,20 @@ fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: Uni
         list.push_back(Entry { owner: Box::new(FOREIGN), deadline: Some(UnixMs(before.0 + WAIT)) });
     }
     false
+}
+
+/// Who stands behind an owner in the list, where it stood in it before this step already: one that waits again before the
+/// timer has taken it out of the list keeps its place.
+pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u8> {
+    let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
+    let is_it = |entry: &&Entry| *entry.owner == name;
+    let list = |world: &World| world.fair.get(&lock).into_iter().flatten().cloned().collect::<Vec<_>>();
+    if !list(before).iter().any(|entry| is_it(&entry)) {
+        return Vec::new();
+    }
+    let now = list(after);
+    let behind = now.iter().skip_while(|entry| !is_it(entry)).skip(1);
+    behind.map(|entry| scene::number(&entry.owner)).collect()
 }
 
 /// Whether one of Redisson's stands in the list, and does not count as gone.

@@ -104,12 +104,15 @@ impl Ghost {
         self.lines.get(&lock).map_or(&[], Vec::as_slice)
     }
 
-    /// An owner joins the line, or keeps its place in it.
-    pub(crate) fn join(&mut self, new: InLine) {
+    /// An owner joins the line, or keeps its place in it: before those who stand behind it.
+    pub(crate) fn join(&mut self, new: InLine, behind: &[u8]) {
         let line = self.lines.entry(new.party.lock).or_default();
         match line.iter_mut().find(|waiting| waiting.party == new.party) {
             Some(waiting) => *waiting = new,
-            None => line.push(new),
+            None => {
+                let before = line.iter().position(|waiting| behind.contains(&waiting.party.owner));
+                line.insert(before.unwrap_or(line.len()), new);
+            }
         }
     }
 

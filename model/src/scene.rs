@@ -1,6 +1,6 @@
 //! What is explored: how many owners and locks, what they and the world around them may do.
 
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::{Admission, LeaseMs, Mode};
 
@@ -224,6 +224,9 @@ impl Scene {
             },
             foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
+            // As little as can be, so that work that is half done is explored. Not where readers are counted: two that come
+            // in one step, in which one of them goes, count otherwise here.
+            at_once: AtOnce { ended: 1, listed: 1, served: if self.writers { 9 } else { 1 }, looked: 1 },
         }
     }
 }

@@ -53,7 +53,10 @@ impl State {
                 }
                 next.ghost.served(party)?;
             }
-            Came::Joined(waiting) => next.ghost.join(waiting),
+            Came::Joined(waiting) => {
+                let behind = fair::stand_behind(&self.world, &next.world, waiting.party);
+                next.ghost.join(waiting, &behind);
+            }
             Came::Took(_) | Came::Neither => {}
         }
         writers::note(scene, self, &mut next, action)?;
@@ -200,7 +203,11 @@ impl State {
     fn hear_grant(&mut self, message: &Message, party: Party, action: Action) -> Result<(), Violation> {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
-            self.ghost.leave(party.lock, |waiting| waiting.channel == channel);
+            // All who wait on it leave, not all of them at once.
+            let queue = self.world.queues.in_order(&scene::lock(party.lock));
+            let left: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
+            let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
+            self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));
             return Ok(());
         }
         let gives_back = match action {

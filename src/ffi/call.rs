@@ -14,9 +14,7 @@ pub(crate) enum Told {
     Bytes(Vec<u8>),
     /// An array of bytes; other elements are left out.
     List(Vec<Vec<u8>>),
-    /// An integer.
-    Number(i64),
-    /// Nothing, something else, or an error.
+    /// Nothing, an integer, something else, or an error.
     Nothing,
 }
 
@@ -99,8 +97,6 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
             };
             Told::List((0..len).filter_map(element).collect())
         }
-        // SAFETY: the reply is an integer.
-        raw::REDISMODULE_REPLY_INTEGER => Told::Number(unsafe { api!(RedisModule_CallReplyInteger)(reply) }),
         _ => Told::Nothing,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 use redis_module::server_events::register_server_events;
+use rlock_core::queue::Databases;
 
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
@@ -29,9 +30,9 @@ const SERVER_EVENTS: [u64; 7] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
     /// A database, or all of them, was emptied without an event for each key.
-    Flushed,
+    Flushed(Databases),
     /// Two databases were exchanged without an event for each key.
-    Swapped,
+    Swapped([i32; 2]),
     /// It is a replica now.
     Demoted,
     /// It is no replica any more.
@@ -165,19 +166,44 @@ unsafe extern "C" fn on_key(
     raw::REDISMODULE_OK as c_int
 }
 
+/// Which databases were emptied.
+///
+/// # Safety
+/// The data are those of a flush event, or null.
+unsafe fn flushed(data: *const c_void) -> ServerEvent {
+    // SAFETY: by the promise of the caller.
+    let db = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() }.map_or(-1, |info| info.dbnum);
+    ServerEvent::Flushed(if db < 0 { Databases::All } else { Databases::One(db) })
+}
+
+/// Which databases were exchanged.
+///
+/// # Safety
+/// The data are those of an event of SWAPDB, or null.
+unsafe fn swapped(data: *const c_void) -> ServerEvent {
+    // SAFETY: by the promise of the caller.
+    match unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() } {
+        Some(info) => ServerEvent::Swapped([info.dbnum_first, info.dbnum_second]),
+        None => ServerEvent::Flushed(Databases::All),
+    }
+}
+
 unsafe extern "C" fn on_server_event(
     ctx: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
     subevent: u64,
-    _: *mut c_void,
+    data: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
+        let emptied = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
         let event = match event.id {
-            raw::REDISMODULE_EVENT_FLUSHDB => ServerEvent::Flushed,
-            raw::REDISMODULE_EVENT_SWAPDB => ServerEvent::Swapped,
+            // SAFETY: the data of these two events are those of `flushed` and `swapped`.
+            raw::REDISMODULE_EVENT_FLUSHDB if subevent == emptied => unsafe { flushed(data) },
+            // SAFETY: as above.
+            raw::REDISMODULE_EVENT_SWAPDB => unsafe { swapped(data) },
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,

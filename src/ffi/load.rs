@@ -33,7 +33,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 18] = [
+const NEEDED: [&CStr; 21] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
@@ -41,12 +41,15 @@ const NEEDED: [&CStr; 18] = [
     c"HDEL",
     c"HSET",
     c"LINDEX",
+    c"LPOP",
     c"LPUSH",
     c"LRANGE",
     c"LREM",
+    c"LSET",
     c"PEXPIREAT",
     c"PUBLISH",
     c"PUBSUB",
+    c"RPOP",
     c"RPUSH",
     c"SET",
     c"ZADD",

@@ -105,7 +105,7 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
             server.answer(waiter.ticket, Ok(Reply::Denied));
         }
     }
-    fair::clear_gone(site);
+    fair::clear_heads(site);
     // A writer that goes lets the readers behind it in.
     serve_unseen(site, server.now());
     arm_timer(server);
@@ -173,7 +173,8 @@ impl<'a, S: Site> Arrival<'a, S> {
         let now = server.now();
         let watched = !server.queues(|queues| queues.is_blank());
         if watched {
-            fair::clear_gone(site);
+            // A release calls the head of the fair list, if nobody here takes the lock.
+            fair::clear_heads(site);
             serve_unseen(site, now);
             if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
@@ -273,6 +274,9 @@ impl<'a, S: Site> Call<'a, S> {
             // Before anybody joins: who was dropped and asks again keeps its place.
             fair::settle(site, server.now());
         }
+        if request.fair {
+            fair::comes_back(site, request.owner.bytes());
+        }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = match wait {
             Wait::Block(_) => (Via::Block, Answer::Later),
@@ -298,7 +302,7 @@ impl<'a, S: Site> Call<'a, S> {
             // One who waited for a message gets none: it is the same owner that asks again.
             server.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
         }
-        fair::clear_gone(site);
+        fair::clear_heads(site);
         if request.fair {
             site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
         }

@@ -12,6 +12,8 @@ use crate::bugs::{Bug, planted};
 use crate::port::{Server, Site};
 use crate::queue::Waiter;
 use crate::serve::{Access, access};
+use crate::shape::LockState;
+use crate::timer::arm_timer;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
@@ -38,6 +40,8 @@ pub(crate) enum Next {
     Waiter(Waiter),
     /// One of Redisson's, which was called.
     Foreign,
+    /// More entries of owners that left stand before it than are removed at once.
+    Later,
     /// Nobody waits.
     Nobody,
 }
@@ -52,8 +56,8 @@ pub(crate) fn budget(wait: WaitMs) -> LeaseMs {
 /// Whose turn it is at a lock that is free.
 pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     let (server, lock) = (site.server(), site.lock());
-    // Those who were sent away just before count as Redisson's otherwise, and would have a turn.
-    clear_gone(site);
+    // Owners that left count as Redisson's otherwise, and would have a turn.
+    clear_heads(site);
     let Some(head) = server.queues(|queues| queues.head(lock).cloned()) else { return Next::Nobody };
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
@@ -64,12 +68,17 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     }
     settle(site, now);
     while let Some(entry) = site.fair_head() {
+        if server.queues(|queues| queues.is_leaving(lock, &entry.owner)) {
+            return Next::Later;
+        }
         if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
             return Next::Waiter(ours);
         }
         match turn(site, &entry, now) {
             Turn::Has => return Next::Foreign,
-            Turn::Passed => {}
+            Turn::Passed => {
+                clear_heads(site);
+            }
             Turn::Stuck => break,
         }
     }
@@ -89,7 +98,8 @@ enum Turn {
 /// Calls the one at the head of a free lock the first time, or takes it out of the list where it counts as gone.
 fn turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> Turn {
     let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) else {
-        return if site.fair_leave(&entry.owner) { Turn::Passed } else { Turn::Stuck };
+        let passed = site.fair_pop(1, &|owner| *owner == *entry.owner);
+        return if passed.is_empty() { Turn::Stuck } else { Turn::Passed };
     };
     let latest = now.after(site.server().settings().fair_turn);
     let far = deadline > latest && !planted(Bug::FairTurnEndless);
@@ -110,14 +120,20 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
         return false;
     }
     let (server, lock) = (site.server(), site.lock());
+    clear_heads(site);
     while let Some(entry) = site.fair_head().filter(|entry| *entry.owner != *owner) {
-        let ours = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).is_some());
-        if ours {
+        let waits_or_leaves = server.queues(|queues| {
+            queues.fair_waiter(lock, &entry.owner).is_some() || queues.is_leaving(lock, &entry.owner)
+        });
+        // Behind more departed owners than are removed at once somebody may stand.
+        if waits_or_leaves {
             return true;
         }
         match turn(site, &entry, now) {
             Turn::Has => return true,
-            Turn::Passed => {}
+            Turn::Passed => {
+                clear_heads(site);
+            }
             Turn::Stuck => break,
         }
     }
@@ -171,43 +187,113 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     }
 }
 
-/// An owner has the lock, and may have stood at the head of the list from before. If another call of its own waits, it
-/// stands there for that.
-pub(crate) fn leave_if_it_waits_no_more<S: Site>(site: &S, owner: &[u8]) {
-    let waits = site.server().queues(|queues| queues.fair_waiter(site.lock(), owner).is_some());
-    if !waits && site.fair_stands(owner) {
-        site.fair_leave(owner);
+/// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
+/// it keeps its place.
+pub(crate) fn comes_back<S: Site>(site: &S, owner: &[u8]) {
+    let (server, lock) = (site.server(), site.lock());
+    if !server.queues(|queues| queues.has_leaving(lock)) {
+        return;
+    }
+    if server.queues(|queues| queues.is_leaving(lock, owner)) {
+        if !site.fair_stands(owner) {
+            server.queues(|queues| queues.stays_in_list(lock, owner));
+        }
+    } else if server.queues(|queues| queues.stays_in_list(lock, owner)).is_some() {
+        // Its entry is gone: it comes to the end of the list.
+        site.fair_forget(&[owner.into()]);
     }
 }
 
-/// Takes those out of the list who wait no more. Writing must be allowed.
-pub(crate) fn clear_gone<S: Site>(site: &S) {
-    let lock = site.lock();
-    for owner in site.server().queues(|queues| queues.take_fair_gone(lock)) {
-        if !planted(Bug::FairStays) {
-            site.fair_leave(&owner);
+/// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
+/// for that.
+pub(crate) fn leave_if_it_waits_no_more<S: Site>(site: &S, owner: &[u8]) {
+    let (server, lock) = (site.server(), site.lock());
+    let waits = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
+    if !waits && site.fair_stands(owner) {
+        server.queues(|queues| queues.leaves_list(lock, owner));
+        clear_heads(site);
+        arm_timer(server);
+    }
+}
+
+/// Removes entries of owners that left from the head of the list: only so many that the command under way takes no longer
+/// for them. All others are the timer's; until then Redisson's scripts find them waiting, which does no harm: where
+/// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
+pub(crate) fn clear_heads<S: Site>(site: &S) -> usize {
+    let (server, lock) = (site.server(), site.lock());
+    if !server.queues(|queues| queues.has_leaving(lock)) || planted(Bug::FairStays) {
+        return 0;
+    }
+    let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
+    let gone = site.fair_pop(server.settings().at_once.served, &leaves);
+    server.queues(|queues| {
+        for owner in &gone {
+            queues.stays_in_list(lock, owner);
         }
+    });
+    gone.len()
+}
+
+/// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
+pub(crate) fn clear_gone<S: Site>(site: &S) -> usize {
+    let (server, lock) = (site.server(), site.lock());
+    if planted(Bug::FairStays) {
+        server.queues(|queues| queues.forget_leaving(lock));
+        return 1;
+    }
+    let most = server.settings().at_once.listed;
+    let mut done = clear_heads(site);
+    if done > 0 {
+        call_next(site);
+    }
+    if let Some(passed) = server.queues(|queues| queues.walked_so_far(lock)) {
+        let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
+        let walked = site.fair_take_out(passed, most, &leaves);
+        done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
+        server.queues(|queues| queues.walked(lock, &walked));
+    }
+    let absent = server.queues(|queues| queues.take_absent(lock, most));
+    if !absent.is_empty() {
+        site.fair_forget(&absent);
+    }
+    done.saturating_add(absent.len()).max(1)
+}
+
+/// The head of the list has changed. Redisson's message of a release went to the head of before, who had left.
+fn call_next<S: Site>(site: &S) {
+    let (server, lock) = (site.server(), site.lock());
+    if server.queues(|queues| queues.head(lock).is_some()) {
+        let now = server.now();
+        server.queues(|queues| queues.wake_at(lock, Some(now)));
+        return;
+    }
+    let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));
+    if let Some(head) = site.fair_head().filter(|_| is_free)
+        && !server.queues(|queues| queues.is_leaving(lock, &head.owner))
+        && !planted(Bug::FairInSilence)
+    {
+        site.call_fair(&head.owner);
     }
 }
 
 /// Sets a bound to the deadlines of those in the list of whom nobody here knows whether they live: those who waited at
 /// the server that was the primary before, or at this one before it was started anew. Each counts as gone five minutes
-/// after the lock's lease at the latest, and one turn later than the one before it.
-pub(crate) fn cap<S: Site>(site: &S, now: UnixMs) {
+/// after the lock's lease at the latest, and one turn later than the one before it. `passed` entries at the end of the
+/// list were seen before; how many were now, and whether the head was reached.
+pub(crate) fn cap<S: Site>(site: &S, passed: usize, now: UnixMs) -> (usize, bool) {
     if planted(Bug::FairUncapped) {
-        return;
+        return (0, true);
     }
-    let (server, lock) = (site.server(), site.lock());
+    let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let lease_ends = match site.expiry(&site.open()) {
         Expiry::At(at) => at.max(now),
         Expiry::Never => now,
     };
-    let mut latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS));
-    for owner in site.fair_list() {
-        let ours = server.queues(|queues| queues.fair_waiter(lock, &owner).is_some());
-        if !ours && site.fair_deadline(&owner).is_some_and(|deadline| deadline > latest) {
-            site.set_fair_deadline(&owner, latest);
-        }
-        latest = latest.after(server.settings().fair_turn);
-    }
+    let latest = |place: usize, owner: &[u8]| {
+        let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
+        let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
+        let ours = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
+        (!ours).then_some(latest)
+    };
+    site.fair_lower(passed, settings.at_once.listed, &latest)
 }

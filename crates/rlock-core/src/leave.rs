@@ -22,25 +22,47 @@ pub fn client_is_gone<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
     arm_timer(server);
 }
 
-/// Takes everybody out of all queues and tells them why.
-pub fn send_all_away<V: Server>(server: &V, why: DropReason) {
-    if planted(Bug::KeepWhenDemoted) && why == DropReason::Demoted {
-        return;
-    }
-    let all = server.queues(|queues| match why {
-        // The lists are the new primary's.
-        DropReason::Demoted => queues.drain_all(),
-        _ => queues.drain_all_and_lists(),
-    });
+/// Takes everybody out of all queues at once and tells them why: after a panic, when what the queues say is in doubt, and
+/// nobody is to wait on in them.
+pub fn send_all_away_at_once<V: Server>(server: &V, why: DropReason) {
+    let all = server.queues(|queues| queues.drain_all_and_lists());
     send_away(server, all, why);
     arm_timer(server);
 }
 
-/// Takes everybody out of all queues who waits, and lets all else go on: grants that are on their way are confirmed or
-/// taken back, and lists of Redisson's fair lock are cleared of those who went.
-pub fn drain<V: Server>(server: &V) {
-    send_away(server, server.queues(|queues| queues.leave_all()), DropReason::Drained);
+/// The server is a replica now: it grants nothing, takes nothing back, and sends everybody away.
+pub fn demoted<V: Server>(server: &V) {
+    if planted(Bug::KeepWhenDemoted) {
+        return;
+    }
+    server.queues(|queues| {
+        queues.forget_all_but_waiters();
+        queues.send_away(DropReason::Demoted);
+    });
+    go_on_sending_away(server);
     arm_timer(server);
+}
+
+/// Sends everybody away who waits, and lets all else go on: grants that are on their way are confirmed or taken back, and
+/// lists of Redisson's fair lock are cleared of those who went.
+pub fn drain<V: Server>(server: &V) {
+    server.queues(|queues| queues.send_away(DropReason::Drained));
+    go_on_sending_away(server);
+    arm_timer(server);
+}
+
+/// Takes the next of those out of their queues who are being sent away. The others wait until then: a grant in between does
+/// no harm.
+pub(crate) fn go_on_sending_away<V: Server>(server: &V) {
+    let most = server.settings().at_once.ended;
+    let (gone, why) = server.queues(|queues| queues.take_sent_away(most));
+    if let Some(why) = why {
+        send_away(server, gone, why);
+    }
+    if !server.is_primary() {
+        // The lists are the new primary's.
+        server.queues(|queues| queues.forget_lists());
+    }
 }
 
 /// Tells those who were taken out of their queues why.
@@ -70,10 +92,10 @@ pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
     }
 }
 
-/// Answers those whose wait has ended.
+/// Answers those whose wait has ended, not all of them at once.
 pub(crate) fn end_waits<V: Server>(server: &V) {
-    let clock = server.clock();
-    for (lock, waiter) in server.queues(|queues| queues.timed_out(clock)) {
+    let (clock, most) = (server.clock(), server.settings().at_once.ended);
+    for (lock, waiter) in server.queues(|queues| queues.timed_out(clock, most)) {
         server.note(Note::TimedOut);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),

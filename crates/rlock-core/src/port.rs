@@ -11,7 +11,7 @@ use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::fair::Entry;
 use crate::living::ReadLease;
-use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns};
+use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns, Walked};
 use crate::shape::LockState;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
@@ -122,14 +122,26 @@ pub trait Site {
     /// the lock's lease, and `budget` more.
     fn fair_join(&self, owner: &[u8], budget: LeaseMs);
 
-    /// Takes an owner out of the list, if it stands there: true if it did, and does no more.
-    fn fair_leave(&self, owner: &[u8]) -> bool;
+    /// Removes the first entries of the list, at most `most`, as long as `leaves` is true of their owners. Who they were.
+    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
+
+    /// Removes the entries of owners that `leaves` is true of: of `most` entries, those before the last `passed` ones.
+    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
+
+    /// Removes the deadlines of owners that are not in the list.
+    fn fair_forget(&self, owners: &[Box<[u8]>]);
+
+    /// Lowers deadlines of entries of the list to what `latest` says, of `most` entries, those before the last `passed`
+    /// ones; it is asked for each by its place from the head on. How many these were, and whether they were the first ones.
+    fn fair_lower(
+        &self,
+        passed: usize,
+        most: usize,
+        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
+    ) -> (usize, bool);
 
     /// Everybody in the list, in order.
     fn fair_list(&self) -> Vec<Box<[u8]>>;
-
-    /// When an owner counts as gone.
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
     /// Sets an owner's deadline.
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);
@@ -196,6 +208,27 @@ pub struct Settings {
     /// For how long a free lock is left to the one of Redisson's at the head of its fair queue
     /// (`rlock.fair-turn-ms`).
     pub fair_turn: LeaseMs,
+    /// How much is done at once.
+    pub at_once: AtOnce,
+}
+
+/// How much is done in one event-loop cycle, of each kind of work: other clients are served in between. So whatever ends
+/// at one moment keeps no client waiting, and fifty thousand waits that end do not keep locks from being handed on.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    /// Waits that end, and waiters that are sent away.
+    pub ended: usize,
+    /// Entries of fair lists.
+    pub listed: usize,
+    /// Waiters that are granted a lock, or that leave the queue of a lock that is served, by one command or by the timer.
+    pub served: usize,
+    /// Locks that are looked at, for each reason.
+    pub looked: usize,
+}
+
+impl AtOnce {
+    /// What takes some milliseconds on a slow machine.
+    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
 }
 
 /// What is worth counting.

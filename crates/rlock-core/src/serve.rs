@@ -9,12 +9,12 @@ use crate::fair::{self, Next};
 use crate::foreign::{self, call_foreign_waiters, foreign_turn, remember_reads};
 use crate::leave::refuse;
 use crate::living::{self, Dead};
-use crate::message;
+use crate::message::{self, DropReason};
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
 use crate::read_write;
 use crate::shape::LockState;
-use crate::timer::{look_again, look_soon};
+use crate::timer::{Share, look_again, look_soon};
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
@@ -38,6 +38,8 @@ enum Served {
     Free,
     /// It is left to foreign waiters, who were told.
     ForeignTurn,
+    /// More waiters left its queue than are handled at once: the timer goes on with the others.
+    Later,
 }
 
 /// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
@@ -51,7 +53,7 @@ pub(crate) fn serve_unseen<S: Site>(site: &S, now: UnixMs) {
             site.server().queues(|queues| queues.end_streak(lock));
             call_foreign_waiters(site, UnlockMessage::to_all(mode));
         }
-        Served::Given | Served::ForeignTurn => {}
+        Served::Given | Served::ForeignTurn | Served::Later => {}
     }
     look_again(site);
 }
@@ -159,6 +161,11 @@ pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error>
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };
+    server.queues(|queues| queues.note_unserved(lock, false));
+    if server.queues(|queues| queues.sending_away() == Some(DropReason::Demoted)) {
+        // A replica grants nothing, also one that takes writes.
+        return Served::NotFree;
+    }
     let first = access_and(site, &owner, mode, Dead::ClearedAway);
     match first {
         Access::Until(_) => {
@@ -168,11 +175,22 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         Access::Free if is_left_to_foreign_waiters(site, mode, now, freed) => return Served::ForeignTurn,
         Access::Free | Access::Shared => {}
     }
-    let (mut given, mut opened) = (false, false);
+    let (mut given, mut opened, mut later) = (false, false, false);
+    let share = Share::of(server);
     loop {
+        if share.is_used_up(server) {
+            // Nobody can barge in: they are behind those who still wait.
+            later = true;
+            server.queues(|queues| queues.note_unserved(lock, true));
+            break;
+        }
         let head = match fair::next(site, now) {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::ForeignTurn,
+            Next::Later => {
+                later = true;
+                break;
+            }
             Next::Foreign | Next::Nobody => break,
         };
         if let Access::Until(_) = access(site, &head.owner, head.mode) {
@@ -181,10 +199,14 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         }
         match hand_to(site, &head, now) {
             Handed::Over(change) => {
+                server.queues(|queues| queues.count_served(1));
                 given = true;
                 opened |= change.becomes == Some(Mode::Read);
             }
-            Handed::SentAway => continue,
+            Handed::SentAway => {
+                server.queues(|queues| queues.count_served(1));
+                continue;
+            }
             Handed::Not => break,
         }
         // Others read as well, and a writer that waits to read too.
@@ -198,6 +220,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     }
     match (given, server.queues(|queues| queues.head(lock).is_none()) && first == Access::Free) {
         (true, _) => Served::Given,
+        (false, false) if later => Served::Later,
         (false, true) => Served::Free,
         (false, false) => Served::NotFree,
     }
@@ -288,7 +311,9 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
     if server.offer(channel, &granted) || planted(Bug::GrantUnheard) {
         return true;
     }
-    let gone = server.queues(|queues| queues.drop_channel(lock, channel));
+    let most = server.settings().at_once.served;
+    let gone = server.queues(|queues| queues.drop_channel(lock, channel, most));
+    server.queues(|queues| queues.count_served(gone));
     server.note(Note::Gone(gone));
     false
 }
@@ -312,7 +337,7 @@ fn give<S: Site>(
         queues.leave(head.ticket);
         told_end
     });
-    fair::clear_gone(site);
+    fair::clear_heads(site);
     if head.mode != Mode::Read
         && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {

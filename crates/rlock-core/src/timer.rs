@@ -6,11 +6,11 @@ use crate::decide;
 use crate::decision::Change;
 use crate::fair;
 use crate::foreign;
-use crate::leave::{end_waits, send_all_away, send_away};
+use crate::leave::{demoted, end_waits, go_on_sending_away, send_away};
 use crate::living;
 use crate::message::DropReason;
 use crate::port::{Ground, Note, Server, Site};
-use crate::queue::{Cause, Grant, LockId, Queues, Rearm};
+use crate::queue::{Cause, Databases, Grant, LockId, Queues, Rearm, Sweep};
 use crate::read_write::{self, Held, Others};
 use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
 use crate::shape::LockState;
@@ -22,38 +22,82 @@ const RETRY_MS: u64 = 20;
 /// How soon to look again at a lock that could not be given away.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
-/// The most locks that are looked at in one go, for one reason.
-const LOOKS_AT_ONCE: usize = 500;
-
 /// The timer has fired.
 pub fn on_timer<V: Server>(server: &V) {
     server.queues(|queues| queues.timer_is_gone());
     end_waits(server);
-    if !server.is_primary() {
-        send_all_away(server, DropReason::Demoted);
+    if server.is_primary() {
+        go_on_sending_away(server);
+    } else {
+        demoted(server);
         return;
     }
     if !server.may_write() {
-        arm_timer_after(server, RETRY_MS);
+        arm_timer_when_refused(server);
         return;
     }
-    let mut refused = false;
-    while let Some((lock, grant)) = server.queues(|queues| queues.next_take_back()) {
-        if take_back(server, &lock, &grant) == Looked::Refused {
-            server.queues(|queues| queues.take_back_later(lock, grant));
-            refused = true;
-            break;
-        }
-    }
+    go_on_with_sweeps(server);
     // What is left of these is due at once again, after whatever else the server has to do.
+    let mut refused = take_grants_back(server) == Looked::Refused;
     refused = refused || clear_lists(server) == Looked::Refused;
     refused = refused || look_at_changed_reads(server) == Looked::Refused;
     refused = refused || cap_lists(server) == Looked::Refused;
-    let now = server.now();
-    for lock in server.queues(|queues| queues.due(now, LOOKS_AT_ONCE)) {
-        refused |= server.at(&lock, |site| look_at(site)) == Some(Looked::Refused);
+    refused |= look_at_due(server) == Looked::Refused;
+    if refused { arm_timer_when_refused(server) } else { arm_timer(server) }
+}
+
+/// Waits end, and waiters are sent away, also while the server refuses writes.
+fn arm_timer_when_refused<V: Server>(server: &V) {
+    let clock = server.clock();
+    let more = server.queues(|queues| queues.sending_away().is_some() || queues.has_ended_waits(clock));
+    arm_timer_after(server, if more { 0 } else { RETRY_MS });
+}
+
+/// Takes grants back whose clients went before the answer.
+fn take_grants_back<V: Server>(server: &V) -> Looked {
+    let share = Share::of(server);
+    for _ in 0..share.most {
+        let Some((lock, grant)) = server.queues(|queues| queues.next_take_back()) else { break };
+        if take_back(server, &lock, &grant) == Looked::Refused {
+            server.queues(|queues| queues.take_back_later(lock, grant));
+            return Looked::Refused;
+        }
+        if share.is_used_up(server) {
+            break;
+        }
     }
-    arm_timer_after(server, if refused { RETRY_MS } else { 0 });
+    Looked::Done
+}
+
+/// Looks at the locks that are due.
+fn look_at_due<V: Server>(server: &V) -> Looked {
+    let (now, share, mut looked) = (server.now(), Share::of(server), Looked::Done);
+    let most = server.settings().at_once.looked;
+    for lock in server.queues(|queues| queues.due(now, most)) {
+        if server.at(&lock, |site| look_at(site)) == Some(Looked::Refused) {
+            looked = Looked::Refused;
+        }
+        if share.is_used_up(server) {
+            break;
+        }
+    }
+    looked
+}
+
+/// How many waiters may be granted locks, or leave queues that are served, in one event-loop cycle.
+pub(crate) struct Share {
+    before: usize,
+    most: usize,
+}
+
+impl Share {
+    pub(crate) fn of<V: Server>(server: &V) -> Self {
+        Self { before: server.queues(|queues| queues.served()), most: server.settings().at_once.served }
+    }
+
+    pub(crate) fn is_used_up<V: Server>(&self, server: &V) -> bool {
+        server.queues(|queues| queues.served_since(self.before)) >= self.most
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -65,13 +109,14 @@ enum Looked {
 
 /// Takes those out of lists who wait no more.
 fn clear_lists<V: Server>(server: &V) -> Looked {
-    for _ in 0..LOOKS_AT_ONCE {
+    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+    while done < most {
         let Some(lock) = server.queues(|queues| queues.next_fair_gone()) else { break };
         match server.at(&lock, |site| clear_gone(site)) {
-            Some(Looked::Done) => {}
-            Some(Looked::Refused) => return Looked::Refused,
+            Some(Some(looked_at)) => done = done.saturating_add(looked_at),
+            Some(None) => return Looked::Refused,
             // There is no such database any more.
-            None => drop(server.queues(|queues| queues.take_fair_gone(&lock))),
+            None => server.queues(|queues| queues.forget_leaving(&lock)),
         }
     }
     Looked::Done
@@ -79,7 +124,7 @@ fn clear_lists<V: Server>(server: &V) -> Looked {
 
 /// Looks at locks that natives read and that somebody else has changed.
 fn look_at_changed_reads<V: Server>(server: &V) -> Looked {
-    for _ in 0..LOOKS_AT_ONCE {
+    for _ in 0..server.settings().at_once.looked {
         let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) else { break };
         if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
             server.queues(|queues| queues.look_at_reads_later(lock));
@@ -91,12 +136,22 @@ fn look_at_changed_reads<V: Server>(server: &V) -> Looked {
 
 /// Sets bounds to the deadlines in lists that were found.
 fn cap_lists<V: Server>(server: &V) -> Looked {
-    for _ in 0..LOOKS_AT_ONCE {
-        let Some(lock) = server.queues(|queues| queues.next_fair_unknown()) else { break };
-        let lock = whose_list(server, lock);
-        if server.at(&lock, |site| cap(site)) == Some(Looked::Refused) {
-            server.queues(|queues| queues.note_fair_unknown(lock));
-            return Looked::Refused;
+    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+    while done < most {
+        let Some((lock, passed)) = server.queues(|queues| queues.next_fair_unknown()) else { break };
+        let lock = if passed == 0 { whose_list(server, lock) } else { lock };
+        match server.at(&lock, |site| cap(site, passed)) {
+            Some(Capped::Refused) => {
+                server.queues(|queues| queues.note_fair_unknown(lock));
+                return Looked::Refused;
+            }
+            Some(Capped::Some(seen)) => {
+                let passed = passed.saturating_add(seen);
+                server.queues(|queues| queues.go_on_with_unknown(lock, passed));
+                done = done.saturating_add(seen.max(1));
+            }
+            Some(Capped::All(seen)) => done = done.saturating_add(seen.max(1)),
+            None => done = done.saturating_add(1),
         }
     }
     Looked::Done
@@ -152,37 +207,53 @@ fn look_at<S: Site>(site: &S) -> Looked {
 /// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
 fn sent_where_it_goes<S: Site>(site: &S) -> Looked {
     let (server, lock) = (site.server(), site.lock());
+    let most = server.settings().at_once.served;
+    // Those who are left wait on, and the lock is due again.
     let moved = server.queues(|queues| {
         queues.end_streak(lock);
-        queues.drain(lock)
+        let moved = queues.drain(lock, most);
+        queues.count_served(moved.len());
+        moved
     });
     let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
     send_away(server, moved, DropReason::Moved);
     Looked::Done
 }
 
-/// Takes those out of a lock's list who wait no more.
-fn clear_gone<S: Site>(site: &S) -> Looked {
+/// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.
+fn clear_gone<S: Site>(site: &S) -> Option<usize> {
     if site.ground() == Ground::Closed {
-        return Looked::Refused;
+        return None;
     }
     // Where the key is not here, neither is the list: there is nothing to be taken out of it.
-    fair::clear_gone(site);
-    Looked::Done
+    Some(fair::clear_gone(site))
 }
 
-/// Sets a bound to the deadlines of those in a lock's list of whom nobody here knows.
-fn cap<S: Site>(site: &S) -> Looked {
+/// How much of a list has got its bounds.
+enum Capped {
+    /// So many entries, and there are more before them.
+    Some(usize),
+    /// So many, and these were the first ones.
+    All(usize),
+    /// The server refuses writes for now.
+    Refused,
+}
+
+/// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
+fn cap<S: Site>(site: &S, passed: usize) -> Capped {
     match site.ground() {
-        Ground::Closed => return Looked::Refused,
-        Ground::Firm if !site.fair_is_elsewhere() => fair::cap(site, site.server().now()),
+        Ground::Closed => return Capped::Refused,
+        Ground::Firm if !site.fair_is_elsewhere() => {
+            let (seen, all) = fair::cap(site, passed, site.server().now());
+            return if all { Capped::All(seen) } else { Capped::Some(seen) };
+        }
         // A part of it is not here yet, or is here no more.
         Ground::Firm | Ground::Moved if site.fair_head().is_some() => {
             site.server().queues(|queues| queues.list_is_moving(site.lock()));
         }
         Ground::Firm | Ground::Moved => {}
     }
-    Looked::Done
+    Capped::All(0)
 }
 
 /// The list of a lock's fair queue was found after the server has loaded it, has got it with a slot, or has become the
@@ -192,18 +263,28 @@ pub fn fair_queue_found<V: Server>(server: &V, lock: LockId) {
     arm_timer(server);
 }
 
+/// Where somebody else has changed the list of a fair lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListChange {
+    /// Its head was taken out, or something was added at an end.
+    AtAnEnd,
+    /// Anywhere.
+    Anywhere,
+}
+
 /// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
-pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId) {
+pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
+    if change == ListChange::Anywhere {
+        server.queues(|queues| queues.disturb_walk(lock));
+    }
     if server.queues(|queues| queues.note_fair_change(lock)) {
         look_soon(server, lock);
     }
 }
 
-/// The lists of all locks that somebody here stands in are to be looked at now.
+/// The lists of all locks that somebody here stands in are to be looked at.
 pub fn look_at_fair_queues<V: Server>(server: &V) {
-    let now = server.now();
-    server.queues(|queues| queues.wake_fair(now));
-    arm_timer(server);
+    sweep(server, Sweep::FairLists);
 }
 
 /// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
@@ -302,7 +383,10 @@ pub(crate) fn look_again<S: Site>(site: &S) {
         }
         Some(Access::Until(until)) => {
             let expiry = site.expiry(&site.open());
-            server.queues(|queues| queues.seen_held(lock, expiry, until));
+            server.queues(|queues| {
+                queues.note_unserved(lock, false);
+                queues.seen_held(lock, expiry, until);
+            });
         }
     }
     if planted(Bug::ForgetTimer) {
@@ -332,18 +416,25 @@ pub fn look_soon<V: Server>(server: &V, lock: &LockId) {
     arm_timer(server);
 }
 
-/// Every lock with waiters is to be looked at now; keys have come and gone for this reason, where one is
-/// given.
-pub fn look_at_all<V: Server>(server: &V, cause: Option<Cause>) {
-    let now = server.now();
-    server.queues(|queues| {
-        if cause.is_some() {
-            queues.end_streaks_without_waiters();
-            queues.note_all_reads_changed();
-        }
-        queues.wake_all(now, cause);
-    });
+/// Keys of these databases have come and gone without an event for each: every lock there with waiters is to be looked at.
+pub fn keys_have_changed<V: Server>(server: &V, databases: Databases, cause: Cause) {
+    sweep(server, Sweep::Keys(databases, cause));
+}
+
+/// The wall clock was set forward or back: every lock with waiters is to be looked at.
+pub fn clock_has_stepped<V: Server>(server: &V) {
+    sweep(server, Sweep::Clock);
+}
+
+fn sweep<V: Server>(server: &V, sweep: Sweep) {
+    server.queues(|queues| queues.sweep(sweep));
+    go_on_with_sweeps(server);
     arm_timer(server);
+}
+
+fn go_on_with_sweeps<V: Server>(server: &V) {
+    let (now, most) = (server.now(), server.settings().at_once.looked);
+    server.queues(|queues| queues.go_on_with_sweeps(now, most));
 }
 
 /// What could not be written, since its slot is on its way, is tried again.
@@ -356,7 +447,8 @@ pub fn look_at_what_moves<V: Server>(server: &V) {
 /// Some of the locks with waiters are to be looked at now, the next ones at the next call.
 pub fn look_at_some<V: Server>(server: &V) {
     let now = server.now();
-    server.queues(|queues| queues.wake_some(now, LOOKS_AT_ONCE));
+    let most = server.settings().at_once.looked;
+    server.queues(|queues| queues.wake_some(now, most));
     arm_timer(server);
 }
 

@@ -129,7 +129,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                timer::fair_queue_changed(&self.scene.sim, &lock(number));
+                timer::fair_queue_changed(&self.scene.sim, &lock(number), timer::ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);

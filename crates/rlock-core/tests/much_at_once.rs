@@ -1,7 +1,7 @@
 //! Much to do outside commands at once: no callback takes the server's time for all of it.
 
 use rlock_core::fair::Entry;
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, Wait};
 use rlock_core::{Admission, LeaseMs, Mode, Owner, UnixMs, WaitMs, leave, timer};
@@ -21,6 +21,7 @@ fn sim() -> Sim {
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),
+        at_once: AtOnce::USUAL,
     })
 }
 

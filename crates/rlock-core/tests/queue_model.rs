@@ -128,7 +128,7 @@ impl Run {
                 assert_eq!(gone, self.model.take(|w| w.ticket == number));
             }
             Step::DropChannel { lock, channel } => {
-                let gone = self.queues.drop_channel(&id(lock), &[channel]);
+                let gone = self.queues.drop_channel(&id(lock), &[channel], usize::MAX);
                 let gone_there = self.model.take_all(|w| (w.lock, w.channel) == (lock, Some(channel)));
                 assert_eq!(gone, gone_there.len());
             }
@@ -140,7 +140,7 @@ impl Run {
     fn pass(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
-        let ended = self.queues.timed_out(MonoMs(now));
+        let ended = self.queues.timed_out(MonoMs(now), usize::MAX);
         let mut ended: Vec<_> = ended.into_iter().map(|(_, waiter)| waiter.ticket.0).collect();
         let mut ended_there = self.model.take_all(|w| w.until.is_some_and(|until| until <= now));
         ended.sort_unstable();

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use rlock_core::call::Answer;
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::{Admission, Expiry, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
@@ -60,6 +60,7 @@ impl Scene {
             turns: Turns { after_grants: 4, after_ms: TURN_MS },
             foreign_window: Some(lease(WINDOW)),
             fair_turn: lease(1_000),
+            at_once: AtOnce::USUAL,
         });
         sim.with(|world| world.now = UnixMs(10_000_000));
         Self(sim)

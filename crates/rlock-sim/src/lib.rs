@@ -16,9 +16,8 @@ mod world;
 use std::cell::RefCell;
 
 use rlock_core::call::{self, Answer};
-use rlock_core::message::DropReason;
 use rlock_core::port::Settings;
-use rlock_core::queue::{Cause, LockId, Ticket};
+use rlock_core::queue::{Cause, Databases, LockId, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::{Error, Expiry, Holds, Reply, leave, timer};
 
@@ -176,19 +175,19 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        timer::look_at_all(self, Some(Cause::Flushed));
+        timer::keys_have_changed(self, Databases::All, Cause::Flushed);
     }
 
     /// The server becomes a replica.
     pub fn demote(&self) {
         self.with(|world| world.primary = false);
-        leave::send_all_away(self, DropReason::Demoted);
+        leave::demoted(self);
     }
 
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        timer::look_at_all(self, None);
+        timer::clock_has_stepped(self);
         timer::restart_timer(self);
     }
 

@@ -7,7 +7,7 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::fair::Entry;
 use rlock_core::living::ReadLease;
 use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
-use rlock_core::queue::{LockId, Queues, Ticket};
+use rlock_core::queue::{LockId, Queues, Ticket, Walked};
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
@@ -175,25 +175,58 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.fair_join(self.lock, owner, budget, lease_ends));
     }
 
-    fn fair_leave(&self, owner: &[u8]) -> bool {
-        self.sim.with(|world| {
-            let Some(list) = world.fair.get_mut(self.lock) else { return false };
-            if world.fair_is_stuck {
-                return false;
+    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+        let first = self.fair_list().into_iter().take(most).take_while(|owner| leaves(owner));
+        let first: Vec<_> = first.collect();
+        self.sim.with(|world| match world.fair.get_mut(self.lock) {
+            Some(list) if !world.fair_is_stuck => {
+                list.drain(..first.len());
+                first
             }
-            let before = list.len();
-            list.retain(|entry| *entry.owner != *owner);
-            list.len() < before
+            Some(_) | None => Vec::new(),
         })
+    }
+
+    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
+        let list = self.fair_list();
+        let end = list.len().saturating_sub(passed);
+        let start = end.saturating_sub(most);
+        let (taken, stay): (Vec<_>, Vec<_>) =
+            list[start..end].iter().cloned().partition(|owner| leaves(owner));
+        let stuck = self.sim.with(|world| {
+            let list = world.fair.get_mut(self.lock).filter(|_| !world.fair_is_stuck);
+            list.map(|list| list.retain(|entry| !taken.contains(&entry.owner))).is_none()
+        });
+        let taken = if stuck { Vec::new() } else { taken };
+        Walked { taken, passed: stay.len(), at_head: start == 0 }
+    }
+
+    fn fair_forget(&self, _: &[Box<[u8]>]) {}
+
+    fn fair_lower(
+        &self,
+        passed: usize,
+        most: usize,
+        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
+    ) -> (usize, bool) {
+        let list = self.fair_list();
+        let end = list.len().saturating_sub(passed);
+        let start = end.saturating_sub(most);
+        for (place, owner) in list.iter().enumerate().take(end).skip(start) {
+            let Some(latest) = latest(place, owner) else { continue };
+            self.sim.with(|world| {
+                let deadline = world.fair_entry(self.lock, owner).and_then(|entry| entry.deadline.as_mut());
+                if let Some(deadline) = deadline {
+                    *deadline = latest.min(*deadline);
+                }
+            });
+        }
+        (end.saturating_sub(start), start == 0)
     }
 
     fn fair_list(&self) -> Vec<Box<[u8]>> {
         let names = |list: &VecDeque<Entry>| list.iter().map(|entry| entry.owner.clone()).collect();
         self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
-    }
-
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

@@ -31,8 +31,11 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec
         (queues.waiting_for(&lock), queues.fair_owners(&lock).len(), ours)
     });
     let list = FairQueue::of(ctx, name);
-    let foreign = list.len().saturating_sub(fair);
-    let entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
+    // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
+    let leaving = waiters::queues(|queues| queues.count_leaving(&lock));
+    let foreign = list.len().saturating_sub(fair).saturating_sub(leaving);
+    let mut entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
+    entries.retain(|entry| !waiters::queues(|queues| queues.is_leaving(&lock, &entry.owner)));
     let merged = merge(ctx, ours, entries.into());
     (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
 }

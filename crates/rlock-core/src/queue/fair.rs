@@ -2,8 +2,9 @@
 
 use std::mem::take;
 
+use super::departures::Walk;
 use super::{LockId, Queues, Waiter};
-use crate::types::{Mode, UnixMs};
+use crate::types::Mode;
 
 impl Queues {
     /// Whether anybody who waits for a lock stands in its list.
@@ -49,29 +50,15 @@ impl Queues {
         self.locks.get_mut(lock).is_some_and(|queue| take(&mut queue.fair_changed))
     }
 
-    /// Those who stand in this lock's list and wait no more; they are to be taken out of it now.
-    pub fn take_fair_gone(&mut self, lock: &LockId) -> Vec<Box<[u8]>> {
-        self.fair_gone.remove(lock).unwrap_or_default()
-    }
-
-    /// The one who was the last to go from this lock's list waits again, and keeps its place in it.
-    pub(super) fn stays_in_list(&mut self, lock: &LockId) {
-        if let Some(gone) = self.fair_gone.get_mut(lock) {
-            gone.pop();
-            if gone.is_empty() {
-                self.fair_gone.remove(lock);
-            }
-        }
-    }
-
     /// Takes out everybody as [`Self::drain_all`] does, but what is to be done about lists stays known: who is taken out
     /// here is to leave them as well.
     pub fn drain_all_and_lists(&mut self) -> Vec<(LockId, Waiter)> {
         let (mut gone, mut unknown) = (take(&mut self.fair_gone), take(&mut self.fair_unknown));
-        unknown.append(&mut self.lists_moving);
+        unknown.extend(take(&mut self.lists_moving).into_iter().map(|lock| (lock, Walk::default())));
         let all = self.drain_all();
         for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
-            gone.entry(lock.clone()).or_default().push(waiter.owner.clone());
+            let place = self.new_place();
+            gone.entry(lock.clone()).or_default().add(waiter.owner.clone(), place);
         }
         (self.fair_gone, self.fair_unknown) = (gone, unknown);
         // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
@@ -79,14 +66,9 @@ impl Queues {
         all
     }
 
-    /// A lock in whose list somebody stands who waits no more.
-    pub fn next_fair_gone(&self) -> Option<LockId> {
-        self.fair_gone.keys().next().cloned()
-    }
-
     /// In this lock's list somebody may stand of whom nobody here knows whether it lives.
     pub fn note_fair_unknown(&mut self, lock: LockId) {
-        self.fair_unknown.insert(lock);
+        self.fair_unknown.insert(lock, Walk::default());
     }
 
     /// The list is not to be written here, or not yet: its slot is on its way.
@@ -94,23 +76,18 @@ impl Queues {
         self.lists_moving.insert(lock.clone());
     }
 
-    /// The next of those locks.
-    pub fn next_fair_unknown(&mut self) -> Option<LockId> {
-        self.fair_unknown.pop_first()
+    /// The next lock of [`Self::note_fair_unknown`], and how many entries at the end of its list were seen.
+    pub fn next_fair_unknown(&mut self) -> Option<(LockId, usize)> {
+        self.fair_unknown.pop_first().map(|(lock, walk)| (lock, walk.passed()))
+    }
+
+    /// So many entries at the end of the list were seen; those before them are next.
+    pub fn go_on_with_unknown(&mut self, lock: LockId, passed: usize) {
+        self.fair_unknown.insert(lock, Walk::at(passed));
     }
 
     /// Whether somebody else has changed the list of a lock since it was last looked at.
     pub fn list_has_changed(&self, lock: &LockId) -> bool {
         self.locks.get(lock).is_some_and(|queue| queue.fair_changed)
-    }
-
-    /// Every lock with a list that somebody here stands in is to be looked at now.
-    pub fn wake_fair(&mut self, now: UnixMs) {
-        let fair: Vec<_> =
-            self.locks.iter().filter(|(_, queue)| queue.fair > 0).map(|(lock, _)| (**lock).clone()).collect();
-        for lock in fair {
-            self.note_fair_change(&lock);
-            self.wake_at(&lock, Some(now));
-        }
     }
 }

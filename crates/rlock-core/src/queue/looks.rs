@@ -100,7 +100,8 @@ impl Queues {
         let lock = Rc::clone(lock);
         let Some(queue) = self.locks.get_mut(&lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
-        let wake = if queue.fair_changed && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
+        let at_once = queue.fair_changed || queue.unserved;
+        let wake = if at_once && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
             self.wakes.remove(&(before, Rc::clone(&lock)));
@@ -110,15 +111,10 @@ impl Queues {
         }
     }
 
-    /// Every lock with waiters is to be looked at now, and was freed for this reason where it is free.
-    pub fn wake_all(&mut self, now: UnixMs, cause: Option<Cause>) {
-        let locks: Vec<_> = self.locks.keys().cloned().collect();
-        for lock in locks {
-            if let Some(cause) = cause {
-                self.note_cause(&lock, cause);
-            }
-            self.note_fair_change(&lock);
-            self.wake_at(&lock, Some(now));
+    /// Whether more waiters for a lock are to be served at once than were served now.
+    pub fn note_unserved(&mut self, lock: &LockId, unserved: bool) {
+        if let Some(queue) = self.locks.get_mut(lock) {
+            queue.unserved = unserved;
         }
     }
 
@@ -185,6 +181,8 @@ impl Queues {
             self.fair_gone.is_empty(),
             self.read_changed.is_empty(),
             self.fair_unknown.is_empty(),
+            self.sent_away.is_none(),
+            self.sweeps.is_empty(),
         ];
         if pending.contains(&false) {
             return Some(0);

@@ -3,26 +3,32 @@
 //! One queue per lock, strictly first come, first served; one entry per owner and mode. The queues hold no lock
 //! state: whether a lock is free is asked of the server each time. Points in time only say when to look.
 
+mod departures;
 mod fair;
 mod grants;
 mod looks;
 mod normal;
 mod reads;
+mod sweep;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
+pub use departures::Walked;
 pub use grants::Grant;
 pub use looks::{Cause, Rearm};
 pub use normal::{Lens, append_sorted};
 pub use reads::Closed;
+pub use sweep::{Databases, Sweep};
 pub use turns::Turns;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
+use departures::{Leaving, SentAway, Walk};
 use reads::Reading;
+use sweep::Sweeps;
 use turns::Streak;
 
 /// A lock by its database and key.
@@ -98,9 +104,12 @@ pub struct Queues {
     /// Grants whose clients went before the answer.
     take_backs: VecDeque<(LockId, Grant)>,
     /// Who stands in the lists of Redisson's fair locks, and waits no more.
-    fair_gone: BTreeMap<LockId, Vec<Box<[u8]>>>,
-    /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows.
-    fair_unknown: BTreeSet<LockId>,
+    fair_gone: BTreeMap<LockId, Leaving>,
+    /// Up to which of those locks the lists were worked on.
+    cleared_up_to: Option<LockId>,
+    /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows, and how far each list
+    /// was walked.
+    fair_unknown: BTreeMap<LockId, Walk>,
     /// Locks that owners from here read, which others may share.
     reading: BTreeMap<LockId, Reading>,
     /// How many releases beside many readers there were.
@@ -112,6 +121,12 @@ pub struct Queues {
     lists_moving: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
     streaks: BTreeMap<LockId, Streak>,
+    /// The waiters that are being sent away, a few at a time.
+    sent_away: Option<SentAway>,
+    /// Reasons to look at many locks, which are worked off a few locks at a time.
+    sweeps: Sweeps,
+    /// How many waiters were granted a lock, or taken out of a queue that was served, since the start.
+    served: usize,
     next_place: Place,
     last_ticket: Ticket,
     /// When the timer fires, if it is set.
@@ -130,6 +145,8 @@ struct Queue {
     fair: usize,
     /// Whether that list may have changed by somebody else's hand since it was last put right.
     fair_changed: bool,
+    /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
+    unserved: bool,
     /// Which one of Redisson's was called since the lock is free.
     called: Option<Box<[u8]>>,
     /// The end of the lease that was last seen.
@@ -194,25 +211,19 @@ impl Queues {
         let party = (waiter.owner.clone(), waiter.mode);
         let place = known.and_then(|(_, queue)| queue.owners.get(&party).copied());
         let lock = known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock));
-        let place = place.unwrap_or_else(|| {
-            self.next_place = self.next_place.wrapping_add(1);
-            self.next_place
-        });
+        // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
+        let left = if waiter.fair { self.stays_in_list(&lock, &waiter.owner) } else { None };
+        let place = place.or(left).unwrap_or_else(|| self.new_place());
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
-                // It stands where it stood.
-                self.stays_in_list(&lock);
+                self.stays_in_list(&lock, &waiter.owner);
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
         }
-        let place = if replaced.is_some() && planted(Bug::RepeatLosesPlace) {
-            self.next_place = self.next_place.wrapping_add(1);
-            self.next_place
-        } else {
-            place
-        };
+        let place =
+            if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };
         self.places.insert(waiter.ticket, (Rc::clone(&lock), place));
         if let Some(until) = waiter.until {
             self.ends.insert((until, waiter.ticket));
@@ -266,30 +277,34 @@ impl Queues {
         Some(((*lock).clone(), waiter))
     }
 
-    /// Takes out everybody whose wait has ended.
-    pub fn timed_out(&mut self, now: MonoMs) -> Vec<(LockId, Waiter)> {
-        let due = self.ends.iter().take_while(|(until, _)| *until <= now);
+    fn new_place(&mut self) -> Place {
+        self.next_place = self.next_place.wrapping_add(1);
+        self.next_place
+    }
+
+    /// Takes out waiters whose wait has ended, at most `most` of them; the others are still due.
+    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockId, Waiter)> {
+        let due = self.ends.iter().take_while(|(until, _)| *until <= now).take(most);
         let due: Vec<_> = due.map(|(_, ticket)| *ticket).collect();
         due.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
     }
 
-    /// Takes out everybody who waits for a lock on a channel, and says how many they were.
-    pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8]) -> usize {
+    /// Whether waits have ended whose waiters were not taken out yet.
+    pub fn has_ended_waits(&self, now: MonoMs) -> bool {
+        self.ends.first().is_some_and(|(until, _)| *until <= now)
+    }
+
+    /// Takes out the first waiters for a lock on a channel, at most `most`, and says how many they were.
+    pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8], most: usize) -> usize {
         let Some((lock, queue)) = self.locks.get_key_value(lock) else { return 0 };
-        let places = queue.channels.get(channel).cloned().unwrap_or_default();
-        let lock = Rc::clone(lock);
+        let places = queue.channels.get(channel).into_iter().flatten().copied();
+        let (places, lock): (Vec<_>, _) = (places.take(most).collect(), Rc::clone(lock));
         places.into_iter().filter_map(|place| self.remove_and_tidy(&lock, place)).count()
     }
 
-    /// Takes out everybody who waits for a lock.
-    pub fn drain(&mut self, lock: &LockId) -> Vec<Waiter> {
-        std::iter::from_fn(|| self.pop(lock)).collect()
-    }
-
-    /// Takes out everybody who waits.
-    pub fn leave_all(&mut self) -> Vec<(LockId, Waiter)> {
-        let tickets: Vec<Ticket> = self.places.keys().copied().collect();
-        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+    /// Takes out the first waiters for a lock, at most `most`.
+    pub fn drain(&mut self, lock: &LockId, most: usize) -> Vec<Waiter> {
+        std::iter::from_fn(|| self.pop(lock)).take(most).collect()
     }
 
     /// Takes out everybody, and forgets what was to be taken back.
@@ -346,7 +361,7 @@ impl Queues {
             queue.fair = queue.fair.saturating_sub(1);
             // Where nobody is left to be put right in the list, a look at it would be due for ever.
             queue.fair_changed &= queue.fair > 0;
-            self.fair_gone.entry((**lock).clone()).or_default().push(waiter.owner.clone());
+            self.fair_gone.entry((**lock).clone()).or_default().add(waiter.owner.clone(), place);
         }
         Some(waiter)
     }

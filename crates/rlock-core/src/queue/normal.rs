@@ -67,12 +67,15 @@ impl Queues {
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
-        for (lock, gone) in &self.fair_gone {
-            for owner in gone {
-                form.extend([(lens.lock)(lock), (lens.name)(owner)]);
-            }
+        for (lock, leaving) in &self.fair_gone {
+            form.push((lens.lock)(lock));
+            form.extend(leaving.position());
+            append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
         }
         form.push(NONE);
+        let sent = self.sent_away.map(|sent| self.places.range(..=sent.up_to()).count());
+        form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
+        form.extend(self.sweeps.position());
         // Where foreign waiters never have a turn, nobody asks how many came to read.
         let turns = lens.turns.after_grants < u32::MAX;
         let reading = self.reading.iter().map(|(lock, reading)| {
@@ -120,6 +123,7 @@ impl Queue {
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),
             self.fair_changed.into(),
+            self.unserved.into(),
             self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }

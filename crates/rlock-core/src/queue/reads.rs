@@ -4,6 +4,7 @@
 //! of ours: so it is known how long those last. And natives that read, the next always coming before the last has
 //! gone, would keep one of Redisson's from writing: so they are counted.
 
+use super::departures::Walk;
 use super::{LockId, Queues, Turns};
 use crate::types::{MonoMs, UnixMs};
 
@@ -145,11 +146,6 @@ impl Queues {
         self.is_known_to_be_read(lock) && self.read_changed.insert(lock.clone())
     }
 
-    /// Keys have come and gone without an event for each: all that are known are to be looked at.
-    pub fn note_all_reads_changed(&mut self) {
-        self.read_changed = self.reading.keys().cloned().collect();
-    }
-
     /// The next lock whose key's end is to be looked at, and the latest end that it is to have.
     pub fn next_read_change(&mut self) -> Option<(LockId, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
@@ -174,7 +170,8 @@ impl Queues {
     pub fn look_at_what_moves(&mut self) -> bool {
         let some = !self.reads_moving.is_empty() || !self.lists_moving.is_empty();
         self.read_changed.append(&mut self.reads_moving);
-        self.fair_unknown.append(&mut self.lists_moving);
+        let lists = std::mem::take(&mut self.lists_moving);
+        self.fair_unknown.extend(lists.into_iter().map(|lock| (lock, Walk::default())));
         some
     }
 }

@@ -1,6 +1,7 @@
 //! The queues against what they promise, in virtual time.
 
 use super::*;
+use crate::message::DropReason;
 
 fn lock(key: &str) -> LockId {
     LockId { db: 0, key: key.as_bytes().into() }
@@ -99,9 +100,10 @@ fn waits_end_in_time_and_leave_nothing_behind() {
     queues.join(&lock("k"), until("a", 1, 100));
     queues.join(&lock("k"), until("b", 2, 50));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(20)), Some(30));
-    let ended: Vec<_> = queues.timed_out(MonoMs(50)).into_iter().map(|(_, waiter)| waiter.ticket).collect();
+    let ended: Vec<_> =
+        queues.timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
-    queues.timed_out(MonoMs(100));
+    queues.timed_out(MonoMs(100), 9);
     assert!(queues.is_idle());
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(100)), None);
     assert_eq!(format!("{queues:?}"), format!("{:?}", Queues { next_place: 2, ..Queues::default() }));
@@ -118,7 +120,8 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
     queues.seen_held(&lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
-    queues.wake_all(UnixMs(7), None);
+    queues.sweep(Sweep::Clock);
+    queues.go_on_with_sweeps(UnixMs(7), 9);
     assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
     queues.pop(&lock("k"));
     assert_eq!(queues.due(UnixMs(i64::MAX), 9), []);
@@ -202,10 +205,10 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
     queues.join(&lock("k"), enqueued("c", 3, "dead"));
     queues.join(&lock("k"), waiter("d", 4));
     queues.join(&lock("l"), enqueued("a", 5, "dead"));
-    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 2);
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead", 9), 2);
     assert_eq!(owners(&queues, "k"), ["b", "d"]);
     assert_eq!(owners(&queues, "l"), ["a"]);
-    assert_eq!(queues.drop_channel(&lock("k"), b"dead"), 0);
+    assert_eq!(queues.drop_channel(&lock("k"), b"dead", 9), 0);
 }
 
 #[test]
@@ -277,7 +280,8 @@ fn streaks_end_with_locks_that_nobody_waits_for() {
     for key in ["awaited", "k", "l"] {
         queues.count_grant(&lock(key), MonoMs(5));
     }
-    queues.end_streaks_without_waiters();
+    queues.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
+    queues.go_on_with_sweeps(UnixMs(0), 9);
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
     let left = ["awaited", "k", "l"].map(|key| queues.foreign_turn_is_due(&lock(key), turns, MonoMs(5)));
     assert_eq!(left, [true, false, false]);
@@ -306,6 +310,81 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     let mut demoted = queues.clone();
     assert_eq!((queues.drain_all_and_lists().len(), demoted.drain_all().len()), (2, 2));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
-    assert_eq!(queues.take_fair_gone(&lock("k")), [Box::from(*b"before"), Box::from(*b"then")]);
+    assert!(queues.is_leaving(&lock("k"), b"before") && queues.is_leaving(&lock("k"), b"then"));
+    queues.forget_leaving(&lock("k"));
     assert!(queues.is_idle() && demoted.is_idle());
+}
+
+/// The end of a walk counted for owners that left during it as well: entries of theirs that it had passed stayed in the
+/// list for ever.
+#[test]
+fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    for (owner, ticket) in [("first", 1), ("last", 2)] {
+        queues.join(&key, Waiter { fair: true, ..waiter(owner, ticket) });
+    }
+    queues.leave(Ticket(1));
+    queues.walked(&key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
+    queues.leave(Ticket(2));
+    queues.walked(&key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
+    assert!(queues.is_leaving(&key, b"last"));
+    assert_eq!((queues.walked_so_far(&key), queues.take_absent(&key, 9)), (Some(0), Vec::new()));
+}
+
+/// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
+#[test]
+fn a_walk_that_was_disturbed_is_repeated() {
+    let (mut queues, key) = (Queues::default(), lock("k"));
+    for (owner, ticket) in [("a", 1), ("b", 2)] {
+        queues.join(&key, Waiter { fair: true, ..waiter(owner, ticket) });
+        queues.leave(Ticket(ticket));
+    }
+    let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
+    queues.disturb_walk(&key);
+    queues.walked(&key, &none);
+    assert_eq!(queues.walked_so_far(&key), Some(0));
+    queues.walked(&key, &none);
+    assert_eq!(queues.walked_so_far(&key), None, "they are not in the list");
+    assert_eq!(queues.take_absent(&key, 1), [Box::from(*b"a")]);
+    assert_eq!(queues.take_absent(&key, 9), [Box::from(*b"b")]);
+    assert!(queues.is_idle());
+}
+
+/// Whoever comes after the mark waits.
+#[test]
+fn those_who_are_sent_away_are_those_who_waited() {
+    let mut queues = Queues::default();
+    for owner in ["a", "b", "c"] {
+        let ticket = queues.new_ticket();
+        queues.join(&lock("k"), waiter(owner, ticket.0));
+    }
+    queues.send_away(DropReason::Drained);
+    let ticket = queues.new_ticket();
+    queues.join(&lock("k"), waiter("later", ticket.0));
+    assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
+    let (first, why) = queues.take_sent_away(2);
+    assert_eq!((first.len(), why), (2, Some(DropReason::Drained)));
+    assert_eq!(queues.take_sent_away(2).0.len(), 1);
+    assert_eq!((queues.sending_away(), queues.take_sent_away(2).0.len()), (None, 0));
+    assert_eq!(owners(&queues, "k"), ["later"]);
+}
+
+/// One that is asked for again and again while it is under way still comes to its end.
+#[test]
+fn a_sweep_comes_to_every_lock_of_its_database() {
+    let mut queues = Queues::default();
+    for (db, ticket) in [(0, 1), (1, 2), (1, 3), (2, 4)] {
+        let key = LockId { db, key: format!("k{ticket}").into_bytes().into() };
+        queues.join(&key, waiter("a", ticket));
+    }
+    let sweep = Sweep::Keys(Databases::One(1), Cause::Flushed);
+    queues.sweep(sweep);
+    for _ in 0..2 {
+        queues.go_on_with_sweeps(UnixMs(7), 1);
+        queues.sweep(sweep);
+    }
+    let due: Vec<_> = queues.due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
+    assert_eq!(due, [1, 1]);
+    queues.go_on_with_sweeps(UnixMs(7), 9);
+    assert_eq!(queues.due(UnixMs(7), 9).len(), 2);
 }

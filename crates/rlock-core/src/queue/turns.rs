@@ -50,12 +50,6 @@ impl Queues {
         self.streaks.retain(|_, streak| clock.0.saturating_sub(streak.last.0) < FORGOTTEN_AFTER_MS);
     }
 
-    /// Forgets the streaks of all locks that nobody waits for: their keys have come and gone.
-    pub fn end_streaks_without_waiters(&mut self) {
-        let locks = &self.locks;
-        self.streaks.retain(|lock, _| locks.contains_key(lock));
-    }
-
     /// Leaves the lock to foreign waiters until then.
     pub fn open_window(&mut self, lock: &LockId, until: MonoMs) {
         self.end_streak(lock);

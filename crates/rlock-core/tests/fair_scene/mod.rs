@@ -6,7 +6,7 @@ mod redisson;
 
 use rlock_core::call::Answer;
 use rlock_core::fair::Entry;
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
 use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs};
@@ -83,6 +83,7 @@ pub(crate) fn settings() -> Settings {
         turns: Turns { after_grants: u32::MAX, after_ms: u64::MAX },
         foreign_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
+        at_once: AtOnce::USUAL,
     }
 }
 

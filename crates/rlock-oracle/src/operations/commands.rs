@@ -28,7 +28,7 @@ impl Ask {
 impl Oracle {
     /// Any command that may write first serves the queue; and its caller is heard of.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {
-        self.clear_gone(lock);
+        self.clear_heads(lock);
         self.serve_unseen(lock);
         self.open.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.take_backs.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
@@ -125,18 +125,28 @@ impl Oracle {
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
         let Ask { word, lease, fenced, fair, .. } = ask;
         let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
+        let back = if fair { self.comes_back(lock, owner) } else { None };
         match known {
-            None => self.place(lock).queue.push(waiter),
+            None => {
+                self.came_so_far += 1;
+                let number = back.unwrap_or(self.came_so_far);
+                let place = self.place(lock);
+                let at = place.numbers.partition_point(|before| *before < number);
+                place.numbers.insert(at, number);
+                place.queue.insert(at, waiter);
+            }
             Some(at) => {
                 let before = std::mem::replace(&mut self.place(lock).queue[at], waiter);
                 if let Via::Call(call) = before.via {
                     self.calls.insert(call, Answer::Error("UNBLOCKED"));
                 }
                 if before.fair && !fair {
-                    self.leave_list(lock, owner);
+                    let number = self.places[lock.0].numbers[at];
+                    self.place(lock).gone.push((owner, number));
                 }
             }
         }
+        self.clear_heads(lock);
         if fair {
             self.join_list(lock, owner, wait.0);
         }
@@ -206,7 +216,7 @@ impl Oracle {
                 self.calls.insert(call, Answer::Null);
             }
         }
-        self.clear_gone(lock);
+        self.clear_heads(lock);
         if known {
             // Those behind it may have waited for nobody else.
             self.serve_unseen(lock);

@@ -48,11 +48,39 @@ impl Oracle {
         self.place(lock).list.retain(|entry| entry.owner != owner);
     }
 
-    /// Natives who wait no more leave the list.
+    /// Natives who wait no more leave the list: the timer takes them out.
     pub(super) fn clear_gone(&mut self, lock: Lock) {
-        for owner in std::mem::take(&mut self.place(lock).gone) {
+        let some_left = self.clear_heads(lock);
+        for (owner, _) in std::mem::take(&mut self.place(lock).gone) {
             self.leave_list(lock, owner);
         }
+        // Redisson's message of a release may have gone to one of them.
+        if let Some(head) = self.list(lock).first().filter(|_| some_left && self.queue(lock).is_empty()) {
+            let owner = head.owner;
+            if self.is_free(lock) {
+                self.seen.called.entry((lock, owner)).or_default().most += 1;
+            }
+        }
+    }
+
+    /// Those at the head leave it in any command: whether there were some.
+    pub(super) fn clear_heads(&mut self, lock: Lock) -> bool {
+        let mut some = false;
+        while let Some(head) = self.list(lock).first().copied()
+            && let Some(at) = self.places[lock.0].gone.iter().position(|(owner, _)| *owner == head.owner)
+        {
+            some = true;
+            self.place(lock).gone.remove(at);
+            self.leave_list(lock, head.owner);
+        }
+        some
+    }
+
+    /// One who waits no more, and still stands in the list, waits again: it keeps its place, and the number that it had.
+    pub(super) fn comes_back(&mut self, lock: Lock, owner: Owner) -> Option<u64> {
+        let at = self.places[lock.0].gone.iter().position(|(gone, _)| *gone == owner)?;
+        let (_, number) = self.place(lock).gone.remove(at);
+        self.list(lock).iter().any(|entry| entry.owner == owner).then_some(number)
     }
 
     /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.
@@ -68,8 +96,11 @@ impl Oracle {
 
     /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
     pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
-        if self.native(lock, owner).is_none() {
-            self.leave_list(lock, owner);
+        if self.native(lock, owner).is_none() && self.list(lock).iter().any(|entry| entry.owner == owner) {
+            self.came_so_far += 1;
+            let number = self.came_so_far;
+            self.place(lock).gone.push((owner, number));
+            self.clear_heads(lock);
         }
     }
 
@@ -130,6 +161,7 @@ impl Oracle {
 
     /// Who is next where the lock is free: in the order of the list where FAIR is asked for by who waits first.
     pub(super) fn next(&mut self, lock: Lock) -> Next {
+        self.clear_heads(lock);
         match self.queue(lock).first() {
             None => return Next::Nobody,
             Some(head) if !head.fair => return Next::Native(0),
@@ -143,6 +175,7 @@ impl Oracle {
             if self.has_turn(lock, head) {
                 return Next::Foreign;
             }
+            self.clear_heads(lock);
         }
         Next::Native(0)
     }
@@ -200,10 +233,12 @@ impl Oracle {
         if !self.is_free(lock) {
             return false;
         }
+        self.clear_heads(lock);
         while let Some(head) = self.list(lock).first().copied().filter(|head| head.owner != owner) {
             if self.native(lock, head.owner).is_some() || self.has_turn(lock, head) {
                 return true;
             }
+            self.clear_heads(lock);
         }
         false
     }

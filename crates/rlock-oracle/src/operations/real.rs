@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rlock_core::port::{self, Settings};
+use rlock_core::port::{self, AtOnce, Settings};
 use rlock_core::queue::{self, Closed, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
@@ -34,6 +34,7 @@ impl Real {
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
+            at_once: AtOnce::USUAL,
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());

@@ -106,7 +106,7 @@ impl Oracle {
         }
         let (mut given, mut opened) = (false, false);
         loop {
-            self.clear_gone(lock);
+            self.clear_heads(lock);
             let access = self.head_access(lock);
             if access == Access::No {
                 break;
@@ -191,7 +191,7 @@ impl Oracle {
         let must = place.seen_end.is_after(ends);
         let may = place.seen_end == Told::Nothing || place.latest_end.is_after(ends);
         self.remove(lock, at);
-        self.clear_gone(lock);
+        self.clear_heads(lock);
         if head.word == Word::Read {
             match self.value(lock) {
                 Value::ReadWrite(hash) if self.reads_until(lock, head.owner).is_some() => {

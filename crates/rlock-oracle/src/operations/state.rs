@@ -19,14 +19,16 @@ pub(super) struct Place {
     pub(super) token: LastToken,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
+    /// The number of each of them, by which they are in order.
+    pub(super) numbers: Vec<u64>,
     /// Redisson's list of those who wait for the fair lock of this name.
     pub(super) list: Vec<Entry>,
     /// Whether somebody else has changed it since natives were put right in it.
     pub(super) list_touched: bool,
     /// Whether it was found after a fail-over, so that nobody knows who of those in it lives.
     pub(super) list_found: bool,
-    /// Natives who wait no more, and stand in the list until it may be written.
-    pub(super) gone: Vec<Owner>,
+    /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
+    pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
     pub(super) called: Option<(Owner, bool)>,
     /// Hand-offs in a row, and since when.
@@ -94,6 +96,8 @@ pub(super) struct Oracle {
     pub(super) places: [Place; LOCKS.len()],
     /// Blocked clients, and those whose answers are on their way, by the number of their call.
     pub(super) calls: BTreeMap<usize, Answer>,
+    /// How many have begun to wait.
+    pub(super) came_so_far: u64,
     /// How many calls have blocked.
     pub(super) blocked_so_far: usize,
     /// The grants on their way.
@@ -129,6 +133,7 @@ impl Oracle {
             leases: Leases::new(),
             token: LastToken::None,
             queue: Vec::new(),
+            numbers: Vec::new(),
             list: Vec::new(),
             list_touched: false,
             list_found: false,
@@ -151,6 +156,7 @@ impl Oracle {
             places: std::array::from_fn(|_| place.clone()),
             calls: BTreeMap::new(),
             seen_values: [Value::Nothing; LOCKS.len()],
+            came_so_far: 0,
             blocked_so_far: 0,
             open: Vec::new(),
             take_backs: Vec::new(),
@@ -241,9 +247,9 @@ impl Oracle {
     /// Takes one who waits out of the queue; what is known of a queue is forgotten with it.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
         let place = self.place(lock);
-        let waiter = place.queue.remove(at);
+        let (waiter, number) = (place.queue.remove(at), place.numbers.remove(at));
         if waiter.fair {
-            place.gone.push(waiter.owner);
+            place.gone.push((waiter.owner, number));
         }
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {

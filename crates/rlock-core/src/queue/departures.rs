@@ -1,0 +1,262 @@
+//! Departures that are worked off a few owners at a time: the fair lists of waiters that left, and waiters that are sent
+//! away all together.
+//!
+//! A list may hold fifty thousand entries, and a search through it for each of as many owners would keep the server
+//! busy for minutes. So the departed owners of a lock are a set, and its list is walked once for all of them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::{LockId, Place, Queues, Ticket, Waiter};
+use crate::message::DropReason;
+
+/// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
+///
+/// The walk goes from the end of the list to its head, since Redisson's scripts take heads out and add entries at the
+/// end: neither hides an entry from it. A change in the middle may, and so the walk begins anew after one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leaving {
+    /// The owners that had left before the walk began, with the places that they had in the queue.
+    now: BTreeMap<Box<[u8]>, Place>,
+    /// Those that have left since: the walk may have passed their entries.
+    later: BTreeMap<Box<[u8]>, Place>,
+    walk: Walk,
+    /// Whether the walk is over: the entries of those that are left were not in the list.
+    absent: bool,
+}
+
+/// A walk through a list from its end to its head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walk {
+    /// How many entries at the end of the list were passed, and stay.
+    passed: usize,
+    /// Whether somebody else has changed the list in the middle since the walk began.
+    disturbed: bool,
+}
+
+impl Walk {
+    pub(super) fn at(passed: usize) -> Self {
+        Self { passed, disturbed: false }
+    }
+
+    pub(super) fn passed(self) -> usize {
+        self.passed
+    }
+}
+
+impl Leaving {
+    pub(super) fn add(&mut self, owner: Box<[u8]>, place: Place) {
+        let begun = self.absent || self.walk.passed > 0;
+        if begun {
+            self.later.insert(owner, place)
+        } else {
+            self.now.insert(owner, place)
+        };
+    }
+
+    fn has(&self, owner: &[u8]) -> bool {
+        self.later.contains_key(owner) || !self.absent && self.now.contains_key(owner)
+    }
+
+    fn remove(&mut self, owner: &[u8]) -> Option<Place> {
+        let place = self.now.remove(owner);
+        self.later.remove(owner).or(place)
+    }
+
+    /// The walk begins, with all who have left by now.
+    fn begin(&mut self) {
+        self.now.append(&mut self.later);
+        (self.walk, self.absent) = (Walk::default(), false);
+    }
+
+    /// Everybody there is, for the model checker.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let now = self.now.keys().map(|owner| (&**owner, false));
+        now.chain(self.later.keys().map(|owner| (&**owner, true)))
+    }
+
+    /// Where the walk is, for the model checker.
+    pub(super) fn position(&self) -> [i64; 3] {
+        let passed = i64::try_from(self.walk.passed).unwrap_or(i64::MAX);
+        [passed, self.walk.disturbed.into(), self.absent.into()]
+    }
+}
+
+/// What was found in a part of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// The owners whose entries were removed.
+    pub taken: Vec<Box<[u8]>>,
+    /// How many entries stay.
+    pub passed: usize,
+    /// Whether the head of the list was reached.
+    pub at_head: bool,
+}
+
+impl Queues {
+    /// The next lock whose fair list has entries of owners that left: another one at each call.
+    pub fn next_fair_gone(&mut self) -> Option<LockId> {
+        let from = self.cleared_up_to.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.fair_gone.range((from, Bound::Unbounded)).next().or(self.fair_gone.first_key_value());
+        self.cleared_up_to = next.map(|(lock, _)| lock.clone());
+        self.cleared_up_to.clone()
+    }
+
+    /// Whether entries of owners that left may stand in a lock's fair list.
+    pub fn has_leaving(&self, lock: &LockId) -> bool {
+        self.fair_gone.contains_key(lock)
+    }
+
+    /// Whether this owner has left the queue, and its entry in the fair list has not been removed yet.
+    pub fn is_leaving(&self, lock: &LockId, owner: &[u8]) -> bool {
+        self.fair_gone.get(lock).is_some_and(|leaving| leaving.has(owner))
+    }
+
+    /// How many owners have left the queue whose entries in the fair list have not been removed yet.
+    pub fn count_leaving(&self, lock: &LockId) -> usize {
+        let count = |leaving: &Leaving| {
+            let now = if leaving.absent { 0 } else { leaving.now.len() };
+            now.saturating_add(leaving.later.len())
+        };
+        self.fair_gone.get(lock).map_or(0, count)
+    }
+
+    /// An owner that does not wait here stands in the fair list, and is to be taken out of it.
+    pub fn leaves_list(&mut self, lock: &LockId, owner: &[u8]) {
+        let place = self.new_place();
+        self.fair_gone.entry(lock.clone()).or_default().add(owner.into(), place);
+    }
+
+    /// The owner is in the fair list no more, or stays in it; the place that it had in the queue.
+    pub fn stays_in_list(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
+        let place = self.fair_gone.get_mut(lock)?.remove(owner);
+        self.begin_anew_or_forget(lock);
+        place
+    }
+
+    /// Where the walk has nobody left to look for, the next one begins.
+    fn begin_anew_or_forget(&mut self, lock: &LockId) {
+        let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
+            return;
+        };
+        leaving.begin();
+        if leaving.now.is_empty() {
+            self.fair_gone.remove(lock);
+        }
+    }
+
+    /// How many entries at the end of a lock's fair list the walk has passed; `None` where it is over.
+    pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
+        self.fair_gone.get(lock).filter(|leaving| !leaving.absent).map(|leaving| leaving.walk.passed)
+    }
+
+    /// A part of a lock's fair list was walked.
+    pub fn walked(&mut self, lock: &LockId, walked: &Walked) {
+        let Some(leaving) = self.fair_gone.get_mut(lock) else { return };
+        for owner in &walked.taken {
+            leaving.remove(owner);
+        }
+        leaving.walk.passed = leaving.walk.passed.saturating_add(walked.passed);
+        if walked.at_head {
+            let disturbed = leaving.walk.disturbed;
+            if disturbed { leaving.begin() } else { leaving.absent = true }
+        }
+        // Only now: whoever left during the walk was not looked for in all of the list.
+        self.begin_anew_or_forget(lock);
+    }
+
+    /// Owners that left and are not in a lock's fair list, at most `most`: what is left of them is to be removed now.
+    pub fn take_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
+        let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.absent) else {
+            return Vec::new();
+        };
+        let absent: Vec<_> = std::iter::from_fn(|| leaving.now.pop_first()).take(most).collect();
+        self.begin_anew_or_forget(lock);
+        absent.into_iter().map(|(owner, _)| owner).collect()
+    }
+
+    /// There is no such list any more.
+    pub fn forget_leaving(&mut self, lock: &LockId) {
+        self.fair_gone.remove(lock);
+    }
+
+    /// Somebody else has changed a lock's fair list in the middle.
+    pub fn disturb_walk(&mut self, lock: &LockId) {
+        if let Some(leaving) = self.fair_gone.get_mut(lock) {
+            leaving.walk.disturbed = true;
+        }
+        if let Some(walk) = self.fair_unknown.get_mut(lock) {
+            *walk = Walk::default();
+        }
+    }
+
+    /// The same for all lists.
+    pub fn disturb_all_walks(&mut self) {
+        self.fair_gone.values_mut().for_each(|leaving| leaving.walk.disturbed = true);
+        self.fair_unknown.values_mut().for_each(|walk| *walk = Walk::default());
+    }
+}
+
+/// The waiters that are being sent away: all those with a ticket up to this one. Later ones come after that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentAway {
+    up_to: Ticket,
+    why: DropReason,
+}
+
+impl SentAway {
+    pub(super) fn up_to(self) -> Ticket {
+        self.up_to
+    }
+}
+
+impl Queues {
+    /// Everybody who waits now is to be sent away for this reason. A reason that came before is the later one's now.
+    pub fn send_away(&mut self, why: DropReason) {
+        self.sent_away = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
+    }
+
+    /// Why waiters are being sent away, if they are.
+    pub fn sending_away(&self) -> Option<DropReason> {
+        self.sent_away.map(|sent| sent.why)
+    }
+
+    /// Takes out the next of those who are sent away, at most `most`, with the reason.
+    pub fn take_sent_away(&mut self, most: usize) -> (Vec<(LockId, Waiter)>, Option<DropReason>) {
+        let Some(SentAway { up_to, why }) = self.sent_away else { return (Vec::new(), None) };
+        let tickets: Vec<_> = self.places.range(..=up_to).take(most).map(|(ticket, _)| *ticket).collect();
+        let gone = tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect();
+        if self.places.range(..=up_to).next().is_none() {
+            self.sent_away = None;
+        }
+        (gone, Some(why))
+    }
+
+    /// Forgets all but who waits and for which locks: the server is a replica, and the rest is its primary's.
+    pub fn forget_all_but_waiters(&mut self) {
+        let Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, .. } =
+            std::mem::take(self);
+        *self =
+            Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, ..Self::default() };
+    }
+
+    /// Forgets who has left fair lists: these are the primary's.
+    pub fn forget_lists(&mut self) {
+        self.fair_gone.clear();
+    }
+
+    /// So many waiters were granted a lock, or taken out of a queue that was served.
+    pub fn count_served(&mut self, count: usize) {
+        self.served = self.served.wrapping_add(count);
+    }
+
+    /// How many since an earlier reading of [`Self::served`].
+    pub fn served_since(&self, before: usize) -> usize {
+        self.served.wrapping_sub(before)
+    }
+
+    /// A reading for [`Self::served_since`].
+    pub fn served(&self) -> usize {
+        self.served
+    }
+}
