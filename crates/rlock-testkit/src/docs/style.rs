@@ -42,8 +42,8 @@ const PATTERNS: [Pattern; 25] = [
         better: "\"you\"",
     },
     Pattern {
-        bad: r"\b(?:one|any|some|many|most|those|readers?|writers?|waiters?|clients?|scripts?) of redisson's\b|\bredisson's (?:that|which|waits?|may|is|are|has|have)\b",
-        unless: r"(?:one|any|some|many|most) of redisson's \w+s\b",
+        bad: r"\bredisson's(?:[.,;:)|¶]| (?:that|which|whose|is|are|was|has|have|may|can|waits?|stands?|listens?|and|or|at|in|with|before)\b)",
+        unless: "",
         better: "\"a Redisson client\", \"a Redisson waiter\"",
     },
     Pattern {
@@ -93,8 +93,8 @@ const PATTERNS: [Pattern; 25] = [
         better: "checks, retries, reads, manages",
     },
     Pattern {
-        bad: r"\b(?:go(?:es)?|going|went) on\b|\bcomes? and goes?\b|\b(?:that|which) (?:goes|comes|went|came)\b",
-        unless: r"(?:comes|goes) (?:from|to|first|last|after|before|with)",
+        bad: r"\b(?:go(?:es)?|going|went) on\b|\bcomes? and goes?\b|\b(?:that|which) (?:goes|comes|went|came)\b(?: \w+)?",
+        unless: r"(?:comes|came|goes) (?:from|to|first|last|after|before|later|with)",
         better: "continues, disconnects, arrives, acquires and releases",
     },
     Pattern {
@@ -114,11 +114,15 @@ const PATTERNS: [Pattern; 25] = [
         better: "misses a wake-up; is paused",
     },
     Pattern {
-        bad: r"\b(?:those|they|clients|owners) (?:which|that) (?:waits?|reads?|writes?)\b|\b(?:waiter|one|client|owner)s? that (?:waits?|reads?|writes?)\b",
-        unless: r"owners? that writes? and reads?",
+        bad: r"\b(?:those|they|ones?) that (?:waits?|reads?|writes?)\b|\b(?:waiter|owner|client)s? that waits?\b",
+        unless: "",
         better: "waiter, reader, writer",
     },
-    Pattern { bad: r"\bforeign\b", unless: "", better: "Redisson (clients, waiters), or \"other clients\"" },
+    Pattern {
+        bad: r"\bforeign(?:[^-\w]|$)",
+        unless: "",
+        better: "Redisson (clients, waiters), or \"other clients\"",
+    },
     Pattern {
         bad: r"\ball the same\b|\bby (?:it|them)selves\b|\blest\b|\bwithal\b|\bof (?:its|one's|their) own\b[^.]*\bof (?:its|one's|their) own\b",
         unless: "",
@@ -200,7 +204,7 @@ mod tests {
         ("Nobody sleeps through a free lock.", "No client misses a wake-up."),
         ("A longer lease of ours stays.", "A longer native lease stays."),
         ("That is what one wants of a trial.", "That is what you want for a trial."),
-        ("It waits for one of Redisson's.", "It waits for a Redisson client, which uses Redisson's scripts."),
+        ("It waits for one of Redisson's that reads.", "It waits for one of Redisson's readers."),
         ("After so many hand-offs the lock is left free.", "After 100 hand-offs the lock is left free."),
         ("What the state says is in doubt then.", "Stop the server, then start it again."),
         ("Such a lock is free.", "Use a hash tag such as {name}."),
@@ -217,7 +221,7 @@ mod tests {
         ("It gives the lock back.", "It releases the lock."),
         ("A waiter oversleeps.", "A waiter misses its wake-up."),
         ("Those that wait are woken.", "The waiters are woken."),
-        ("A foreign client deletes the key.", "Another client deletes the key. See code."),
+        ("A foreign client deletes the key.", "Another client deletes the key; see rlock.foreign-turn-ms."),
         (
             "Use a lazy client, lest the program not start.",
             "Use a lazy client: the program starts while a server is down.",
