@@ -18,7 +18,6 @@ const NOT_YET: &[&str] = &[
     "crates/rlock-client/README.md",
     "crates/rlock-client/src/",
     "crates/rlock-core/src/",
-    "docs/BENCHMARKS.md",
     "docs/COMMANDS.md",
     "docs/OPERATIONS.md",
     "docs/SAFETY.md",
