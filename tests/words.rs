@@ -15,8 +15,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const NOT_YET: &[&str] = &[
     "README.md",
     "crates/rlock-cli/src/",
-    "crates/rlock-client/README.md",
-    "crates/rlock-client/src/",
+    "crates/rlock-client/src/error.rs",
     "crates/rlock-core/src/",
     "docs/COMMANDS.md",
     "docs/OPERATIONS.md",
@@ -66,7 +65,6 @@ fn sources() -> Vec<Source> {
     add(named(&["README.md", "CHANGELOG.md"]), Prose::markdown);
     add(below("docs", "md"), Prose::markdown);
     add(below("crates/rlock-client/src", "md"), Prose::markdown);
-    add(named(&["crates/rlock-client/README.md", "packaging/debian/README.Debian"]), Prose::markdown);
     add(named(&["packaging/debian/control"]), Prose::markdown);
     add(named(&["redis.conf", "Dockerfile"]), |file| Prose::comments(file, "#"));
     add(named(&["Makefile"]), Prose::makefile);
