@@ -28,7 +28,9 @@ impl Prose {
     /// Of comments that begin with `mark` (`#`), which stand in lines of their own.
     #[must_use]
     pub fn comments(file: &str, mark: &str) -> Prose {
-        Prose::of(file.lines().map(|line| line.strip_prefix(mark).unwrap_or_default().to_string()))
+        Prose::of(
+            file.lines().map(|line| line.trim_start().strip_prefix(mark).unwrap_or_default().to_string()),
+        )
     }
 
     /// Of what a Makefile prints: the help of its targets, and `echo "…"`.
@@ -122,26 +124,23 @@ fn blank_comments(text: &str) -> String {
     kept + rest
 }
 
+/// Clears what stands between `<!-- name -->` and `<!-- end of name -->`, each in a line of its own.
 fn blank_generated(text: &str) -> String {
-    let (mut rest, mut kept) = (text, String::new());
-    while let Some((before, marked)) = rest.split_once("\n<!-- ") {
-        kept.push_str(before);
-        let (name, _) = marked.split_once(" -->").unwrap_or_default();
-        let end = format!("\n<!-- end of {name} -->");
-        let (cleared, after) = match marked.split_once(&end) {
-            Some((generated, after)) if !name.is_empty() => (blank(generated) + "\n", after),
-            _ => (String::new(), ""),
-        };
-        if cleared.is_empty() {
-            kept.push_str("\n<!-- ");
-            rest = marked;
-        } else {
-            kept.push('\n');
-            kept.push_str(&cleared);
-            rest = after;
+    let mut kept = String::new();
+    let mut end: Option<String> = None;
+    for line in text.lines() {
+        let mark = line.strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->"));
+        if end.is_some() && mark == end.as_deref() {
+            end = None;
+        } else if let Some(name) = mark.filter(|_| end.is_none()) {
+            end = Some(format!("end of {name}")).filter(|end| text.contains(&format!("\n<!-- {end} -->")));
         }
+        if end.is_none() {
+            kept.push_str(line);
+        }
+        kept.push('\n');
     }
-    kept + rest
+    kept
 }
 
 /// Puts one word for what is between backticks, and nothing for the target of a link.
@@ -250,7 +249,7 @@ mod tests {
 
     #[test]
     fn comments_and_help() {
-        assert_eq!(Prose::comments("# a b\nc 1\n", "#").text(), "a b\n¶\n");
+        assert_eq!(Prose::comments("# a b\nc # 1\n", "#").text(), "a b\n¶\n");
         let makefile = "run: free build ## Run it\n\t@echo \"a b\"; }\nrun:\n# no\n";
         assert_eq!(Prose::makefile(makefile).text(), "Run it\na b\n¶\n¶\n");
     }
