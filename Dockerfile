@@ -1,12 +1,13 @@
-# A server with the module, and the command rlock:
+# A server with the module and the command rlock:
 #
 #   docker build -t rlock .
 #   docker build -t rlock --build-arg SERVER=redis:8.0 .
 #   docker run -p 6379:6379 rlock
 #
-# Arguments come after the module: docker run rlock --loadmodule /usr/lib/redis/modules/librlock.so --appendonly yes
+# Your arguments replace the CMD, so repeat the module:
+#   docker run rlock --loadmodule /usr/lib/redis/modules/librlock.so --appendonly yes
 
-# Any image of Redis or Valkey on Debian; its C library must not be older than that of the build below.
+# Any Debian image of Redis or Valkey, with the C library of the build below or a newer one.
 ARG SERVER=valkey/valkey:8.1
 
 FROM rust:1.88-bookworm AS build
@@ -24,9 +25,9 @@ FROM ${SERVER}
 COPY --from=build /src/target/release/librlock.so /usr/lib/redis/modules/
 COPY --from=build /src/target/release/rlock /usr/bin/
 COPY --from=build /src/LICENSE /src/target/third-party-licences /usr/share/doc/rlock/
-# Exit code 1 is an answer too: the lock is free. Where there is a password, or a cluster, the container's REDIS_URL
-# says so: redis://:password@127.0.0.1, redis+cluster://127.0.0.1:6379.
+# Exit code 1 is healthy too: the lock is free. For a password or a cluster, set the container's REDIS_URL:
+# redis://:password@127.0.0.1, redis+cluster://127.0.0.1:6379.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
     CMD ["sh", "-c", "rlock status rlock:health; test $? -le 1"]
-# The image's own entrypoint puts the server before it, and changes to the server's user.
+# The base image's entrypoint starts the server with these arguments, as the server's user.
 CMD ["--loadmodule", "/usr/lib/redis/modules/librlock.so"]

@@ -68,9 +68,9 @@ impl What {
             What::HeldSet => "a held lock: SET NX PX",
             What::HeldRedisson => "a held lock: Redisson",
             What::HeldRlock => "a held lock: rlock",
-            What::Enqueued => "a waiter by ENQUEUE, all for one lock, short names",
+            What::Enqueued => "an enqueued waiter, all for one lock, short names",
             What::EnqueuedUuid => "the same, with a UUID in owner and channel",
-            What::EnqueuedApart => "a waiter by ENQUEUE, each for a lock of its own, short names",
+            What::EnqueuedApart => "an enqueued waiter, each for its own lock, short names",
             What::BlockedPop => "a client blocked by BLPOP, besides its connection",
             What::Blocked => "a client blocked by RLOCK.ACQUIRE, besides its connection",
         }

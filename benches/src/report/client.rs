@@ -9,7 +9,7 @@ use crate::results::{Client, Renewal};
 /// What an acquire and a release cost.
 pub(crate) fn pairs(client: &Client) -> String {
     let mut text = String::from(
-        "| | cores | µs | to the raw commands | its own CPU, µs | to the raw commands | commands |\n\
+        "| | cores | µs | ratio to the raw commands | its own CPU, µs | ratio to the raw commands | commands |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for one in &client.pairs {
@@ -30,7 +30,7 @@ pub(crate) fn pairs(client: &Client) -> String {
 
 /// What a hand-off takes.
 pub(crate) fn hand_offs(client: &Client) -> String {
-    let mut text = String::from("| | µs | to the raw commands |\n|---|---|---|\n");
+    let mut text = String::from("| | µs | ratio to the raw commands |\n|---|---|---|\n");
     for one in &client.hand_offs {
         let _ = writeln!(text, "| {} | {} | {} |", label(&one.contender), figure(one.us), figure(one.to_raw));
     }
@@ -40,7 +40,7 @@ pub(crate) fn hand_offs(client: &Client) -> String {
 /// What keeping many locks takes.
 pub(crate) fn renewal(renewal: &Renewal) -> String {
     format!(
-        "Renewing {} held locks takes {} % of a core, that is the whole process; without a lock it takes {} %.\n",
+        "Renewing {} held locks takes {} % of a core, measured for the whole process; without a lock the process takes {} %.\n",
         grouped(renewal.locks),
         figure(renewal.percent),
         number(renewal.idle_percent),
@@ -76,7 +76,7 @@ mod tests {
     fn the_page_has_what_was_measured_and_what_was_aimed_at() {
         let mut stored = store::load().unwrap();
         stored.main.client = None;
-        assert!(!doc::page(&stored).contains("the client's renewal"));
+        assert!(!doc::page(&stored).contains("client: renewal"));
         stored.main.client = Some(Client {
             pairs: Placement::ALL.map(pairs).into(),
             hand_offs: vec![HandOff {
@@ -89,9 +89,9 @@ mod tests {
         });
         let page = doc::page(&stored);
         for line in [
-            "| the client's acquire + release to the raw commands, same driver: one core | ≤ 1.1 | 1.05 (1.04 to 1.06) | met |",
-            "| the client's hand-off between two processes to raw BLOCK's | ≤ 2.2 | 2.50 (2.49 to 2.51) | **missed** |",
-            "| the client's renewal of 10,000 locks, % of a core | ≤ 1 | 0.50 (0.49 to 0.51) | met |",
+            "| client: acquire + release, ratio to the raw commands, same driver, one core | ≤ 1.1 | 1.05 (1.04 to 1.06) | met |",
+            "| client: hand-off between two processes, ratio to raw BLOCK | ≤ 2.2 | 2.50 (2.49 to 2.51) | **missed** |",
+            "| client: renewal of 10,000 locks, % of a core | ≤ 1 | 0.50 (0.49 to 0.51) | met |",
             "| rlock-client | two-cores | 20.0 (20.0 to 20.0) | 1.05 (1.04 to 1.06) | 12.0 (12.0 to 12.0) | 1.20 (1.19 to 1.21) | 2.00 |",
             "| rlock-client | 250 (250 to 250) | 2.50 (2.49 to 2.51) |",
         ] {

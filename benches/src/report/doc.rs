@@ -68,7 +68,7 @@ fn of_client(results: &Results) -> String {
     let Some(costs) = &results.client else { return "No results are stored.".into() };
     let rounds = |count: Option<usize>| count.unwrap_or(0);
     format!(
-        "### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next holder's guard\n\n{} rounds.\n\n{}\n\
+        "### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next guard\n\n{} rounds.\n\n{}\n\
          ### Renewal\n\n{}",
         rounds(costs.pairs.first().map(|one| one.rounds)),
         client::pairs(costs),
@@ -84,7 +84,7 @@ fn others(results: &[Results]) -> String {
         return "None are stored.".into();
     }
     let mut text = String::from(
-        "| | two PINGs | SET NX PX + own compare-and-delete | RLOCK.ACQUIRE + RLOCK.RELEASE | to Redisson 4 |\n\
+        "| | two PINGs | SET NX PX + own compare-and-delete | RLOCK.ACQUIRE + RLOCK.RELEASE | the same, ratio to Redisson 4 |\n\
          |---|---|---|---|---|\n",
     );
     for one in results {

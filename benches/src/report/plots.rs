@@ -23,8 +23,7 @@ pub(crate) fn all(results: &Results) -> Result<Vec<(&'static str, String)>, Stri
         "server CPU per hand-off, µs, one core",
         (|one: &Contention| one.cpu_us.median) as fn(&Contention) -> f64,
     );
-    let time =
-        ("from release to the next holder's knowledge, p50, µs", (|one: &Contention| one.latency.p50) as _);
+    let time = ("from release to the next holder, p50, µs", (|one: &Contention| one.latency.p50) as _);
     let plots = [
         ("uncontended.svg", uncontended(results)),
         ("hand-off-cpu.svg", lines(results, cpu)),

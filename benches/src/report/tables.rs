@@ -45,7 +45,7 @@ pub(crate) fn readers(results: &[Readers]) -> String {
         return "No results are stored.".into();
     }
     let mut text = String::from(
-        "| others who read | rlock, µs | to 10 others | Redisson's scripts, µs |\n|---|---|---|---|\n",
+        "| other readers | rlock, µs | ratio to 10 others | Redisson's scripts, µs |\n|---|---|---|---|\n",
     );
     let of = |way: Way, readers: usize| {
         results.iter().find(move |one| one.way == way.name() && one.readers == readers)
@@ -81,7 +81,7 @@ pub(crate) fn uncontended_title(results: &Uncontended) -> String {
 pub(crate) fn uncontended(results: &Uncontended) -> String {
     let mut text = String::from("| | µs |");
     for base in BASES {
-        let _ = write!(text, " to {} |", base.label());
+        let _ = write!(text, " ratio to {} |", base.label());
     }
     text.push_str("\n|---|---|---|---|---|\n");
     for cost in &results.costs {
@@ -99,7 +99,7 @@ pub(crate) fn uncontended(results: &Uncontended) -> String {
 /// What a hand-off costs.
 pub(crate) fn contention(results: &[Contention]) -> String {
     let mut text = String::from(
-        "| | waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants of one waiter |\n\
+        "| | waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants per waiter |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for one in results {
@@ -122,7 +122,7 @@ pub(crate) fn contention(results: &[Contention]) -> String {
 /// How long a hand-off takes.
 pub(crate) fn latency(results: &[Contention]) -> String {
     let mut text = String::from(
-        "| | waiters | p50, µs | p99 | p99.9 | p50 to PUBLISH | without a pause, one core |\n\
+        "| | waiters | p50, µs | p99 | p99.9 | p50, ratio to PUBLISH | without a pause, one core |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for one in results {
@@ -149,7 +149,7 @@ fn label(protocol: &str) -> &'static str {
 
 /// Bytes.
 pub(crate) fn memory(results: &[Memory]) -> String {
-    let mut text = String::from("| | bytes each | of how many |\n|---|---|---|\n");
+    let mut text = String::from("| | bytes each | measured with |\n|---|---|---|\n");
     for one in results {
         let label = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
         let (bytes, count) = (number(one.bytes.median), grouped(one.count as u64));
@@ -166,13 +166,13 @@ pub(crate) fn everything(results: &Results) -> String {
     }
     if !results.contention.is_empty() {
         let (cost, time) = (contention(&results.contention), latency(&results.contention));
-        let _ = write!(text, "\nper hand-off\n\n{cost}\nfrom release to knowledge\n\n{time}");
+        let _ = write!(text, "\nper hand-off\n\n{cost}\nfrom release to the next holder\n\n{time}");
     }
     if !results.memory.is_empty() {
         let _ = write!(text, "\nmemory\n\n{}", memory(&results.memory));
     }
     if !results.readers.is_empty() {
-        let _ = write!(text, "\na reader that comes and goes\n\n{}", readers(&results.readers));
+        let _ = write!(text, "\nacquire and release of one reader\n\n{}", readers(&results.readers));
     }
     if let Some(costs) = &results.client {
         let (pairs, hand_offs) = (client::pairs(costs), client::hand_offs(costs));

@@ -1,4 +1,4 @@
-//! What rlock is to cost, beside what it does.
+//! The targets for the cost of rlock, and the measured figures: those that are met first.
 
 use std::fmt::Write;
 
@@ -62,6 +62,7 @@ pub(crate) fn table(results: &Results) -> String {
     rows.extend(memory(results));
     rows.extend(readers(results));
     rows.extend(results.client.iter().flat_map(of_client));
+    rows.sort_by_key(|row| !row.met);
     let mut text = String::from("| what | target | measured | |\n|---|---|---|---|\n");
     for Row { what, target, measured, met } in rows {
         let verdict = if met { "met" } else { "**missed**" };
@@ -76,7 +77,7 @@ fn ratio_rows(results: &Results, (setting, base, most): (Setting, Contender, f64
         let ratio = costs.cost(Contender::Rlock.name())?.to(base.name())?;
         let place = if placement == Placement::OneCore { "one core" } else { "two cores" };
         let with = if setting == Setting::Plain { "" } else { "AOF and replica, " };
-        let what = format!("acquire + release to {}: {with}{place}", base.label());
+        let what = format!("acquire + release, ratio to {}, {with}{place}", base.label());
         Some(row_of(what, format!("≤ {most}"), figure(ratio), ratio.median <= most))
     };
     Placement::ALL.into_iter().filter_map(row).collect()
@@ -101,28 +102,33 @@ fn growth(results: &Results, protocol: Protocol) -> Row {
     let median =
         |one: Option<&&Contention>| one.and_then(|one| one.busy_cpu_us).map_or(f64::NAN, |cpu| cpu.median);
     let ratio = median(sizes.last()) / median(sizes.first());
-    let what =
-        format!("CPU per hand-off, {}, with the most to the fewest of {}", protocol.label(), range(&sizes));
+    let what = format!("CPU per hand-off, {}, growth over {}", protocol.label(), range(&sizes));
     row_of(what, format!("≤ {GROWTH}"), number(ratio), ratio <= GROWTH)
 }
 
 fn latency(results: &Results, protocol: Protocol) -> Row {
     let sizes = results.protocol(protocol.name());
     let most = worst(&sizes, |one| one.latency_to_publish);
-    let what = format!("release to knowledge to a PUBLISH, {}, worst of {}", protocol.label(), range(&sizes));
+    let what = format!(
+        "release to next holder, ratio to a PUBLISH, {}, worst of {}",
+        protocol.label(),
+        range(&sizes)
+    );
     row_of(what, format!("≤ {LATENCY}"), figure(most), most.median <= LATENCY)
 }
 
 fn memory(results: &Results) -> Option<Row> {
     let bytes = results.memory.iter().find(|one| one.what == What::Enqueued.name())?.bytes;
-    let what = "bytes for a waiter by ENQUEUE, short names".into();
+    let what = "bytes per enqueued waiter, short names".into();
     Some(row_of(what, format!("< {BYTES}"), number(bytes.median), bytes.median < BYTES))
 }
 
 fn readers(results: &Results) -> Option<Row> {
     let most = results.readers.iter().rfind(|one| one.way == Way::Rlock.name())?;
-    let what =
-        format!("a reader that comes and goes beside {} others to beside 10", grouped(most.readers as u64));
+    let what = format!(
+        "acquire + release of a reader, ratio of {} other readers to 10",
+        grouped(most.readers as u64)
+    );
     Some(row_of(what, format!("≤ {GROWTH}"), figure(most.to_fewest), most.to_fewest.median <= GROWTH))
 }
 
@@ -134,15 +140,15 @@ fn of_client(costs: &Client) -> Vec<Row> {
         let ratio = costs.pairs(Who::Client.name(), placement.name())?.wall_to_raw;
         let place = if placement == Placement::OneCore { "one core" } else { "two cores" };
         Some(row(
-            format!("the client's acquire + release to the raw commands, same driver: {place}"),
+            format!("client: acquire + release, ratio to the raw commands, same driver, {place}"),
             PAIR,
             ratio,
         ))
     };
     let hand_off = costs.hand_off(Who::Client.name()).map(|one| {
-        row("the client's hand-off between two processes to raw BLOCK's".into(), HAND_OFF, one.to_raw)
+        row("client: hand-off between two processes, ratio to raw BLOCK".into(), HAND_OFF, one.to_raw)
     });
-    let what = format!("the client's renewal of {} locks, % of a core", grouped(costs.renewal.locks));
+    let what = format!("client: renewal of {} locks, % of a core", grouped(costs.renewal.locks));
     let renewal = row(what, RENEWAL, costs.renewal.percent);
     Placement::ALL.into_iter().filter_map(pairs).chain(hand_off).chain([renewal]).collect()
 }

@@ -1,4 +1,4 @@
-//! How a client is to be.
+//! Client configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::endpoint::{Endpoint, destination};
 use crate::error::Error;
 use crate::metrics::Metrics;
 
-/// How a client is to be; see [`Client::builder`].
+/// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Builder {
@@ -19,62 +19,62 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets a lease for all locks that name none of their own; they are not renewed then.
+    /// Sets a fixed lease for all locks that set none. Locks with a fixed lease are not renewed.
     pub fn lease(mut self, lease: Duration) -> Builder {
         self.config.lease = Some(lease);
         self
     }
 
-    /// Sets the lease of locks that are renewed, 30 seconds by default; they are renewed every third of it.
+    /// Sets the lease of renewed locks, 30 seconds by default. They are renewed every third of it.
     ///
-    /// So long after a crash the lock is free, and so long an outage may last before locks are lost.
+    /// After a crash, the lock is free after this time; an outage of this length loses locks.
     pub fn watchdog_timeout(mut self, lease: Duration) -> Builder {
         self.config.watchdog = lease;
         self
     }
 
-    /// Limits how long [`Lock::lock`](crate::Lock::lock) waits, for all locks that set no limit of their own.
+    /// Limits how long [`Lock::lock`](crate::Lock::lock) waits, for all locks without a limit of their own.
     pub fn wait(mut self, wait: Duration) -> Builder {
         self.config.wait = Some(wait);
         self
     }
 
-    /// Sets how locks are waited for.
+    /// Sets how the client waits for locks.
     pub fn waiting(mut self, waiting: Waiting) -> Builder {
         self.config.waiting = waiting;
         self
     }
 
-    /// Sets how many replicas must have a lock before it is handed out, for all locks that do not say.
+    /// Sets how many replicas must have a lock before `lock` returns it, for all locks that do not set it.
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.config.durability = durability;
         self
     }
 
-    /// Sets how long replicas may take to have a lock, 1 second by default.
+    /// Sets how long replicas may take to receive a lock, 1 second by default.
     pub fn durability_wait(mut self, wait: Duration) -> Builder {
         self.config.durability_wait = wait;
         self
     }
 
-    /// Sets how long a server may take to answer before the connection is given up for another; by default a sixth
-    /// of the watchdog's time, at least 50 ms and at most 5 seconds.
+    /// Sets how long a server may take to answer before the client opens another connection. The default is a sixth
+    /// of the watchdog timeout, at least 50 ms and at most 5 seconds.
     pub fn response_timeout(mut self, time: Duration) -> Builder {
         self.config.response = Some(time);
         self
     }
 
-    /// Sets the authorities to trust, as certificates in PEM, in place of those of the platform.
+    /// Sets the trusted certificate authorities, as certificates in PEM, instead of those of the platform.
     ///
-    /// The platform's are those that the variables `SSL_CERT_FILE` or `SSL_CERT_DIR` name, else the system's.
+    /// The platform's authorities are those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else the system's.
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
         self.config.tls.roots = Some(pem.as_ref().to_vec());
         self
     }
 
-    /// Sets what the client shows of itself to servers that ask for it (`tls-auth-clients`, which is their
-    /// default): a certificate, with those that lead to its authority, and its key, in PEM.
+    /// Sets the client's certificate chain and key, in PEM, for servers that ask for them (`tls-auth-clients`, on by
+    /// default).
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
         let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
@@ -82,14 +82,14 @@ impl Builder {
         self
     }
 
-    /// Sets whom to tell what happens to locks.
+    /// Sets the receiver of lock metrics.
     pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Builder {
         self.config.metrics = Some(metrics);
         self
     }
 
     /// Connects to the server that a URL names; see [`Client::connect`]. Needs a tokio runtime, which the client uses
-    /// until its end.
+    /// until it ends.
     ///
     /// # Errors
     ///
@@ -100,12 +100,12 @@ impl Builder {
         Ok(client)
     }
 
-    /// Starts to connect, and does not wait for the outcome: for one of the servers of a [`RedLock`](crate::RedLock),
+    /// Starts to connect, without waiting for the outcome. Use it for the servers of a [`RedLock`](crate::RedLock),
     /// which may be down when the program starts. Needs a tokio runtime, as [`Builder::connect`] does.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a bad URL or bad settings; all else shows when locks are acquired.
+    /// [`Error::Invalid`] for a bad URL or bad settings; other errors appear when you acquire locks.
     ///
     /// # Panics
     ///

@@ -21,11 +21,12 @@ use crate::router::{Links, Router};
 use crate::shared::{Shared, deliver};
 use crate::watchdog;
 
-/// A client of a server, or of several that belong together. Cheap to clone; all clones share its connections.
+/// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
+/// connections.
 ///
-/// It needs one connection to each server, a second one to a server of a cluster on which it waits, and one more where
-/// a lock asks for [`Durability`](crate::Durability). It ends when all
-/// its clones and guards are gone and what they left to do is done, or with [`Client::shutdown`].
+/// It needs one connection to each server, a second one to each cluster server on which it waits, and one more for
+/// locks with [`Durability`](crate::Durability). It ends with [`Client::shutdown`], or when all its clones and guards
+/// are dropped and their pending work is done.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -49,48 +50,49 @@ impl Handle {
 }
 
 impl Client {
-    /// Connects to the server that a URL names, or to the servers, with the default settings.
+    /// Connects to the server or servers that a URL names, with the default settings.
     ///
-    /// | URL | whom the client uses |
+    /// | URL | the client uses |
     /// |---|---|
     /// | `redis://[user:password@]host[:port][/database]` | this server |
-    /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the sentinels name |
-    /// | `redis+cluster://[user:password@]host[:port],…` | of a cluster, the primary that has a lock's slot |
+    /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the Sentinels name |
+    /// | `redis+cluster://[user:password@]host[:port],…` | a cluster: for each lock, the primary of its slot |
     /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
     ///
-    /// User and password are those of the servers' access control, percent-encoded where they have other characters
-    /// than letters and digits. Sentinels are asked without them: a user and a password of their own stand at the
-    /// end, `?sentinel_username=…&sentinel_password=…`. Ports are 6379, of sentinels 26379. Of a cluster
-    /// one server that is there is enough, several are better. Over TLS, servers must prove to be who they say by
-    /// the platform's authorities or `Builder::root_certificates`; the names that sentinels and clusters give must
-    /// be in the certificates (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
+    /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
+    /// Sentinels are asked without them: give their own user and password at the end,
+    /// `?sentinel_username=…&sentinel_password=…`. The default port is 6379, for Sentinels 26379. For a cluster, one
+    /// reachable server is enough, several are better.
     ///
-    /// # What a fail-over does
+    /// Over TLS, servers must prove their names to the platform's authorities, or to those of
+    /// `Builder::root_certificates`. The names that Sentinels and clusters announce must be in the certificates
+    /// (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
     ///
-    /// A server that is alone has nobody to take over: while it is away waits go on, locks are renewed as soon as
-    /// it is back, and those whose lease has ended by then are lost, and told so.
+    /// # Fail-over
     ///
-    /// With sentinels and in a cluster a replica takes over. The client finds it by itself and uses none that says
-    /// that it is no primary. Locks that the replica has go on being renewed there; waits, whose queue was in the
-    /// memory of the old primary, are entered there anew, in the order in which they arrive. The same goes for
-    /// slots that are moved to another server, except that nothing can be lost then.
+    /// A single server has no replacement. While it is down, waits continue, and the client renews locks as soon as
+    /// the server is back. Locks whose lease has ended by that time are lost, and report it.
     ///
-    /// **A fail-over can lose a lock**, since servers replicate after they have answered: one that was acquired
-    /// just before may not be known to the replica, and somebody else gets it, though its holder has it until the
-    /// next renewal. Until a primary that is cut off from the others learns that it was replaced, it may hand out
-    /// locks as well. [`Durability`](crate::Durability) closes the first gap as far as replicas that confirm can: a lock is handed out
-    /// when so many have it. `min-replicas-to-write` in the configuration of the servers narrows the second, as
-    /// does a short lease. What may never happen twice needs a check where it happens.
+    /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
+    /// that it is not a primary. Locks that the replica has are renewed there. The queue was in the memory of the old
+    /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
+    /// same way, but lose nothing.
     ///
+    /// **A fail-over can lose a lock**, because servers replicate after they have answered. The replica may lack a
+    /// lock that was acquired just before, and grants it to another owner, while its holder keeps it until the next
+    /// renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
+    /// [`Durability`](crate::Durability) narrows the first gap: `lock` returns only when the given number of replicas
+    /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
+    /// effects that must never happen twice, also check where they happen.
     /// # Errors
     ///
-    /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] when the first attempt to connect fails,
-    /// [`Error::ModuleNotLoaded`] where the server does not know the commands, [`Error::Invalid`] for a bad URL.
+    /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
+    /// [`Error::ModuleNotLoaded`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }
 
-    /// A client to be set up first.
+    /// The configuration of a new client.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -100,44 +102,43 @@ impl Client {
         Lock::new(self.handle.clone(), name.as_ref().to_vec())
     }
 
-    /// The lock with this name, each of whose guards has a fencing token ([`Held::token`](crate::Held::token)):
-    /// larger than those of all holders before. Send it along with whatever is done under the lock, and let the
-    /// resource refuse what comes with a smaller one than it has seen: docs/FENCING.md shows how, and tells what
-    /// that guarantees.
+    /// The lock with this name; each guard has a fencing token ([`Held::token`](crate::Held::token)), which is larger
+    /// than those of all earlier holders. Send it with each write under the lock, and let the resource refuse a token
+    /// smaller than the largest it has seen: docs/FENCING.md shows how, and what it guarantees.
     ///
-    /// Otherwise it is the lock that [`Client::lock`] makes; holders without a token and with one exclude each other.
+    /// In all else it is the lock of [`Client::lock`]: holders with and without a token exclude each other.
     pub fn fenced_lock(&self, name: impl AsRef<[u8]>) -> Lock {
         self.lock(name).fenced()
     }
 
     /// The read/write lock with this name: many readers together, or one writer alone.
     ///
-    /// It is Redisson's of the same name. A plain lock of that name is another kind of lock: who asks for the one while
-    /// somebody holds the other is refused ([`Error::NotALock`]).
+    /// It is the same lock as Redisson's read/write lock of that name. It is a different kind than a plain lock: if a
+    /// plain lock of that name is held, acquiring is refused, and the reverse ([`Error::NotALock`]).
     pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
         ReadWriteLock::new(self.lock(name))
     }
 
-    /// The lock with this name, in one order with those who wait for Redisson's fair lock of that name, which would
-    /// come after all who wait by [`Client::lock`]. Where nobody uses Redisson, [`Client::lock`] is fair already.
+    /// The lock with this name, in one order with the waiters of Redisson's fair lock of that name. With
+    /// [`Client::lock`] native waiters overtake these. Without Redisson clients, [`Client::lock`] is fair already.
     pub fn fair_lock(&self, name: impl AsRef<[u8]>) -> Lock {
         self.lock(name).fair()
     }
 
-    /// What the owners of this client's locks begin with, followed by a colon and a number.
+    /// The beginning of each owner of this client's locks; a colon and a number follow.
     pub fn uuid(&self) -> &str {
         &self.handle.shared.uuid
     }
 
-    /// Ends the client: refuses what is new, ends all waits, and tells all guards that their locks are lost
-    /// ([`Lost::ShutDown`]) so that the work ends and drops them. Their releases are sent for as long as `within`
-    /// says; then all connections close.
+    /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::ShutDown`]) so that
+    /// the work ends and drops them. Sends their releases for at most `within`, and closes all connections.
     ///
-    /// A lock whose guard is not dropped by then is not released, since its work may go on: its lease ends.
+    /// A lock whose guard is not dropped by that time is not released, because its work may still run. It stays held
+    /// until lease end.
     ///
     /// # Errors
     ///
-    /// [`Error::Unflushed`] where the server has not answered for every lock.
+    /// [`Error::Unflushed`] if the server did not answer for every lock.
     pub async fn shutdown(self, within: Duration) -> Result<(), Error> {
         let shared = &self.handle.shared;
         shared.closing.cancel();

@@ -1,4 +1,4 @@
-//! The client's clock: on Linux one that goes on while the machine is suspended.
+//! The client's clock: on Linux one that runs on while the machine is suspended.
 
 use std::time::Duration;
 

@@ -8,26 +8,26 @@ use crate::error::Error;
 use crate::link::Tls;
 use crate::metrics::Metrics;
 
-/// How many replicas must have a lock before it is handed out.
+/// How many replicas must have a lock before `lock` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The primary's word is enough. A fail-over can lose the lock.
+    /// None: the primary's reply is enough. A fail-over can lose the lock.
     #[default]
     None,
-    /// So many replicas must have it. A fail-over to one of the others can still lose it.
+    /// This number of replicas. A fail-over to another replica can still lose the lock.
     Replicas(usize),
-    /// The primary and its replicas that have it must be more than half of them: at least one replica, and
-    /// counted among as many as this client ever saw connected.
+    /// More than half of the primary and its replicas must have it, and at least one replica. The count includes the
+    /// largest number of replicas that this client ever saw connected.
     Majority,
 }
 
 /// How a client waits for a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// In the server's queue, told by a message when the lock is handed over. Strictly first come, first served.
+    /// In the server's queue, with a message at the grant. Strictly first come, first served.
     #[default]
     Queue,
-    /// By asking again and again, up to once a second: for users who may not subscribe. In no order.
+    /// By retries, with pauses that grow to a second, in no order. For users without permission to subscribe.
     Polling,
 }
 

@@ -15,10 +15,10 @@ use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::{Hold, State};
 use crate::release::{Job, give_back, lower};
 
-/// A lock that is held until this is dropped, unlocked, or the lock is lost.
+/// A held lock. It is held until you drop or unlock the guard, or until the lock is lost.
 ///
-/// It is owned, `'static` and `Send`: it may move between tasks and threads. Dropping it does no I/O and needs no
-/// runtime; the lock is released in the background. [`Guard::unlock`] tells whether it was held until then.
+/// A guard is owned, `'static` and `Send`: it may move between tasks and threads. Dropping it does no I/O and needs
+/// no runtime; the lock is released in the background. [`Guard::unlock`] fails if the lock was lost before.
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard {
     handle: Arc<Handle>,
@@ -27,22 +27,22 @@ pub struct Guard {
     armed: bool,
 }
 
-/// A view of a lock that is held, which does not hold it.
+/// A view of a held lock, which does not keep it held.
 ///
-/// It can be cloned into the work that the lock protects; see also [`Guard`], which has the same methods.
+/// Clone it into the work that the lock protects; see also [`Guard`], which has the same methods.
 #[derive(Clone)]
 pub struct Held {
     hold: Arc<Hold>,
 }
 
 impl Held {
-    /// Whether the lock is still ours, without asking the server, and for how much longer it is so without
-    /// another renewal.
+    /// Checks that you still hold the lock, without asking the server, and returns how much longer you hold it
+    /// without another renewal.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when it was lost, or its lease has ended by this client's clock; [`Error::NotHeld`] after
-    /// its last guard was given back.
+    /// [`Error::Lost`] if it was lost, or its lease has ended by this client's clock; [`Error::NotHeld`] after its
+    /// last guard was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.hold.check()
     }
@@ -52,7 +52,7 @@ impl Held {
         self.hold.state()
     }
 
-    /// Waits until the lock is lost, and says why; for ever if it never is.
+    /// Waits until the lock is lost, and returns the reason; never returns if it is not lost.
     pub async fn lost(&self) -> Lost {
         self.hold.lost().cancelled().await;
         match self.hold.state() {
@@ -64,15 +64,15 @@ impl Held {
 
     /// A token that is cancelled when the lock is lost.
     ///
-    /// It is a child of the guard's own: cancelling it does nothing to the lock.
+    /// It is a child of the guard's token: cancelling it does not affect the lock.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.hold.lost().child_token()
     }
 
-    /// The fencing token, larger than that of every holder before; `None` unless the lock is one of
+    /// The fencing token, larger than that of every earlier holder; `None` unless the lock is one of
     /// [`Client::fenced_lock`](crate::Client::fenced_lock).
     ///
-    /// Each [`Guard::reenter`] gets a new one, and it is the newest that this answers, for all guards of the hold.
+    /// Each [`Guard::reenter`] gets a new token. This returns the newest one, for all guards of the hold.
     pub fn token(&self) -> Option<u64> {
         self.hold.token()
     }
@@ -101,18 +101,18 @@ impl Guard {
         self.handle.clone()
     }
 
-    /// A view of this hold, to be cloned into the work.
+    /// A view of this hold, to clone into the work.
     pub fn held(&self) -> Held {
         self.held.clone()
     }
 
-    /// Enters the lock once more as the same owner: one hold more, and a guard for it. The lock is free when all
-    /// its guards are gone.
+    /// Re-enters the lock as the same owner: adds a hold, and returns a guard for it. The lock is free when all its
+    /// guards are gone.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] where the lock is no longer held; [`Error::Transport`] and the server's refusals. After
-    /// these the lock is held as before.
+    /// [`Error::Lost`] if the lock is no longer held; [`Error::Transport`] and the server's refusals. After the
+    /// latter two, the lock is held as before.
     pub async fn reenter(&self) -> Result<Guard, Error> {
         let hold = &self.held.hold;
         if !hold.add_guard() {
@@ -150,15 +150,15 @@ impl Guard {
         hold.check().map(|_| ())
     }
 
-    /// Gives this hold back, and tells whether the lock was held until then.
+    /// Releases this hold, and fails if the lock was lost before.
     ///
-    /// Where the server does not answer it is tried again until the lease has ended. Dropping the future leaves
-    /// the rest to the background, as dropping the guard does.
+    /// If the server does not answer, the release is repeated until lease end. If you drop the future, the release
+    /// continues in the background, as when you drop the guard.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] or [`Error::NotHeld`] when it was not held any more; [`Error::OutcomeUnknown`] when a reply
-    /// was lost and that cannot be told.
+    /// [`Error::Lost`] or [`Error::NotHeld`] if the lock was no longer held; [`Error::OutcomeUnknown`] if a lost
+    /// reply leaves that unknown.
     pub async fn unlock(self) -> Result<(), Error> {
         let span = tracing::debug_span!("release", lock = %name(self.name()));
         self.release().instrument(span).await

@@ -11,51 +11,51 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// `mutex` or `readwrite`, or `none` where nobody holds it.
+    /// `mutex` or `readwrite`, or `none` if the lock is free.
     pub kind: String,
-    /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
+    /// The remaining lease: `None` if the lock is free, [`Duration::MAX`] if it has no end.
     pub remaining: Option<Duration>,
     /// The last fencing token, or 0.
     pub token: u64,
-    /// How many hold it.
+    /// The number of holders.
     pub holder_count: u64,
-    /// How many wait in the server.
+    /// The number of waiters in the server.
     pub waiter_count: u64,
-    /// Who holds it: 100 at most.
+    /// The holders, 100 at most.
     pub holders: Vec<Holder>,
-    /// Who waits, in order: 100 at most.
+    /// The waiters in order, 100 at most.
     pub queue: Vec<Waiter>,
 }
 
-/// One who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Who.
+    /// Its owner.
     pub owner: Vec<u8>,
-    /// How, where a lock can be held in several ways.
+    /// Its mode, for a read/write lock.
     pub mode: Option<String>,
-    /// How many times.
+    /// The number of its holds.
     pub holds: u64,
-    /// What is left of its lease; [`Duration::MAX`] where it has no end.
+    /// Its remaining lease; [`Duration::MAX`] if it has no end.
     pub remaining: Duration,
 }
 
-/// One who waits for a lock.
+/// A waiter for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// Who.
+    /// Its owner.
     pub owner: Vec<u8>,
-    /// For what, where a lock can be held in several ways.
+    /// The mode that it waits for, for a read/write lock.
     pub mode: Option<String>,
-    /// By which word of RLOCK.ACQUIRE, `block` or `enqueue`; or `redisson`, for Redisson's fair lock of that name.
+    /// How it waits: `block` or `enqueue`, as in RLOCK.ACQUIRE, or `redisson` for Redisson's fair lock of that name.
     pub via: String,
-    /// Since it came.
+    /// How long it has waited.
     pub age: Duration,
-    /// Until it gives up; `None` where it waits for ever.
+    /// The time until its wait times out; `None` if it waits without limit.
     pub wait_left: Option<Duration>,
-    /// The connection that asked, as CLIENT LIST numbers them.
+    /// The ID of its connection, as in CLIENT LIST.
     pub client_id: u64,
 }
 
@@ -92,12 +92,12 @@ impl Info {
         Ok(info)
     }
 
-    /// Whether anybody holds it.
+    /// Whether the lock is held.
     pub fn is_locked(&self) -> bool {
         self.remaining.is_some()
     }
 
-    /// How many holds this owner has, as far as it is among [`Info::holders`]; reading and writing count together.
+    /// How many holds this owner has, if it is among [`Info::holders`]; read and write holds count together.
     pub fn holds_of(&self, owner: impl AsRef<[u8]>) -> u64 {
         self.holds(owner.as_ref(), None)
     }

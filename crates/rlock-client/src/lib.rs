@@ -1,9 +1,8 @@
 //! Distributed locks on Redis and Valkey servers with the rlock module.
 //!
-//! A lock has a name, and is held by at most one owner at a time, whichever process or machine that is in. Who
-//! waits stands in a queue in the server and is told when it is its turn; nobody polls. Locks that are held are
-//! renewed in the background until they are given back, and a process that crashes loses its locks at the end of
-//! their leases.
+//! A lock has a name, and at most one owner holds it at a time, on any process or machine. Waiters stand in a queue
+//! in the server and get a message at their turn, without polling. Held locks are renewed in the background until you
+//! release them. If a process crashes, its locks are free at lease end.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -14,9 +13,9 @@
 //!
 //! let client = Client::connect(url).await?; // one for the whole process
 //! let guard = client.lock("invoice:7").lock().await?;
-//! // … the work that nobody else does now …
-//! guard.check()?; // before what cannot be undone: is the lock still ours?
-//! // … and the end of it …
+//! // … work that no other owner may do now …
+//! guard.check()?; // before a step that cannot be undone: do you still hold the lock?
+//! // … and the rest of it …
 //! guard.unlock().await?; // or drop the guard
 //! # client.shutdown(std::time::Duration::from_secs(5)).await
 //! # }
@@ -24,9 +23,9 @@
 //!
 //! # Acquiring
 //!
-//! [`Lock::try_lock`] asks once, [`Lock::lock`] waits, [`Lock::lock_timeout`] waits for so long at most. Each
-//! acquisition has an owner of its own, so two tasks with clones of one [`Lock`] exclude each other. To enter a lock
-//! that is held once more, use its guard ([`Guard::reenter`]) or name an owner ([`Lock::owner`]).
+//! [`Lock::try_lock`] asks once, [`Lock::lock`] waits, [`Lock::lock_timeout`] waits for a limited time. Each
+//! acquisition has its own owner, so two tasks with clones of one [`Lock`] exclude each other. To re-enter a held
+//! lock, use its guard ([`Guard::reenter`]) or name an owner ([`Lock::owner`]).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -37,7 +36,7 @@
 //! use rlock_client::Error;
 //!
 //! let lock = client.lock("invoice:7");
-//! let guard = lock.try_lock().await?.expect("nobody else is here");
+//! let guard = lock.try_lock().await?.expect("the lock is free");
 //! assert!(lock.try_lock().await?.is_none());
 //! match lock.lock_timeout(Duration::from_millis(100)).await {
 //!     Err(Error::Timeout { waited, .. }) => println!("gave up after {waited:?}"),
@@ -51,20 +50,21 @@
 //! # }
 //! ```
 //!
-//! # Leases, and losing a lock
+//! # Leases and lost locks
 //!
-//! On the server a lock is held until its lease ends. Without a lease of its own ([`Lock::lease`]) a lock has
-//! that of the watchdog, 30 seconds unless [`Builder::watchdog_timeout`] says otherwise, and is renewed every third of
-//! it. A renewal that fails is tried again until the lease has ended: that alone is no loss.
+//! On the server, a lock is held until lease end. If you set no lease ([`Lock::lease`]), a lock has the watchdog's
+//! lease and is renewed every third of it. That lease is 30 seconds unless you set [`Builder::watchdog_timeout`]. A
+//! failed renewal is retried until lease end: it alone loses nothing.
 //!
-//! A lock can be lost all the same: the server is out of reach for longer than the lease, somebody takes it away,
-//! a fail-over forgets it, this process stands still. Then its [`State`] is [`State::Lost`], for good, and says why
-//! ([`Lost`]). There are four ways to learn it:
+//! A lock can still be lost: the server is out of reach for longer than the lease, an operator takes the lock away, a
+//! fail-over forgets it, or this process is paused. Its [`State`] is [`State::Lost`] from that time on, with the
+//! reason ([`Lost`]). There are four ways to notice it:
 //!
 //! * [`Lock::run`] drops the work at its next `.await`;
-//! * [`Held::check`] looks at the clock, without asking the server: use it before each step that cannot be undone;
-//! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes one;
-//! * [`Guard::unlock`] tells whether the lock was held until then.
+//! * [`Held::check`] compares the clock, without asking the server: use it before each step that cannot be undone;
+//! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes
+//!   one;
+//! * [`Guard::unlock`] fails if the lock was lost before.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -87,40 +87,41 @@
 //! # }
 //! ```
 //!
-//! The client's end of a lease is always before the server's: it counts from the moment at which the request was
-//! sent, less 1 % and 2 ms for clocks that run at different speeds, and on Linux by a clock that goes on while the
-//! machine is suspended. Yet no clock helps between `check()` and the next instruction: a process may be stopped right
-//! there, and a virtual machine that is paused may not notice. Where two holders would do harm, let what the lock
-//! protects refuse the late one, for instance by a version number that each write raises.
+//! In the client, a lease always ends earlier than in the server. It counts from the time when the request was sent,
+//! less 1 % and 2 ms for clocks of different speed, and on Linux by a clock that also counts suspended time. Yet no
+//! clock helps between `check()` and the next instruction: a process can be stopped right there, and a paused virtual
+//! machine may not notice. If two holders would do harm, let the protected resource refuse the late one, for instance
+//! by a [fencing token](Client::fenced_lock) or a version number that each write raises.
 //!
-//! # Giving back
+//! # Releasing
 //!
-//! Dropping a guard does no I/O and needs no runtime; the release follows in the background, also when the server is out
-//! of reach for a while. [`Guard::unlock`] waits for the answer, and [`Client::shutdown`] for those of all guards that
-//! were dropped. A process that ends without it leaves the locks of the guards it has just dropped to their leases.
+//! Dropping a guard does no I/O and needs no runtime; the release follows in the background, even if the server is
+//! out of reach for a while. [`Guard::unlock`] waits for the reply, and [`Client::shutdown`] for those of all dropped
+//! guards. If a process ends without `shutdown`, the locks of guards dropped just before can stay held until lease
+//! end.
 //!
-//! Requests whose answers were lost are repeated so that nothing is held or released twice. Where it cannot be known
-//! whether a lock was still held at its release the error is [`Error::OutcomeUnknown`].
+//! Requests with a lost reply are repeated, without holding or releasing twice. If a release cannot know whether the
+//! lock was still held, it returns [`Error::OutcomeUnknown`].
 //!
 //! # If you know `tokio::sync::Mutex`
 //!
 //! | | `tokio::sync::Mutex` | here |
 //! |---|---|---|
-//! | what it protects | the data inside it | nothing by itself: a name on which all agree |
-//! | the end of a hold | the guard's | the guard's, or **the lease's**: a lock can be [lost](Lost) under a living guard. [`check`](Held::check) before what cannot be undone, or let [`run`](Lock::run) drop the work |
-//! | `lock().await` | never fails | is a `Result`: there is a server behind it. It waits while the server is out of reach; give it a limit ([`Lock::wait`]) if you do not want that |
-//! | `try_lock()` | does not wait | asks the server, so it is async and may take a moment. `None` is "somebody else has it", an error is something else |
-//! | fairness | first come, first served | the same, between all clients of the server; not for those who poll ([`Waiting::Polling`]), and after a restart or a fail-over of the server all queue anew |
-//! | a panic while it is held | no poisoning | no poisoning: the guard is dropped and the lock released. What the work left half-done is yours to notice |
-//! | a crash while it is held | is the end of the mutex too | the lock is free at the end of its lease, 30 s by default |
-//! | dropping the guard | unlocks at once | unlocks **soon**: the release is sent in the background. Who needs it done awaits [`unlock`](Guard::unlock) |
+//! | what it protects | the data inside it | nothing by itself: a name that all clients agree on |
+//! | the end of a hold | the guard's | the guard's, or **the lease's**: a lock can be [lost](Lost) under a living guard. Call [`check`](Held::check) before a step that cannot be undone, or let [`run`](Lock::run) drop the work |
+//! | `lock().await` | never fails | returns a `Result`, because it asks a server. It waits while the server is out of reach; set a limit ([`Lock::wait`]) if you do not want that |
+//! | `try_lock()` | does not wait | asks the server, so it is async and takes a moment. `None` means that another owner holds the lock; other failures are errors |
+//! | fairness | first come, first served | the same, between all clients of the server. Not with polling ([`Waiting::Polling`]), and after a restart or fail-over of the server all waiters queue anew |
+//! | a panic while it is held | no poisoning | no poisoning: the guard is dropped and the lock released. Your code must detect half-done work |
+//! | a crash while it is held | ends the mutex too | the lock is free at lease end, 30 s by default |
+//! | dropping the guard | unlocks at once | unlocks **soon**: the release is sent in the background. To be sure, await [`unlock`](Guard::unlock) |
 //! | a guard across `.await` | fine, it is `Send` | fine, it is `Send` and `'static`, and may move to another thread or be dropped outside the runtime |
-//! | a task that blocks its thread | the guard is held for longer | where no other thread runs the tasks, nothing is renewed meanwhile, and after two thirds of a lease the lock may be lost: use `spawn_blocking` for long computations |
-//! | cancelling `lock()` | loses the place in the queue | the same; and a grant that was on its way is given back |
-//! | locking twice in one task | a deadlock | the same, unless by [`reenter`](Guard::reenter) or a named [`owner`](Lock::owner): every acquisition is another owner, whatever task or thread asks |
-//! | the guard gives access | `*guard` is the data | the guard derefs to [`Held`], a view to give to the work, which does not keep the lock |
+//! | a task that blocks its thread | the guard is held for longer | if no other thread runs the tasks, renewal stops, and the lock may be lost after two thirds of a lease: use `spawn_blocking` for long computations |
+//! | cancelling `lock()` | loses the place in the queue | the same; a grant that was on its way is released |
+//! | locking twice in one task | a deadlock | the same, except with [`reenter`](Guard::reenter) or a named [`owner`](Lock::owner): every acquisition is another owner, whatever task or thread asks |
+//! | the guard gives access | `*guard` is the data | the guard derefs to [`Held`], a view for the work that does not keep the lock held |
 //! | `blocking_lock()` | for code that is not async | the module [`blocking`] |
-//! | the end of the program | nothing to do | [`Client::shutdown`], so that the locks are free now and not at the end of their leases |
+//! | the end of the program | nothing to do | [`Client::shutdown`], to free the locks now and not at lease end |
 //!
 //! # Several locks, several servers
 //!
@@ -128,17 +129,17 @@
 //!
 //! # Servers
 //!
-//! [`Client::connect`] lists the forms of URLs. The module must be loaded on every server that may become the primary;
-//! one without it is told apart at once ([`Error::ModuleNotLoaded`]). A user needs the RLOCK commands, the locks' keys
-//! and, where locks are waited for, `+subscribe` and the channels `rlock:grants:*`; without these, set
-//! [`Waiting::Polling`]. By `+info` a [`RedLock`] notices that two addresses are one server. Sentinels that ask for
-//! a password get it from the end of the URL. By default a lock is held when the primary says so, and a fail-over can lose it;
+//! [`Client::connect`] lists the forms of URLs. Every server that can become primary must have the module; the client
+//! detects a server without it at once ([`Error::ModuleNotLoaded`]). A user needs the RLOCK commands, the locks' keys
+//! and, to wait for locks, `+subscribe` and the channels `rlock:grants:*`; without these, set [`Waiting::Polling`].
+//! With `+info`, a [`RedLock`] detects that two addresses are one server. The end of the URL holds the password for
+//! Sentinels that ask for one. By default a lock is held when the primary says so, and a fail-over can lose it;
 //! [`Durability`] makes that less likely, not impossible.
 //!
-//! # Seeing what it does
+//! # Metrics and traces
 //!
-//! [`Metrics`] is told of every acquisition with its wait, every release with its time, every loss. With `tracing` there
-//! are spans `acquire`, `renew` and `release` (debug), and warnings about lost locks and connections.
+//! [`Metrics`] receives every acquisition with its wait, every release with its duration, and every loss. With
+//! `tracing` there are spans `acquire`, `renew` and `release` (debug), and warnings about lost locks and connections.
 
 mod acquire;
 pub mod blocking;

@@ -1,6 +1,6 @@
-//! The messages that the server sends to who waits, and who of this client waits.
+//! The messages that the server sends to waiters, and the waiters of this client.
 //!
-//! A message names lock and owner, both percent-encoded, and comes at most once; a reader skips words and
+//! A message names lock and owner, both percent-encoded, and arrives at most once; a reader skips words and
 //! fields that it does not know.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Giving holds back, and leaving queues: by whoever unlocks, or by a task for guards that were dropped.
+//! Releasing holds and leaving queues: by the caller of `unlock`, or by a task for dropped guards.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Turns at using an owner that the user named.
 //!
-//! An owner of the client's own making is used once. One that the user names may be used again, so within a
-//! client only one acquisition at a time has the right to use it, from its first request until the server has
-//! answered its last release; whoever asks in between for the same lock enters that hold again.
+//! An owner that the client generates is used once. A named owner may be used again, so within a client only one
+//! acquisition at a time has the right to use it, from its first request until the server has answered its last
+//! release; an acquisition of the same lock in between re-enters that hold.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

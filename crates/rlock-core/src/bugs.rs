@@ -1,34 +1,34 @@
 //! Bugs that are planted on purpose, one at a time, to show that the model, the fuzzer's oracle and the
-//! tests find them. Only in builds with the feature `planted-bugs`, which no release has; without it every
-//! question here is answered with no, and costs nothing. Those whose names begin with `edge-` are in the
-//! module, where it meets the server; docs/PROOF.md tells what finds each.
+//! tests find them. Only builds with the feature `planted-bugs` have them, and no release has that feature;
+//! without it [`planted`] is always false and costs nothing. Bugs named `edge-…` are in the module, at its
+//! border to the server; docs/PROOF.md shows which check finds each.
 
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Who asks for a free lock gets it, whoever waits for it.
+    /// ACQUIRE on a free lock ignores the queue.
     SkipQueue,
-    /// Nothing is done about the timer when a lock is looked at.
+    /// A check of a lock leaves the timer as it is.
     ForgetTimer,
-    /// The end of a lease is looked for a second too late.
+    /// The wake-up for a lease end is a second late.
     WakeLate,
-    /// A grant is taken back from its owner whatever happened since.
+    /// A grant is revoked even if a later call has replaced it.
     TakeBackWithoutId,
-    /// A grant whose client went is not taken back.
+    /// A grant to a disconnected client is not revoked.
     ForgetTakeBack,
-    /// An owner that was heard of by another call may still have its grant taken back.
+    /// A grant is revoked although a later call of its owner has confirmed it.
     ForgetSettle,
-    /// Those who wait by Redisson's protocol are called before the lock is free.
+    /// The unlock message for Redisson waiters is sent before the lock is free.
     PublishBeforeWrite,
-    /// A re-entry sets the lease that it asks for, also a shorter one.
+    /// A re-entry sets the lease that it asks for, even a shorter one.
     ShortenOnReEntry,
     /// HOLDS n adds a hold each time.
     HoldsAdds,
     /// A repeat goes to the end of the queue.
     RepeatLosesPlace,
-    /// Who came last is served first.
+    /// The last waiter is served first.
     LastComeFirstServed,
-    /// A grant by message that nobody heard counts.
+    /// A grant by message counts even if its channel has no subscriber.
     GrantUnheard,
     /// A grant by message gets its full lease at once.
     NoConfirmation,
@@ -38,109 +38,109 @@ pub enum Bug {
     EndlessWait,
     /// A demoted server keeps its queue.
     KeepWhenDemoted,
-    /// A re-entry is given the last token again.
+    /// A re-entry receives the last token again.
     TokenStaysOnReEntry,
-    /// A token is told, and neither stored nor replicated.
+    /// A token is sent, but neither stored nor replicated.
     TokenNotStored,
-    /// A hand-off gives no token to who asked for one.
+    /// A hand-off sends no token to a waiter that asked for one.
     HandOffWithoutToken,
-    /// A token is one more than the last, whatever the clock says.
+    /// A token is the last one plus 1, whatever the clock says.
     TokenByCounterOnly,
-    /// A token is what the clock says, whatever the last one was.
+    /// A token is the clock's time, whatever the last one was.
     TokenByClockOnly,
-    /// A waiter that can have no token stays in the queue.
+    /// A waiter that cannot get its token stays in the queue.
     WaitWithoutToken,
-    /// Hand-offs in a row are counted on after a lock has ended with nobody waiting.
+    /// The count of hand-offs in a row survives the end of a lock that has no waiters.
     KeepStreak,
-    /// A new reader joins those who read, ahead of a writer that waits.
+    /// A new reader joins other readers ahead of a waiting writer.
     ReaderOvertakes,
-    /// A writer takes readers for dead that live.
+    /// A writer treats live readers as dead.
     WriterBesideReaders,
-    /// A writer that waits is woken when the lock's key ends, not when the last reader has died.
+    /// A waiting writer is woken at the end of the lock's key, not at the last reader's lease end.
     DeadReaderBlocks,
-    /// A reader whose lease has ended counts as long as the lock's key is there.
+    /// A reader whose lease has ended counts until the lock's key ends.
     DeadReaderHolds,
-    /// Nobody looks at the readers behind a writer that waits no more.
+    /// The readers behind a writer that stops waiting are not checked.
     GoneWriterKeepsReadersOut,
-    /// Of the readers at the head only the first is served.
+    /// Of the readers at the head, only the first is served.
     OneReaderAtATime,
     /// A read hold gets no lease key.
     ReadLeaseNotWritten,
-    /// The lease keys of read holds stay when these are released.
+    /// The lease keys of read holds stay after the release.
     ReadLeaseStays,
-    /// A writer that reads on leaves the lock written.
+    /// A writer that downgrades leaves the lock in write mode.
     DowngradeKeepsMode,
-    /// Those who wait by Redisson's protocol are not told of a downgrade.
+    /// A downgrade sends no unlock message to Redisson waiters.
     DowngradeInSilence,
-    /// A reader that releases frees the lock, whoever else reads.
+    /// A reader that releases frees the lock, despite other readers.
     OneReaderFreesAll,
-    /// A reader that renews sets the end of the lock's key, also to a sooner one.
+    /// A reader's RENEW sets the end of the lock's key, even to an earlier time.
     RenewReadLowersKey,
-    /// A read grant that is taken back takes the other readers' holds with it.
+    /// Revoking a read grant ends the holds of the other readers.
     ReadTakeBackTakesAll,
-    /// The lock's key keeps the end of a reader's lease that has gone.
+    /// The lock's key keeps the lease end of a reader that has released.
     KeyOutlastsReaders,
     /// A release leaves the hand-off to the timer: they are not one transaction.
     HandOffApart,
-    /// Redisson's renewal of a shorter lease ends a longer read lease of ours.
+    /// Redisson's renewal of a shorter lease ends a longer native read lease.
     ReadEndedEarly,
-    /// FAIR is the order of those who wait here alone.
+    /// FAIR orders native waiters only.
     FairAsPlain,
-    /// Who asks for a free fair lock gets it, whoever of Redisson's stands before it.
+    /// ACQUIRE on a free fair lock overtakes Redisson waiters.
     FairBarges,
-    /// One of ours that a script has dropped from the list is not put back.
+    /// A native waiter that a script drops from the fair list is not put back.
     FairDropped,
-    /// One of Redisson's at the head of a free lock has for as long as it said, alive or not.
+    /// A Redisson waiter at the head of a free lock keeps its turn until its own deadline, alive or not.
     FairTurnEndless,
-    /// Who waits no more stays in the list.
+    /// A native that stops waiting stays in the fair list.
     FairStays,
-    /// One of Redisson's is not called when it has its turn.
+    /// A Redisson waiter is not called at its turn.
     FairInSilence,
-    /// One of ours that a script has dropped from the list is put back at its end.
+    /// A native waiter that a script drops from the fair list is put back at its end.
     FairPutBackLast,
-    /// The deadline of one of ours at the head of the list is left as it is.
+    /// The deadline of a native at the head of the fair list is not extended.
     FairHeadDies,
-    /// After a fail-over the dead in a fair list have all the time that they were to have.
+    /// After a fail-over, dead waiters in a fair list keep their full time.
     FairUncapped,
-    /// Natives read on and on, whoever of Redisson's waits to write.
+    /// Native readers starve a waiting Redisson writer.
     ForeignWriterStarves,
-    /// Those who come to read are kept waiting for one of Redisson's that waits to write no more.
+    /// New readers are held back for a Redisson writer that has stopped waiting.
     ForeignWriterForEver,
-    /// A lock that nobody reads any more is not left free for one of Redisson's that waits to write.
+    /// After its last reader, a lock is not left free for a waiting Redisson writer.
     ForeignWriterNoMoment,
-    /// Readers are counted on, and kept waiting too early, where nobody told that the lock was free.
+    /// Readers are held back too early: their count survives a time when the lock was free.
     ForeignWriterTooEarly,
-    /// A dead reader that comes back passes one of Redisson's that waits to write.
+    /// A dead reader that returns passes a waiting Redisson writer.
     ForeignWriterBehindDead,
-    /// The module replicates a hand-off as nothing.
+    /// The module does not replicate a hand-off.
     EdgeHandOffNotReplicated,
-    /// The module replicates no expiry.
+    /// The module does not replicate lease ends.
     EdgeExpiryNotReplicated,
     /// The module publishes the release before it writes it.
     EdgePublishBeforeWrite,
-    /// The module publishes no release.
+    /// The module does not publish the release.
     EdgeUnlockMessageLost,
-    /// The module counts leases from the time at which the server's loop last turned.
+    /// The module counts leases from the start of the server's event-loop cycle.
     EdgeCachedClock,
-    /// The module tells the server of no change, so that WATCH does not break.
+    /// The module does not signal changes to the server: WATCH does not break.
     EdgeChangeNotSignalled,
-    /// The module does not hear of DEL.
+    /// The module ignores DEL events.
     EdgeDeafToDelete,
-    /// The module does not hear of clients that go.
+    /// The module ignores client disconnects.
     EdgeDepartureUnseen,
-    /// The module takes an answer for delivered whose client the server is going to close.
+    /// The module counts a grant as delivered although the server is closing its client.
     EdgeClosingClientServed,
-    /// The module counts pattern subscribers among those who hear a grant.
+    /// The module counts pattern subscribers as receivers of a grant.
     EdgePatternHears,
     /// The module writes during CLIENT PAUSE.
     EdgeWriteInPause,
-    /// The module builds effects only a while after somebody has begun to read them.
+    /// The module starts to build effects some time after the first reader of effects appears.
     EdgeEffectsBeginLate,
-    /// The module replicates no fencing token.
+    /// The module does not replicate fencing tokens.
     EdgeTokenNotReplicated,
-    /// The module replicates no lease key of a reader.
+    /// The module does not replicate the lease keys of readers.
     EdgeReadLeaseNotReplicated,
-    /// The module knows nothing of read leases that another server gave, or this one before a restart.
+    /// The module ignores read leases that another server granted, or this one before a restart.
     EdgeReadLeaseUnknown,
 }
 

@@ -1,7 +1,7 @@
 //! A server that cannot block a client: its call is refused, and nothing has changed.
 
 use rlock_core::call::Answer;
-use rlock_core::port::Settings;
+use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, WaitMs};
@@ -19,6 +19,7 @@ fn sim() -> Sim {
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: None,
         fair_turn: lease(1_000),
+        at_once: AtOnce::USUAL,
     })
 }
 

@@ -64,20 +64,20 @@ impl Client {
         Client::connect_with(crate::Client::builder(), url)
     }
 
-    /// Connects with settings of one's own.
+    /// Connects with your own settings.
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect`]; [`Error::Invalid`] where no thread can be started.
+    /// As [`Builder::connect`]; [`Error::Invalid`] if no thread can be started.
     pub fn connect_with(builder: Builder, url: &str) -> Result<Client, Error> {
         Client::start(builder.connect(url))
     }
 
-    /// Starts to connect, and does not wait for the outcome; see [`Builder::connect_lazy`].
+    /// Starts to connect, without waiting for the outcome; see [`Builder::connect_lazy`].
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect_lazy`]; [`Error::Invalid`] where no thread can be started.
+    /// As [`Builder::connect_lazy`]; [`Error::Invalid`] if no thread can be started.
     pub fn connect_lazy_with(builder: Builder, url: &str) -> Result<Client, Error> {
         Client::start(async { builder.connect_lazy(url) })
     }
@@ -92,7 +92,7 @@ impl Client {
         Ok(Client { client, thread: Arc::new(thread) })
     }
 
-    /// The lock with this name, with settings as [`crate::Client::lock`] has them.
+    /// The lock with this name, with the settings of [`crate::Client::lock`].
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
         self.with(self.client.lock(name))
     }
@@ -114,7 +114,7 @@ impl Client {
         (self.with(lock.read()), self.with(lock.write()))
     }
 
-    /// A lock that was set up on [`Client::inner`].
+    /// A lock that you set up with [`Client::inner`].
     pub fn with(&self, lock: crate::Lock) -> Lock {
         Lock { lock, thread: self.thread.clone() }
     }
@@ -124,7 +124,7 @@ impl Client {
         &self.client
     }
 
-    /// Ends the client; releases are sent for as long as `within` says.
+    /// Ends the client; sends releases for at most `within`.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Lock {
         Ok(guard.map(|guard| self.guard(guard)))
     }
 
-    /// Acquires the lock, waiting as long as it takes.
+    /// Acquires the lock, waiting without limit.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Lock {
         self.thread.run(self.lock.lock()).map(|guard| self.guard(guard))
     }
 
-    /// Acquires the lock, waiting for so long at most.
+    /// Acquires the lock, waiting for at most `wait`.
     ///
     /// # Errors
     ///
@@ -163,11 +163,11 @@ impl Lock {
         self.thread.run(self.lock.lock_timeout(wait)).map(|guard| self.guard(guard))
     }
 
-    /// Runs `work` under the lock, on the caller's thread, and gives it back.
+    /// Runs `work` under the lock, on the caller's thread, and releases the lock.
     ///
-    /// Work that blocks cannot be stopped from outside: it has to look whether it may go on, by `guard.check()?` before
-    /// each step that must not be taken without the lock. That asks nobody and costs next to nothing.
-    /// What else is to be stopped can be given [`Held::cancellation_token`] or, in another thread, [`Guard::held`].
+    /// Blocking work cannot be stopped from outside. Call `guard.check()?` before each step that needs the lock: it
+    /// asks no server and costs next to nothing. To stop other tasks, give them [`Held::cancellation_token`], or
+    /// [`Guard::held`] in another thread.
     ///
     /// ```
     /// # fn main() -> Result<(), rlock_client::Error> {
@@ -188,12 +188,12 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// `Ok` says that the lock was held from the beginning of the work to its end. Where the work panics the lock
-    /// is given back as well.
+    /// `Ok` says that the lock was held from the beginning of the work to its end. If the work panics, the lock is
+    /// released as well.
     ///
     /// # Errors
     ///
-    /// As [`Lock::lock`], and [`Error::Lost`] when the lock was lost before the work had ended, whatever it returned.
+    /// As [`Lock::lock`], and [`Error::Lost`] if the lock was lost before the work ended, whatever the work returned.
     pub fn run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T, Error> {
         let guard = self.lock()?;
         let value = work(&guard);
@@ -202,11 +202,11 @@ impl Lock {
         Ok(value)
     }
 
-    /// Whether anybody holds the lock.
+    /// Whether the lock is held.
     ///
     /// # Errors
     ///
-    /// As [`crate::Lock::is_locked`], like those of the questions that follow.
+    /// As [`crate::Lock::is_locked`], like those of the next questions.
     pub fn is_locked(&self) -> Result<bool, Error> {
         self.thread.run(self.lock.is_locked())
     }
@@ -229,7 +229,7 @@ impl Lock {
         self.thread.run(self.lock.hold_count(owner))
     }
 
-    /// What is left of the lease; see [`crate::Lock::remaining`].
+    /// The remaining lease; see [`crate::Lock::remaining`].
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ impl Lock {
         self.thread.run(self.lock.remaining())
     }
 
-    /// Takes the lock away from whoever holds it; `false` where nobody did.
+    /// Takes the lock away from its holder; `false` if it had none.
     ///
     /// # Errors
     ///
@@ -253,12 +253,12 @@ impl Lock {
 }
 
 impl Guard {
-    /// A view of this hold, to be moved into the work.
+    /// A view of this hold, to move into the work.
     pub fn held(&self) -> Held {
         self.guard.held()
     }
 
-    /// Enters the lock once more; see [`crate::Guard::reenter`].
+    /// Re-enters the lock; see [`crate::Guard::reenter`].
     ///
     /// # Errors
     ///
@@ -279,12 +279,12 @@ impl Guard {
         Ok(Guard { guard, thread })
     }
 
-    /// Waits until the lock is lost, and says why; for ever if it never is.
+    /// Waits until the lock is lost, and returns the reason; never returns if it is not lost.
     pub fn lost(&self) -> Lost {
         self.thread.run(self.guard.lost())
     }
 
-    /// Gives the lock back, and tells whether it was held until then.
+    /// Releases the lock, and fails if it was lost before.
     ///
     /// # Errors
     ///

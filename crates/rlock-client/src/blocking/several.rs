@@ -28,14 +28,14 @@ impl Threads {
     }
 }
 
-/// Several locks that are acquired together; see [`crate::MultiLock`].
+/// Several locks, acquired together; see [`crate::MultiLock`].
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     lock: crate::MultiLock,
     threads: Threads,
 }
 
-/// Several locks that are held together; see [`crate::MultiGuard`].
+/// Several locks, held together; see [`crate::MultiGuard`].
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its locks"]
 pub struct MultiGuard {
@@ -50,7 +50,7 @@ pub struct RedLock {
     threads: Threads,
 }
 
-/// A red lock that is held; see [`crate::RedGuard`].
+/// A held red lock; see [`crate::RedGuard`].
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct RedGuard {
@@ -59,7 +59,7 @@ pub struct RedGuard {
 }
 
 impl MultiLock {
-    /// All these locks as one, of one client or of several.
+    /// All these locks as one, of one client or several.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl MultiLock {
         Ok(guard.map(|guard| self.guard(guard)))
     }
 
-    /// Acquires all the locks, waiting as long as it takes.
+    /// Acquires all the locks, waiting without limit.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl MultiLock {
         self.threads.run(self.lock.lock()).map(|guard| self.guard(guard))
     }
 
-    /// Acquires all the locks, waiting for so long at most.
+    /// Acquires all the locks, waiting for at most `wait`.
     ///
     /// # Errors
     ///
@@ -104,17 +104,18 @@ impl MultiLock {
         self.threads.run(self.lock.lock_timeout(wait)).map(|guard| self.guard(guard))
     }
 
-    /// Runs `work` under the locks, on the caller's thread, and gives them back.
+    /// Runs `work` under the locks, on the caller's thread, and releases them.
     ///
-    /// Work that blocks cannot be stopped from outside: it has to look whether it may go on, by `guard.check()?` before
-    /// each step that must not be taken without the locks. That asks nobody and costs next to nothing.
+    /// Blocking work cannot be stopped from outside. Call `guard.check()?` before each step that needs the locks: it
+    /// asks no server and costs next to nothing.
     ///
-    /// `Ok` says that all were held from the beginning of the work to its end. Where the work panics the locks
-    /// are given back as well.
+    /// `Ok` says that all locks were held from the beginning of the work to its end. If the work panics, the locks
+    /// are released as well.
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`], and [`Error::Lost`] when one of them was lost before the work had ended, whatever it returned.
+    /// As [`MultiLock::lock`], and [`Error::Lost`] if one of them was lost before the work ended, whatever the work
+    /// returned.
     pub fn run<T>(&self, work: impl FnOnce(&MultiGuard) -> T) -> Result<T, Error> {
         let guard = self.lock()?;
         let value = work(&guard);
@@ -129,17 +130,17 @@ impl MultiLock {
 }
 
 impl MultiGuard {
-    /// A view of the locks, to be moved into the work.
+    /// A view of the locks, to move into the work.
     pub fn held(&self) -> MultiHeld {
         self.guard.held()
     }
 
-    /// Waits until one of the locks is lost, and says which and why; for ever if none ever is.
+    /// Waits until one of the locks is lost, and returns which and why; never returns if none is lost.
     pub fn lost(&self) -> (Held, Lost) {
         self.threads.run(self.guard.lost())
     }
 
-    /// Gives all the locks back, and tells whether all were held until then.
+    /// Releases all the locks, and fails if one was lost before.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl RedLock {
         Ok(guard.map(|guard| self.guard(guard)))
     }
 
-    /// Acquires the lock, trying as long as it takes.
+    /// Acquires the lock, trying without limit.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl RedLock {
         self.threads.run(self.lock.lock()).map(|guard| self.guard(guard))
     }
 
-    /// Acquires the lock, trying for so long at most.
+    /// Acquires the lock, trying for at most `wait`.
     ///
     /// # Errors
     ///
@@ -204,17 +205,18 @@ impl RedLock {
         self.threads.run(self.lock.lock_timeout(wait)).map(|guard| self.guard(guard))
     }
 
-    /// Runs `work` under the lock, on the caller's thread, and gives it back.
+    /// Runs `work` under the lock, on the caller's thread, and releases the lock.
     ///
-    /// Work that blocks cannot be stopped from outside: it has to look whether it may go on, by `guard.check()?` before
-    /// each step that must not be taken without the lock. That asks nobody and costs next to nothing.
+    /// Blocking work cannot be stopped from outside. Call `guard.check()?` before each step that needs the lock: it
+    /// asks no server and costs next to nothing.
     ///
-    /// `Ok` says that a quorum held it from the beginning of the work to its end. Where the work panics the lock
-    /// is given back as well.
+    /// `Ok` says that a quorum held the lock from the beginning of the work to its end. If the work panics, the lock
+    /// is released as well.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`], and [`Error::Lost`] when the lock was lost before the work had ended, whatever it returned.
+    /// As [`RedLock::lock`], and [`Error::Lost`] if the lock was lost before the work ended, whatever the work
+    /// returned.
     pub fn run<T>(&self, work: impl FnOnce(&RedGuard) -> T) -> Result<T, Error> {
         let guard = self.lock()?;
         let value = work(&guard);
@@ -229,17 +231,17 @@ impl RedLock {
 }
 
 impl RedGuard {
-    /// A view of this hold, to be moved into the work.
+    /// A view of this hold, to move into the work.
     pub fn held(&self) -> RedHeld {
         self.guard.held()
     }
 
-    /// Waits until the lock is lost, and says why; for ever if it never is.
+    /// Waits until the lock is lost, and returns the reason; never returns if it is not lost.
     pub fn lost(&self) -> Lost {
         self.threads.run(self.guard.lost())
     }
 
-    /// Gives the lock back, and tells whether a quorum had it until then.
+    /// Releases the lock, and fails if a quorum did not have it until now.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What servers say about which of them has which slots.
+//! The servers' map of slots.
 
 use redis::Value;
 

@@ -22,11 +22,11 @@ pub(crate) use renewal::{Again, Need};
 pub enum State {
     /// It is held.
     Held,
-    /// It is held, and a renewal is under way or is being tried again.
+    /// It is held, and a renewal is running or being retried.
     Renewing,
     /// It was lost. This never changes again.
     Lost(Lost),
-    /// The last guard was given back.
+    /// The last guard was released.
     Released,
 }
 

@@ -1,4 +1,4 @@
-//! What a lock can be asked without acquiring it, and the forced release.
+//! Questions about a lock without acquiring it, and the forced release.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::info::Info;
 
 impl Lock {
-    /// Whether anybody holds the lock.
+    /// Whether the lock is held.
     ///
     /// # Errors
     ///
@@ -20,7 +20,7 @@ impl Lock {
         Ok(self.info().await?.is_locked())
     }
 
-    /// Whether this owner holds the lock; of a side of a read/write lock, whether it holds it in that way.
+    /// Whether this owner holds the lock; for a side of a read/write lock, whether it holds it in this mode.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Lock {
         Ok(self.hold_count(owner).await? > 0)
     }
 
-    /// How many holds this owner has; of a side of a read/write lock, how many of that kind.
+    /// How many holds this owner has; for a side of a read/write lock, how many in this mode.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Lock {
         Ok(self.ask_info(command).await?.holds(owner.as_ref(), mode.as_deref()))
     }
 
-    /// What is left of the lease: `None` where nobody holds the lock, [`Duration::MAX`] where it has no end.
+    /// The remaining lease: `None` if the lock is free, [`Duration::MAX`] if it has no end.
     ///
     /// # Errors
     ///
@@ -51,13 +51,13 @@ impl Lock {
         Ok(self.info().await?.remaining)
     }
 
-    /// Takes the lock away from whoever holds it; `false` where nobody did.
+    /// Takes the lock away from its holder; `false` if it had none.
     ///
-    /// The holder learns it from its next renewal and may be at work until then. Use this when you know that it is not.
+    /// The holder notices it at its next renewal, and may still be working. Use this only if you know that it is not.
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release(&self) -> Result<bool, Error> {
         match self.ask(command::about("RLOCK.FORCERELEASE", &self.key, None)).await? {
             Ok(value) => Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1)),
@@ -65,7 +65,7 @@ impl Lock {
         }
     }
 
-    /// Everything that the server tells of the lock: who holds it, for how long, who waits.
+    /// Everything that the server reports about the lock: holders, leases, waiters.
     ///
     /// # Errors
     ///
@@ -81,13 +81,14 @@ impl Lock {
         }
     }
 
-    /// Whether there is a connection to the lock's server, without asking it; an error says why there is none.
+    /// Whether there is a connection to the lock's server, without asking it; an error gives the reason if there is
+    /// not.
     ///
-    /// A connection that has broken is made again by itself. This tells those who wait meanwhile.
+    /// The client restores broken connections itself. Use this to see why a wait takes long.
     ///
     /// # Errors
     ///
-    /// What the last attempt to connect met with.
+    /// The error of the last attempt to connect.
     pub fn connected(&self) -> Result<(), Error> {
         let node = self.handle.shared.router.node(&self.key);
         node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())

@@ -18,11 +18,10 @@ use crate::message::{Mode, Party};
 use acquiring::Patience;
 pub use read_write::ReadWriteLock;
 
-/// A lock by its name, and how it is to be acquired. Cheap to make and to clone; made by
-/// [`Client::lock`](crate::Client::lock).
+/// A lock by its name, with its settings. Cheap to make and to clone; made by [`Client::lock`](crate::Client::lock).
 ///
-/// Every acquisition has an owner of its own, so two tasks with one `Lock` exclude each other. The futures of
-/// acquisitions borrow nothing: they can be spawned, and stand in a `select!`.
+/// Each acquisition has its own owner, so two tasks with one `Lock` exclude each other. The futures of acquisitions
+/// borrow nothing: you can spawn them, and use them in a `select!`.
 #[derive(Clone)]
 pub struct Lock {
     pub(crate) handle: Arc<Handle>,
@@ -51,15 +50,15 @@ impl Lock {
         }
     }
 
-    /// The same lock, whose guards have fencing tokens; see [`Client::fenced_lock`](crate::Client::fenced_lock). Not for
-    /// readers, whom the server refuses one.
+    /// The same lock, with fencing tokens for its guards; see [`Client::fenced_lock`](crate::Client::fenced_lock).
+    /// Not for readers: the server gives them no tokens.
     #[must_use]
     pub fn fenced(self) -> Lock {
         Lock { extras: Extras { fenced: true, ..self.extras }, ..self }
     }
 
-    /// The same lock, in the order of those who wait for Redisson's fair lock; see
-    /// [`Client::fair_lock`](crate::Client::fair_lock). Not for read/write locks, of which Redisson has no fair ones.
+    /// The same lock, in one order with the waiters of Redisson's fair lock; see
+    /// [`Client::fair_lock`](crate::Client::fair_lock). Not for read/write locks: Redisson has no fair ones.
     #[must_use]
     pub fn fair(self) -> Lock {
         Lock { extras: Extras { fair: true, ..self.extras }, ..self }
@@ -75,9 +74,9 @@ impl Lock {
         Party { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
     }
 
-    /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.
+    /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
     ///
-    /// Without a lease the lock is renewed until it is given back.
+    /// Without a fixed lease, the lock is renewed until you release it.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Lock {
         self.lease = Some(lease);
@@ -91,7 +90,7 @@ impl Lock {
         self
     }
 
-    /// Sets how many replicas must have the lock before it is handed out.
+    /// Sets how many replicas must have the lock before `lock` returns it.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Lock {
         self.durability = durability;
@@ -100,16 +99,16 @@ impl Lock {
 
     /// Names the owner, 1 to 512 bytes, instead of a new one for each acquisition.
     ///
-    /// Within this client, acquiring the lock while the owner holds it enters it again. A process that was
-    /// restarted takes up the holds of its predecessor. No two clients may use one owner at a time: the server
-    /// cannot tell them apart.
+    /// Within this client, acquiring a lock that the owner holds re-enters it. A restarted process takes over the
+    /// holds of its predecessor. Two clients must never use one owner at the same time: the server cannot distinguish
+    /// them.
     ///
-    /// Nor can it tell one hold of this owner from the next. Where a connection breaks after a release was written to
-    /// it, the server may carry that release out later, as late as it reads what is left of the old connection, and
-    /// then it ends whatever hold the owner has by that time. The hold's next renewal finds out
-    /// ([`Lost::Taken`](crate::Lost::Taken)); until then two may be at work. Owners that the client makes are
-    /// used once, so what comes late for them finds nothing: name an owner only where a restarted process has to
-    /// find its lock again, and use fencing tokens where two at work do harm.
+    /// Nor can the server distinguish one hold of this owner from the next. If a connection breaks after a release
+    /// was written to it, the server may run that release later, when it reads the rest of the old connection. The
+    /// release ends whatever hold the owner has by that time. The hold's next renewal notices it
+    /// ([`Lost::Taken`](crate::Lost::Taken)); until that renewal, two owners may be at work. The client's generated
+    /// owners are used once, so a late release finds nothing. Name an owner only if a restarted process must find its
+    /// lock again, and use fencing tokens if two owners at work do harm.
     #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock {
         self.owner = Some(owner.as_ref().to_vec());
@@ -129,32 +128,32 @@ impl Lock {
         self.extras
     }
 
-    /// Acquires the lock if it is free now; `None` where somebody else holds it.
+    /// Acquires the lock if it is free now; `None` if another owner holds it.
     ///
-    /// Dropping the future gives back whatever it may have been granted.
+    /// Dropping the future releases what it may have been granted.
     ///
     /// # Errors
     ///
-    /// All but [`Error::Timeout`]; [`Error::Transport`] after two response timeouts without an answer.
+    /// All except [`Error::Timeout`]; [`Error::Transport`] after two response timeouts without a reply.
     pub fn try_lock(&self) -> impl Future<Output = Result<Option<Guard>, Error>> + Send + use<> {
         let lock = self.clone();
         async move { lock.acquire(Patience::None).await }
     }
 
-    /// Acquires the lock, waiting as long as it takes, or as [`Lock::wait`] says.
+    /// Acquires the lock, waiting without limit, or as long as [`Lock::wait`] says.
     ///
-    /// Waits also while the server is out of reach. Dropping the future loses the place in the queue and never
+    /// It also waits while the server is out of reach. Dropping the future loses the place in the queue and never
     /// leaves a lock behind.
     ///
     /// # Errors
     ///
-    /// Anything that waiting does not mend; [`Error::Timeout`] where a limit was set.
+    /// Every error that waiting cannot fix; [`Error::Timeout`] if you set a limit.
     pub fn lock(&self) -> impl Future<Output = Result<Guard, Error>> + Send + use<> {
         let lock = self.clone();
         async move { lock.acquire_within(lock.wait).await }
     }
 
-    /// Acquires the lock, waiting for so long at most.
+    /// Acquires the lock, waiting for at most `wait`.
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
+    /// As [`Lock::lock`], and [`Error::Lost`] if the work was dropped, or ended only after the loss.
     pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,

@@ -1,4 +1,4 @@
-//! What can be done about holds of others, by who knows that their owners are gone.
+//! Releasing the holds of other owners, for callers that know that these are gone.
 
 use super::Lock;
 use crate::command;
@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::message::{Mode, Party};
 
 impl Lock {
-    /// Gives back all holds of an owner, which may be another client's; `false` where it held nothing.
+    /// Releases all holds of an owner, which may be another client's; `false` if it held nothing.
     ///
-    /// For the locks of this client there are guards.
+    /// For the locks of this client, use guards.
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
         let party = self.party(owner.as_ref());
         match self.change("RLOCK.RELEASE", command::release(&party, 0)).await {
@@ -29,12 +29,11 @@ impl Lock {
         }
     }
 
-    /// Takes the lock away from this owner, as [`Lock::force_release`] does from anybody; `false` where it has
-    /// nothing to lose.
+    /// Takes the lock away from this owner only; `false` if it held nothing. See [`Lock::force_release`].
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have been done.
+    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
         let command = command::about("RLOCK.FORCERELEASE", self.name(), Some(owner.as_ref()));
         Ok(self.change("RLOCK.FORCERELEASE", command).await? == Some(1))

@@ -15,9 +15,9 @@ use crate::message::Mode;
 
 /// A read/write lock by its name; made by [`Client::read_write_lock`](crate::Client::read_write_lock).
 ///
-/// Many hold it together to read, or one alone to write. Each of its two sides is a [`Lock`], and has all that a lock
-/// has. One queue serves both: a writer that waits is not overtaken by new readers. Each reader has a lease of its
-/// own, so that one that died holds a writer up no longer than that.
+/// Many readers hold it together, or one writer alone. Each of its two sides is a [`Lock`], with everything that a
+/// lock has. Both share one queue: new readers do not overtake a waiting writer. Each reader has its own lease, so a
+/// dead reader delays a writer no longer than that.
 #[derive(Clone)]
 pub struct ReadWriteLock {
     lock: Lock,
@@ -33,16 +33,15 @@ impl ReadWriteLock {
         self.lock.name()
     }
 
-    /// The side of the readers.
+    /// The readers' side.
     ///
-    /// Acquiring it under a [`Lock::owner`] that writes is possible as well; the other way round it is an error,
-    /// since a reader that waits to write would wait for itself.
+    /// An owner ([`Lock::owner`]) that writes can also acquire this side. The reverse is an error: a reader that
+    /// waits to write would wait for itself.
     pub fn read(&self) -> Lock {
         self.lock.clone().in_mode(Mode::Read)
     }
 
-    /// The side of the writers. A guard of it can be turned into a reader's, with nobody else writing in between:
-    /// [`Guard::downgrade`].
+    /// The writers' side. [`Guard::downgrade`] turns its guard into a reader's, without another writer in between.
     pub fn write(&self) -> Lock {
         self.lock.clone().in_mode(Mode::Write)
     }
@@ -55,15 +54,16 @@ impl fmt::Debug for ReadWriteLock {
 }
 
 impl Guard {
-    /// Turns a writer's guard into a reader's: other readers come in, and no writer was in between.
+    /// Turns a writer's guard into a reader's: other readers can join, and no writer comes in between.
     ///
-    /// The reader's hold has the lease of the writer's, and is renewed if that was.
+    /// The read hold keeps the write hold's lease, and is renewed if that was.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a guard that is not of [`ReadWriteLock::write`], or not the only one of its hold: while
-    /// another writes, nobody else may read. [`Error::Lost`] and [`Error::NotHeld`] when it was not held any more; and
-    /// those of [`Guard::unlock`]. After an error this guard holds nothing, or nothing for longer than the lease.
+    /// [`Error::Invalid`] for a guard that is not of [`ReadWriteLock::write`], or not the only one of its hold: as
+    /// long as a write hold is left, no other owner may read. [`Error::Lost`] and [`Error::NotHeld`] if the lock was
+    /// no longer held; and those of [`Guard::unlock`]. After an error this guard holds nothing, or nothing beyond the
+    /// lease.
     pub async fn downgrade(self) -> Result<Guard, Error> {
         let hold = self.hold();
         if hold.party.mode != Mode::Write {

@@ -9,10 +9,10 @@ use futures_util::future::{join_all, select_all};
 use crate::error::{Error, Lost};
 use crate::guard::{Guard, Held, judge_work};
 
-/// Several locks that are held until this is dropped or unlocked. Lost as soon as one of them is.
+/// Several held locks. They are held until you drop or unlock this guard; it is lost as soon as one of the locks is.
 ///
-/// As [`Guard`], it is owned and `Send`, and may be dropped anywhere: all its locks are released in the background.
-/// When one is lost the others stay held, and renewed, until then.
+/// Like [`Guard`], it is owned and `Send`, and may be dropped anywhere: all its locks are released in the background.
+/// If one lock is lost, the others stay held and renewed until you drop or unlock the guard.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its locks"]
 pub struct MultiGuard {
@@ -20,25 +20,25 @@ pub struct MultiGuard {
     held: MultiHeld,
 }
 
-/// A view of several locks that are held together, which does not hold them.
+/// A view of several locks that are held together, which does not keep them held.
 #[derive(Clone, Debug)]
 pub struct MultiHeld {
     locks: Arc<[Held]>,
 }
 
 impl MultiHeld {
-    /// Whether all the locks are still ours, without asking the servers, and for how much longer it is so without
-    /// another renewal.
+    /// Checks that you still hold all the locks, without asking the servers, and returns how much longer you hold
+    /// them without another renewal.
     ///
     /// # Errors
     ///
-    /// As [`Held::check`], of the first that is not.
+    /// As [`Held::check`], of the first lock that fails.
     pub fn check(&self) -> Result<Duration, Error> {
         let left: Result<Vec<Duration>, Error> = self.locks.iter().map(Held::check).collect();
         Ok(left?.into_iter().min().unwrap_or_default())
     }
 
-    /// Waits until one of the locks is lost, and says which and why; for ever if none ever is.
+    /// Waits until one of the locks is lost, and returns which and why; never returns if none is lost.
     pub async fn lost(&self) -> (Held, Lost) {
         let losses = self.locks.iter().map(|lock| Box::pin(async move { (lock.clone(), lock.lost().await) }));
         let (loss, _, _) = select_all(losses).await;
@@ -58,18 +58,18 @@ impl MultiGuard {
         MultiGuard { guards, held: MultiHeld { locks } }
     }
 
-    /// A view of the locks, to be moved into the work.
+    /// A view of the locks, to move into the work.
     pub fn held(&self) -> MultiHeld {
         self.held.clone()
     }
 
-    /// Gives all the locks back, and tells whether all were held until then.
+    /// Releases all the locks, and fails if one was lost before.
     ///
-    /// Dropping the future leaves the rest to the background, as dropping the guard does.
+    /// If you drop the future, the releases continue in the background, as when you drop the guard.
     ///
     /// # Errors
     ///
-    /// As [`Guard::unlock`], of the first that has one; that one of them was lost comes before that it is unknown.
+    /// As [`Guard::unlock`], of the first lock that fails; a loss is reported before an unknown outcome.
     pub async fn unlock(self) -> Result<(), Error> {
         let outcomes = join_all(self.guards.into_iter().map(Guard::unlock)).await;
         let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();

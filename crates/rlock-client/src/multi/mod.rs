@@ -24,23 +24,24 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 /// The longest pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Several locks that are acquired together: all of them or none, on one server or on several.
+/// Several locks, acquired together: all of them or none, on one server or several.
 ///
-/// Locks that are free are taken in the time of one round trip: the requests are sent together, and none waits for
-/// the answer to another. Otherwise each lock that somebody has is waited for in its queue, while those before it are
-/// held. *Before* is an order that all clients share, by name and then by the server's address, so two of these never wait
-/// for each other, in whatever order their locks were named. Against whoever keeps to no order (two plain locks, one
-/// acquired under the other) or to another one (locks of one name on two servers, which two programs know by different
-/// addresses) waits have a bound: after 5 seconds all is given back and the next round begins, in
-/// which it is twice as long.
+/// Free locks take one round trip: the requests are sent together, and none waits for the reply to another. If a lock
+/// is held, the client waits in its queue while it holds the locks before it. *Before* is an order that all clients
+/// share, by name and then by the server's address, so two `MultiLock`s never wait for each other, whatever order you
+/// named their locks in.
 ///
-/// It is not one atomic command. Somebody else may see some of the locks taken for the moment of an attempt that
-/// fails, or for the time of a wait; what is promised is what the caller gets. (MULTI/EXEC would promise no more:
-/// EXEC does not undo what it has done where a later command is denied, and in a cluster it is bound to one slot.)
+/// Other clients may use no order (two plain locks, one acquired under the other) or another order (locks of one name
+/// on two servers, which two programs know by different addresses). Waits against these have a bound: after 5 seconds
+/// the client releases everything and starts the next round, with twice the time.
 ///
-/// Each lock keeps the settings it was made with, its lease and its durability; of two with one name on one server, which
-/// are to be of one kind, the first is taken. A lease of a lock's own counts from when that one was acquired, so let it be long against
-/// the wait for the others.
+/// It is not one atomic command. Other clients may see some of the locks held during an attempt that fails, or during
+/// a wait; the guarantee concerns what the caller gets. (MULTI/EXEC would guarantee no more: EXEC does not undo
+/// earlier commands if a later one is denied, and in a cluster it is bound to one slot.)
+///
+/// Each lock keeps its settings, such as lease and durability. If two locks have one name on one server, they must be
+/// of one kind, and the first one counts. A fixed lease counts from that lock's acquisition, so make it long compared
+/// with the wait for the others.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,7 +53,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// let accounts = MultiLock::new([client.lock("account:7"), client.lock("account:3")])?;
 /// let guard = accounts.lock().await?;
 /// // … the transfer …
-/// guard.check()?; // are both still ours?
+/// guard.check()?; // do you still hold both?
 /// guard.unlock().await
 /// # }
 /// ```
@@ -64,15 +65,15 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// All these locks as one. The same lock may be named more than once.
+    /// All these locks as one. You may name the same lock more than once.
     ///
-    /// Servers are told apart by the addresses in their URLs: where two clients have one server by different
+    /// Servers are distinguished by the addresses in their URLs. If two clients have one server by different
     /// addresses, locks of one name from both are two locks, which exclude each other.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is none, or one name is to be held in two ways: to read and to write, with a fencing
-    /// token and without, with FAIR and without.
+    /// [`Error::Invalid`] if there is no lock, or if one name has two variants: to read and to write, with and
+    /// without a fencing token, with and without FAIR.
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock, Error> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -96,23 +97,23 @@ impl MultiLock {
         Ok(MultiLock { locks, wait })
     }
 
-    /// Limits how long [`MultiLock::lock`] and [`MultiLock::run`] wait. Without it the shortest limit of the locks
-    /// counts, and without that they wait for ever.
+    /// Limits how long [`MultiLock::lock`] and [`MultiLock::run`] wait. The default is the shortest limit of the
+    /// locks; without one they wait for ever.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> MultiLock {
         self.wait = Some(wait);
         self
     }
 
-    /// The locks, each once, in the order in which they are waited for.
+    /// The locks, each once, in the order of waiting.
     pub fn locks(&self) -> &[Lock] {
         &self.locks
     }
 
-    /// Acquires the locks if all are free now; `None` where somebody has one of them.
+    /// Acquires the locks if all are free now; `None` if another owner holds one of them.
     ///
-    /// What was gotten before that was known, or is on its way, is given back in the background, also when the
-    /// future is dropped.
+    /// Locks acquired before that was known, or on their way, are released in the background, also if you drop the
+    /// future.
     ///
     /// # Errors
     ///
@@ -122,20 +123,20 @@ impl MultiLock {
         async move { multi.acquire_now().await }
     }
 
-    /// Acquires all the locks, waiting as long as it takes, or as [`MultiLock::wait`] says.
+    /// Acquires all the locks, waiting without limit, or as long as [`MultiLock::wait`] says.
     ///
-    /// Waits also while a server is out of reach. Dropping the future loses the places in the queues and never
+    /// It also waits while a server is out of reach. Dropping the future loses the places in the queues and never
     /// leaves a lock behind.
     ///
     /// # Errors
     ///
-    /// As [`Lock::lock`]; [`Error::Timeout`] names the lock that could not be had.
+    /// As [`Lock::lock`]; [`Error::Timeout`] names the lock that was missing.
     pub fn lock(&self) -> impl Future<Output = Result<MultiGuard, Error>> + Send + use<> {
         let multi = self.clone();
         async move { multi.acquire_within(multi.wait).await }
     }
 
-    /// Acquires all the locks, waiting for so long at most.
+    /// Acquires all the locks, waiting for at most `wait`.
     ///
     /// # Errors
     ///
@@ -150,11 +151,11 @@ impl MultiLock {
 
     /// Runs `work` under all the locks, and drops it when one of them is lost.
     ///
-    /// `Ok` says that all were held from the beginning of the work to its end.
+    /// `Ok` says that all locks were held from the beginning of the work to its end.
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
+    /// As [`MultiLock::lock`], and [`Error::Lost`] if the work was dropped, or ended only after the loss.
     pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,

@@ -14,9 +14,10 @@ use super::members::Members;
 use crate::error::{Error, Lost, name};
 use crate::guard::{Guard, judge_work};
 
-/// A red lock that is held until this is dropped or unlocked, or until too few servers have it.
+/// A held red lock. It is held until you drop or unlock the guard, or until too few servers have it.
 ///
-/// As [`Guard`], it is owned and `Send`, and may be dropped anywhere: it is released on all servers in the background.
+/// Like [`Guard`], it is owned and `Send`, and may be dropped anywhere: it is released on all servers in the
+/// background.
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct RedGuard {
     held: RedHeld,
@@ -24,26 +25,25 @@ pub struct RedGuard {
     tasks: JoinSet<()>,
 }
 
-/// A view of a red lock that is held, which does not hold it.
+/// A view of a held red lock, which does not keep it held.
 #[derive(Clone)]
 pub struct RedHeld {
     members: Arc<Members>,
 }
 
 impl RedHeld {
-    /// Whether a quorum of servers certainly has the lock, without asking them, and for how much longer it is so
-    /// without another renewal.
+    /// Checks that a quorum of servers certainly has the lock, without asking them, and returns how much longer that
+    /// is so without another renewal.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when there was no quorum for any moment since the lock was acquired; [`Error::NotHeld`] after
-    /// it was given back.
+    /// [`Error::Lost`] if there was no quorum at any moment since the acquisition; [`Error::NotHeld`] after the lock
+    /// was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.members.check()
     }
 
-    /// Waits until the lock is lost, and says why the last of the servers lost it that was needed; for ever if it
-    /// never is.
+    /// Waits until the lock is lost, and returns why the decisive server lost it; never returns if it is not lost.
     pub async fn lost(&self) -> Lost {
         self.members.lost.cancelled().await;
         match self.members.why() {
@@ -54,7 +54,7 @@ impl RedHeld {
 
     /// A token that is cancelled when the lock is lost.
     ///
-    /// It is a child of the guard's own: cancelling it does nothing to the lock.
+    /// It is a child of the guard's token: cancelling it does not affect the lock.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.members.lost.child_token()
     }
@@ -70,19 +70,20 @@ impl RedGuard {
         RedGuard { held: RedHeld { members }, tasks }
     }
 
-    /// A view of this hold, to be cloned into the work.
+    /// A view of this hold, to clone into the work.
     pub fn held(&self) -> RedHeld {
         self.held.clone()
     }
 
-    /// Gives the lock back on all servers, and tells whether a quorum had it until then.
+    /// Releases the lock on all servers, and fails if a quorum did not have it until now.
     ///
-    /// Returns when that is known; the rest is left to the background, as it is when the future is dropped.
+    /// It returns when that is known. The other releases continue in the background, as they do if you drop the
+    /// future.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] or [`Error::NotHeld`] when too few had it; [`Error::OutcomeUnknown`] when so many replies were
-    /// lost that it cannot be told.
+    /// [`Error::Lost`] or [`Error::NotHeld`] if too few servers had it; [`Error::OutcomeUnknown`] if too many lost
+    /// replies leave that unknown.
     pub async fn unlock(mut self) -> Result<(), Error> {
         let members = self.held.members.clone();
         self.tasks.abort_all();

@@ -22,32 +22,33 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A lock on several independent servers, held by whoever has it on more than half of them.
+/// A lock on several independent servers. Its holder is the owner that has it on more than half of them.
 ///
-/// It outlives the loss of any minority of the servers, at once and without a fail-over. It needs servers that are
-/// independent: primaries without a common one, an odd number, five as a rule. (A replica is not independent of its
+/// It survives the loss of any minority of the servers, at once and without a fail-over. The servers must be
+/// independent: primaries without a common primary, an odd number, usually five. (A replica is not independent of its
 /// primary; for one primary and its replicas see [`Durability`](crate::Durability).)
 ///
-/// An attempt asks all servers at the same time, each by a new owner, and fails where more than half do not answer
-/// "yes" within a twentieth of the lease (between 20 ms and 1 s). Then it gives back what it got, also where the
-/// answer was lost, and tries again after a random pause. Nobody queues: whoever comes first may come last.
+/// An attempt asks all servers at the same time, each with a new owner. It fails unless more than half of them grant
+/// the lock within a twentieth of the lease (between 20 ms and 1 s). After a failure it releases what it got, also
+/// where the reply was lost, and retries after a random pause. There is no queue: the first to come may be the last
+/// to acquire.
 ///
-/// What it got counts from the sending of each request, less 1 % and 2 ms for clocks that run at different speeds.
-/// It is renewed on each server by itself, and lost when more than half of the servers can no longer have it. A
-/// server that lost it, or did not have it at first, is asked for it again every third of the lease.
+/// A hold counts from the sending of each request, less 1 % and 2 ms for clocks of different speed. It is renewed on
+/// each server separately, and is lost when more than half of the servers can no longer have it. Servers that lost
+/// it, or did not have it at first, are asked again every third of the lease.
 ///
 /// # What it does not guarantee
 ///
-/// Two can hold it at once, each in good faith:
+/// Two owners can hold it at once, each in good faith, if:
 ///
-/// * where a process stands still between [`RedHeld::check`] and the next step for longer than the lease. No lock with
-///   a lease prevents that; only what the lock protects can, by refusing the late one: by a fencing token or a
-///   version number that each write raises. This lock has no tokens, since its servers do not count together;
-/// * where the clocks of servers run faster than the client's by more than 1 %, or step: each server ends leases
-///   by its own wall clock;
-/// * where a server restarts without its memory: with `appendonly` off, or with any `appendfsync` but `always`. Keep
-///   such a server down for the longest lease after a crash, and let it come back only then;
-/// * where clients do not agree on the servers. All must name the same ones.
+/// * a process is paused between [`RedHeld::check`] and the next step for longer than the lease. No lock with a lease
+///   prevents that; only the protected resource can, if it refuses the late one: by a fencing token, or by a version
+///   number that each write raises. This lock has no tokens, because its servers do not count together;
+/// * the clocks of servers run faster than the client's by more than 1 %, or step: each server ends leases by its own
+///   wall clock;
+/// * a server restarts without its memory: with `appendonly` off, or with any `appendfsync` except `always`. After a
+///   crash, keep that server down for the longest lease;
+/// * clients do not agree on the servers. All must name the same ones.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -76,13 +77,13 @@ pub struct RedLock {
 impl RedLock {
     /// The lock with this name on the servers of these clients.
     ///
-    /// Leases and waits are those of the clients; their shortest counts. Make the clients with
-    /// [`Builder::connect_lazy`](crate::Builder::connect_lazy), lest a program not start while one server is down.
+    /// The shortest lease and the shortest wait of the clients count. Make the clients with
+    /// [`Builder::connect_lazy`](crate::Builder::connect_lazy): the program can start while one server is down.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where there is no client, or two have one address. One server by two addresses is noticed
-    /// when the lock is asked for.
+    /// [`Error::Invalid`] if there is no client, or two have the same address. One server by two addresses is
+    /// detected when you acquire the lock.
     pub fn new<'a>(
         clients: impl IntoIterator<Item = &'a Client>,
         name: impl AsRef<[u8]>,
@@ -102,9 +103,9 @@ impl RedLock {
         Ok(RedLock { locks, wait })
     }
 
-    /// Sets a lease: the lock ends so long after it was acquired, and is not renewed. From 1 ms to 2^43 ms.
+    /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
     ///
-    /// Without a lease the lock is renewed until it is given back.
+    /// Without a fixed lease, the lock is renewed until you release it.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> RedLock {
         self.locks = self.locks.into_iter().map(|lock| lock.lease(lease)).collect();
@@ -123,19 +124,19 @@ impl RedLock {
         self.locks.first().map_or(&[], Lock::name)
     }
 
-    /// On how many servers it has to be held.
+    /// The number of servers that must have the lock.
     pub fn quorum(&self) -> usize {
         self.locks.len() / 2 + 1
     }
 
-    /// Makes one attempt; `None` where too many servers have given the lock to others.
+    /// Makes one attempt; `None` if too many servers have granted the lock to other owners.
     ///
-    /// Dropping the future gives back whatever it may have been granted.
+    /// Dropping the future releases what it may have been granted.
     ///
     /// # Errors
     ///
-    /// The first error, where so many servers had one that there could be no quorum; [`Error::Invalid`] where two
-    /// addresses lead to one server, as far as it lets this user ask for `INFO`.
+    /// The first error, if too many servers failed for a quorum; [`Error::Invalid`] if two addresses lead to one
+    /// server, which needs permission for `INFO`.
     pub fn try_lock(&self) -> impl Future<Output = Result<Option<RedGuard>, Error>> + Send + use<> {
         let red = self.clone();
         async move {
@@ -147,20 +148,20 @@ impl RedLock {
         }
     }
 
-    /// Acquires the lock, trying as long as it takes, or as [`RedLock::wait`] says.
+    /// Acquires the lock, trying without limit, or as long as [`RedLock::wait`] says.
     ///
-    /// Tries also while servers are out of reach. Dropping the future never leaves a lock behind.
+    /// It also tries while servers are out of reach. Dropping the future never leaves a lock behind.
     ///
     /// # Errors
     ///
-    /// Anything that waiting does not mend on so many servers that there can be no quorum, [`Error::Invalid`] as from
-    /// [`RedLock::try_lock`]; [`Error::Timeout`] where a limit was set.
+    /// Every error that waiting cannot fix, if it rules out a quorum; [`Error::Invalid`] as from
+    /// [`RedLock::try_lock`]; [`Error::Timeout`] if you set a limit.
     pub fn lock(&self) -> impl Future<Output = Result<RedGuard, Error>> + Send + use<> {
         let red = self.clone();
         async move { red.acquire_within(red.wait).await }
     }
 
-    /// Acquires the lock, trying for so long at most.
+    /// Acquires the lock, trying for at most `wait`.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`], and [`Error::Lost`] when the work was dropped, or had ended only after the loss.
+    /// As [`RedLock::lock`], and [`Error::Lost`] if the work was dropped, or ended only after the loss.
     pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
     where
         F: Future<Output = T>,

@@ -1,13 +1,17 @@
-//! Testing the documentation: its examples are run, its statements traced to tests.
+//! Testing the documentation: its examples are run, its statements traced to tests, its words checked.
 //!
 //! Here rather than in the test itself, so that the parsers have tests of their own.
 
 mod code;
 mod console;
 mod markdown;
+mod prose;
+mod style;
 mod trace;
 mod words;
 
 pub use code::code;
 pub use console::{ExampleReport, check_examples};
+pub use prose::Prose;
+pub use style::{Finding, Style};
 pub use trace::untraced_statements;
