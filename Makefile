@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost older ci-full lint deb deb-test dist install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -116,6 +116,10 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 		echo "lint: shellcheck is missing, the scripts are not checked: install the package shellcheck" >&2; exit 1; }
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
+# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
+docs: setup ## Draw the pictures, build the site of all pages, check its links and look at it
+	@$(ENV) ./scripts/docs.sh
+
 # COMMAND names one that is built already, of any profile; a release has its own.
 COMMAND ?=
 deb: build ## Make a Debian package of the module and the command, in target/debian
@@ -126,8 +130,12 @@ deb-test: deb ## Install the package, try it on the distribution's server, and r
 	@$(ENV) ./scripts/deb-test.sh
 
 dist: override COMMAND :=
-dist: deb-test ## Gather what a release gives out, in target/dist
+dist: addresses deb-test ## Gather what a release gives out, in target/dist
 	@./scripts/dist.sh
+
+# First of all: a release without them is refused before anything is built.
+addresses:
+	@./scripts/addresses.sh require
 
 # Neither needs setup nor cargo: root often has no Rust of its own.
 install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)

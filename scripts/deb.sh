@@ -29,6 +29,11 @@ fi
 rm -rf "$target/debian"
 mkdir -p "$stage"
 cp -r packaging/debian "$stage/debian"
+# A release has all addresses: `make dist` refuses otherwise. The name of any other package says that it is none.
+maintainer=$(scripts/addresses.sh get maintainer)
+maintainer=${maintainer:-A local build of rlock <not-a-release@rlock.invalid>}
+repository=$(scripts/addresses.sh get repository)
+sed -i "s|@MAINTAINER@|$maintainer|${repository:+; s|^Rules-Requires-Root:|Homepage: $repository\\n&|}" "$stage/debian/control"
 cp -r CHANGELOG.md docs "$stage/"
 cp "$module" "$stage/librlock.so"
 cp "$command" "$stage/rlock"
@@ -49,7 +54,7 @@ rlock ($version) unstable; urgency=medium
 
   * What is new is in changelog.gz.
 
- -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(LC_ALL=C date -u -R -d "@$when")
+ -- $maintainer  $(LC_ALL=C date -u -R -d "@$when")
 EOT
 
 cd "$stage"

@@ -3,5 +3,7 @@
 pub(crate) mod client;
 pub(crate) mod doc;
 pub(crate) mod plots;
+mod readme;
 pub(crate) mod tables;
 mod targets;
+mod theme;

@@ -1,9 +1,10 @@
-//! The plots in docs/bench.
+//! The plots in docs/bench, and README's.
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
 
 use super::tables::number;
+use super::{readme, theme};
 use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::placement::Placement;
@@ -15,7 +16,7 @@ const SIZE: (u32, u32) = (900, 420);
 const FONT: (&str, u32) = ("sans-serif", 15);
 
 /// What plotters says when something goes wrong.
-type Fault = DrawingAreaErrorKind<std::io::Error>;
+pub(super) type Fault = DrawingAreaErrorKind<std::io::Error>;
 
 /// The name and the SVG text of each plot.
 pub(crate) fn all(results: &Results) -> Result<Vec<(&'static str, String)>, String> {
@@ -28,9 +29,10 @@ pub(crate) fn all(results: &Results) -> Result<Vec<(&'static str, String)>, Stri
         ("uncontended.svg", uncontended(results)),
         ("hand-off-cpu.svg", lines(results, cpu)),
         ("hand-off-time.svg", lines(results, time)),
+        ("../pictures/hand-off-cost.svg", readme::hand_offs(results)),
     ];
     let plots = plots.into_iter().map(|(name, plot)| match plot {
-        Ok(svg) => Ok((name, svg)),
+        Ok(svg) => Ok((name, theme::themed(&svg))),
         Err(error) => Err(format!("{name}: {error}")),
     });
     plots.collect()
@@ -52,7 +54,6 @@ fn uncontended(results: &Results) -> Result<String, Fault> {
     let most = costs.iter().map(|(_, cost)| cost.p90).fold(0.0, f64::max) * 1.15;
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
         let caption = title(results, "server CPU per acquire + release, 50 in flight, µs");
         let mut chart = ChartBuilder::on(&area)
             .caption(caption, ("sans-serif", 17))
@@ -101,7 +102,6 @@ fn lines(results: &Results, (what, figure): (&str, fn(&Contention) -> f64)) -> R
         values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .caption(title(results, what), ("sans-serif", 17))
             .margin(12)
@@ -110,7 +110,7 @@ fn lines(results: &Results, (what, figure): (&str, fn(&Contention) -> f64)) -> R
             .y_label_area_size(70)
             .build_cartesian_2d((1.0..20_000.0).log_scale(), (least / 2.0..most * 2.0).log_scale())?;
         let mut mesh = chart.configure_mesh();
-        mesh.x_desc("waiters").label_style(FONT).light_line_style(WHITE);
+        mesh.x_desc("waiters").label_style(FONT).light_line_style(TRANSPARENT);
         mesh.x_label_formatter(&|value| number(*value).replace(".00", "").replace(".0", ""))
             .y_label_formatter(&|value| number(*value))
             .draw()?;

@@ -1,0 +1,69 @@
+//! The site: the repository's own pages, put together for mdBook, and a check of what it has made of them.
+
+mod built;
+mod markdown;
+mod pages;
+
+use std::fs;
+use std::path::Path;
+
+pub(crate) use built::{Built, check};
+
+/// Puts pages and what they link to into a new folder, where mdBook finds them as it needs them: under the same
+/// names, so that the same links lead to the same places.
+pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), String> {
+    let pages = pages::all(root)?;
+    let faults = pages::faults(root, &pages);
+    if !faults.is_empty() {
+        return Err(format!("links of pages:\n{}", faults.join("\n")));
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    write(&folder.join("src/SUMMARY.md"), &as_index(&pages::summary(&pages)))?;
+    for page in &pages {
+        write(&folder.join("src").join(as_index(&page.path)), &linked(root, folder, page, repository)?)?;
+    }
+    copy(&root.join("docs/book.toml"), &folder.join("book.toml"))?;
+    copy(&root.join("docs/site.css"), &folder.join("site.css"))
+}
+
+/// The page's text. What it links to is copied. A folder has no page on the site: the link leads to the repository's
+/// address, and there is none where that is not known.
+fn linked(root: &Path, folder: &Path, page: &pages::Page, repository: &str) -> Result<String, String> {
+    let mut text = page.text.clone();
+    for link in markdown::links(&page.text).into_iter().rev() {
+        let Some((goal, _)) = pages::resolve(&page.path, &page.text[link.target.clone()]) else { continue };
+        let from = root.join(&goal);
+        if from.is_dir() {
+            let shown = &page.text[link.text.clone()];
+            let instead = match repository {
+                "" => shown.to_string(),
+                repository => format!("[{shown}]({repository}/tree/HEAD/{goal})"),
+            };
+            text.replace_range(link.whole, &instead);
+        } else if goal.ends_with(".md") {
+            text.replace_range(link.target.clone(), &as_index(&page.text[link.target]));
+        } else {
+            copy(&from, &folder.join("src").join(&goal))?;
+        }
+    }
+    Ok(text)
+}
+
+/// A folder's README is its index on the site.
+fn as_index(path: &str) -> String {
+    path.replace("README.md", "index.md")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let parent = path.parent().unwrap_or(path);
+    let written = fs::create_dir_all(parent).and_then(|()| fs::write(path, text));
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let parent = to.parent().unwrap_or(to);
+    let copied = fs::create_dir_all(parent).and_then(|()| fs::copy(from, to));
+    copied.map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Reads packaging/addresses.toml, the one place of the project's addresses.
+#
+#     scripts/addresses.sh get NAME      print an address; nothing where it is not set
+#     scripts/addresses.sh require       fail unless all of them are set: for releases
+#     scripts/addresses.sh fill FOLDER   write the repository's address into the crates of a copy of the project
+set -eu
+cd "$(dirname "$0")/.."
+
+file=packaging/addresses.toml
+usage='usage: addresses.sh get NAME | require | fill FOLDER'
+
+get() { sed -n "s/^$1 *= *\"\(.*\)\" *\$/\1/p" "$file"; }
+
+require() {
+    unset=
+    for name in repository maintainer security; do
+        [ -n "$(get "$name")" ] || unset="$unset $name"
+    done
+    [ -z "$unset" ] || {
+        echo "release: not set:$unset. Set the project's addresses in $file" >&2
+        exit 1
+    }
+}
+
+case ${1:-} in
+get) get "${2:?$usage}" ;;
+require) require ;;
+fill)
+    require
+    manifest=${2:?$usage}/Cargo.toml
+    repository=$(get repository)
+    sed -i "s|^\[workspace\.package\]\$|&\nrepository = \"$repository\"|" "$manifest"
+    for crate in "$2"/crates/rlock-client "$2"/crates/rlock-cli; do
+        sed -i 's|^license\.workspace = true$|&\nrepository.workspace = true|' "$crate/Cargo.toml"
+    done
+    ;;
+*)
+    echo "$usage" >&2
+    exit 2
+    ;;
+esac

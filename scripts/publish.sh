@@ -1,0 +1,17 @@
+#!/bin/sh
+# Publishes crates from a copy of the last commit that has the project's addresses in it.
+#
+#     scripts/publish.sh --dry-run -p rlock-client -p rlock-cli    any arguments of cargo publish
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/addresses.sh require
+copy=${CARGO_TARGET_DIR:-target}/publish
+rm -rf "$copy"
+mkdir -p "$copy"
+git archive HEAD | tar -x -C "$copy"
+scripts/addresses.sh fill "$copy"
+cd "$copy"
+# CARGO may hold arguments, such as `cargo +stable`.
+# shellcheck disable=SC2086
+exec ${CARGO:-cargo} publish --locked "$@"
