@@ -188,6 +188,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::ForeignTurn,
             Next::Later => {
+                server.queues(|queues| queues.note_unserved(lock, true));
                 later = true;
                 break;
             }
