@@ -146,7 +146,7 @@ fn who_waits_is_woken_when_the_slot_has_moved_at_once() {
 
 #[test]
 fn enqueue_needs_a_channel_in_the_keys_slot() {
-    const REFUSED: &str = "!ERR in cluster mode the channel must be in the key's slot; \
+    const REFUSED: &str = "!ERR the channel is in another slot than the key; \
         give it the key's hash tag, such as grants:{key}";
     let cluster = Cluster::start();
     let (node, client) = (&cluster.nodes[0], &mut cluster.nodes[0].connect());

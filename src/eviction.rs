@@ -9,7 +9,7 @@ use crate::ffi::{Callback, Ctx, guarded, warn};
 
 /// What the log and INFO say.
 pub(crate) const WARNING: &CStr =
-    c"maxmemory is set and maxmemory-policy may evict locks, which lets two owners hold one lock: set maxmemory-policy noeviction";
+    c"maxmemory-policy may evict locks, and then two owners hold one: set maxmemory-policy noeviction";
 
 static MAY_BE_EVICTED: AtomicBool = AtomicBool::new(false);
 

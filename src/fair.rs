@@ -41,7 +41,7 @@ impl<'a> FairQueue<'a> {
     pub(crate) fn check(&self, args: Args<'_>) -> Result<(), Error> {
         for key in [self.list.borrow(), self.deadlines.borrow()] {
             if !self.ctx.may_run_on(args, key) {
-                return Err(Error::NoPermission("the keys of the lock's fair queue"));
+                return Err(Error::NoPermission("the keys of the lock's fair list"));
             }
         }
         if self.is_elsewhere() { Err(Error::FairElsewhere) } else { Ok(()) }

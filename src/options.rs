@@ -110,10 +110,10 @@ fn pairs(args: Args<'_>) -> Result<Vec<Pair<'_>>, LoadError> {
             return Err(LoadError::BadArgument(format!("unknown argument '{shown}'")));
         }
         if pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            return Err(LoadError::BadArgument(format!("'{shown}' may be given only once")));
+            return Err(LoadError::BadArgument(format!("'{shown}' appears twice; use it once")));
         }
         let Some(value) = words.next() else {
-            return Err(LoadError::BadArgument(format!("'{shown}' must be followed by a value")));
+            return Err(LoadError::BadArgument(format!("'{shown}' needs a value")));
         };
         pairs.push((name, value));
     }
@@ -124,7 +124,7 @@ fn yes_or_no(word: &[u8]) -> Result<bool, LoadError> {
     match word {
         word if word.eq_ignore_ascii_case(b"yes") => Ok(true),
         word if word.eq_ignore_ascii_case(b"no") => Ok(false),
-        _ => Err(LoadError::BadArgument("'accept' must be followed by yes or no".to_owned())),
+        _ => Err(LoadError::BadArgument("'accept' must be yes or no".to_owned())),
     }
 }
 

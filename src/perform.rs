@@ -65,7 +65,7 @@ pub(crate) fn perform(
 fn note_failure(replicated: bool) {
     if !replicated {
         STATS.replication_failures.add(1);
-        warn(c"the server did not take an effect for replicas and AOF");
+        warn(c"the server refused an effect: replicas or the AOF lack a change; resynchronise the replicas, rewrite the AOF");
     }
 }
 

@@ -96,7 +96,7 @@ fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
 #[test]
 fn fair_waiters_need_the_fair_queue() {
     let server = TestServer::start();
-    let refused = "!NOPERM No permissions to access the keys of the lock's fair queue";
+    let refused = "!NOPERM No permissions to access the keys of the lock's fair list";
     let queue = "~redisson_lock_queue:{locks:*}";
     for keys in ["~locks:*".to_owned(), format!("~locks:* {queue}")] {
         let app = &mut user(&server, &keys);

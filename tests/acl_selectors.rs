@@ -29,7 +29,7 @@ const BESIDE: [(&str, &str, &str, &str); 3] = [
     (
         "FAIR",
         "~redisson_lock_queue:{locks:*} ~redisson_lock_timeout:{locks:*}",
-        "the keys of the lock's fair queue",
+        "the keys of the lock's fair list",
         "redisson_lock_queue:{locks:1}",
     ),
 ];

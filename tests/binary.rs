@@ -122,7 +122,7 @@ fn an_owner_of_512_bytes_is_taken() {
     }
     let too_long: [&[u8]; 4] = [b"RLOCK.ACQUIRE", b"lock", &[b'o'; 513], b"100000"];
     let answer = say_words(client, &too_long);
-    assert!(answer.starts_with("!ERR the owner must have 1 to 512 bytes"), "{answer}");
+    assert!(answer.starts_with("!ERR invalid owner: use 1 to 512 bytes"), "{answer}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
             &["RLOCK.FORCERELEASE", "lock", owner],
         ] {
             let answer = say_words(client, words);
-            assert!(answer.starts_with("!ERR the owner must have"), "{answer}");
+            assert!(answer.starts_with("!ERR invalid owner"), "{answer}");
         }
         assert_eq!(state(client, "lock"), before);
         story(client, &[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);

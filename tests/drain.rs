@@ -7,8 +7,8 @@ use std::time::Duration;
 use rlock_testkit::{Subscriber, TestServer, eventually};
 use waiting::{SOON, Waiting, counter, say, story, transaction};
 
-const UNBLOCKED: &str = "!UNBLOCKED this server is being drained: rlock.accept is no; \
-    try again later, or at the server that follows it";
+const UNBLOCKED: &str = "!UNBLOCKED this server is drained (rlock.accept is no); \
+    try again later, or on the server that takes over";
 
 fn wait(server: &TestServer, owner: &str, key: &str, how: &str) -> Waiting {
     let line = format!("RLOCK.ACQUIRE {key} {owner} 60000 {how} BLOCK 0");
@@ -76,7 +76,7 @@ fn nobody_begins_to_wait_until_it_is_yes_again() {
     );
     for how in ["", "BLOCK 0", "ENQUEUE 0 news", "FAIR BLOCK 0"] {
         let refused = say(client, &format!("RLOCK.ACQUIRE lock bob 60000 {how}"));
-        assert!(refused.starts_with("!ERR this server accepts no new acquisitions"), "{how}: {refused}");
+        assert!(refused.starts_with("!ERR this server is drained"), "{how}: {refused}");
     }
     story(client, &[("CONFIG SET rlock.accept yes", "OK")]);
     let bob = wait(&server, "bob", "lock", "");

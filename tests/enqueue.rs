@@ -257,21 +257,21 @@ fn bad_channels_are_refused() {
     let client = &mut server.connect();
     story(client, &[ALICE]);
     let (longest, too_long) = (["x"; 512].concat(), ["x"; 513].concat());
-    const CHANNEL: &str = "!ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes";
+    const CHANNEL: &str = "!ERR invalid channel: ENQUEUE wait-ms needs one of 1 to 512 bytes";
     const WAIT: &str =
-        "!ERR ENQUEUE must be followed by an integer from 0 (for ever) to 8796093022208 (milliseconds)";
+        "!ERR invalid ENQUEUE: use an integer from 0 (forever) to 8796093022208 (milliseconds)";
     let cases: &[(&[&str], &str)] = &[
         (&["ENQUEUE", "0"], CHANNEL),
         (&["ENQUEUE", "0", ""], CHANNEL),
         (&["ENQUEUE", "0", &too_long], CHANNEL),
-        (&["ENQUEUE"], "!ERR ENQUEUE must be followed by a value"),
+        (&["ENQUEUE"], "!ERR ENQUEUE needs a value"),
         (&["ENQUEUE", "grants", "0"], WAIT),
         (&["ENQUEUE", "-1", "grants"], WAIT),
         (&["ENQUEUE", "01", "grants"], WAIT),
         (&["ENQUEUE", "8796093022209", "grants"], WAIT),
-        (&["ENQUEUE", "0", "a", "ENQUEUE", "0", "b"], "!ERR ENQUEUE may be given only once"),
-        (&["ENQUEUE", "0", "a", "BLOCK", "1"], "!ERR BLOCK and ENQUEUE exclude each other"),
-        (&["BLOCK", "1", "ENQUEUE", "0", "a"], "!ERR BLOCK and ENQUEUE exclude each other"),
+        (&["ENQUEUE", "0", "a", "ENQUEUE", "0", "b"], "!ERR ENQUEUE appears twice; use it once"),
+        (&["ENQUEUE", "0", "a", "BLOCK", "1"], "!ERR BLOCK and ENQUEUE exclude each other; use one"),
+        (&["BLOCK", "1", "ENQUEUE", "0", "a"], "!ERR BLOCK and ENQUEUE exclude each other; use one"),
     ];
     for (words, refusal) in cases {
         for key in ["lock", "free"] {

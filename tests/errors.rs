@@ -7,12 +7,12 @@ use redis::Connection;
 use rlock_testkit::{ReplicaStream, Subscriber, TestServer};
 
 const OWNER: &str =
-    "!ERR the owner must have 1 to 512 bytes, must not be 'mode' and must not end in ':write'";
-const LEASE: &str = "!ERR the lease must be an integer from 1 to 8796093022208 (milliseconds)";
-const HOLDS_FROM_1: &str = "!ERR HOLDS must be followed by an integer from 1 to 9007199254740992";
-const HOLDS_FROM_0: &str = "!ERR HOLDS must be followed by an integer from 0 to 9007199254740992";
-const LIMIT: &str = "!ERR LIMIT must be followed by an integer from 0 to 4294967295";
-const ALL_AND_HOLDS: &str = "!ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0";
+    "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
+const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
+const HOLDS_FROM_1: &str = "!ERR invalid HOLDS: use an integer from 1 to 9007199254740992";
+const HOLDS_FROM_0: &str = "!ERR invalid HOLDS: use an integer from 0 to 9007199254740992";
+const LIMIT: &str = "!ERR invalid LIMIT: use an integer from 0 to 4294967295";
+const ALL_AND_HOLDS: &str = "!ERR ALL and HOLDS exclude each other; ALL means HOLDS 0";
 
 /// What is no integer as the server writes it, whatever its size.
 const NO_INTEGERS: [&str; 24] = [
@@ -43,7 +43,7 @@ const NO_INTEGERS: [&str; 24] = [
 ];
 
 fn unknown(word: &str) -> String {
-    format!("!ERR unknown option '{word}'; see COMMAND DOCS for what this command takes")
+    format!("!ERR unknown option '{word}'; see COMMAND DOCS")
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me LEASE 5 all LEASE 5", "LEASE"),
         ("RLOCK.INFO lock LIMIT 1 LIMIT 1", "LIMIT"),
     ] {
-        story(client, &[(line, &format!("!ERR {word} may be given only once"))]);
+        story(client, &[(line, &format!("!ERR {word} appears twice; use it once"))]);
     }
     for (line, word) in [
         ("RLOCK.ACQUIRE lock me 100000 HOLDS", "HOLDS"),
@@ -175,7 +175,7 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me ALL LEASE", "LEASE"),
         ("RLOCK.INFO lock LIMIT", "LIMIT"),
     ] {
-        story(client, &[(line, &format!("!ERR {word} must be followed by a value"))]);
+        story(client, &[(line, &format!("!ERR {word} needs a value"))]);
     }
 }
 
@@ -228,7 +228,7 @@ fn unknown_words_are_repeated_readably() {
 
 #[test]
 fn holds_cannot_exceed_the_maximum() {
-    let most = "!ERR the owner has 9007199254740992 holds, the most there can be; release some first";
+    let most = "!ERR the owner has 9007199254740992 holds, the maximum; release some first";
     let server = TestServer::start();
     let mut client = server.connect();
     story(

@@ -207,11 +207,11 @@ fn the_token_key_raises_set_and_breaks_watch() {
 /// Token keys that can have no next token, with the error of who asks for one.
 fn unusable() -> [(String, &'static str); 5] {
     [
-        (format!("SET {TOKEN_KEY} many"), "!ERR the key of the lock's fencing token holds no integer"),
-        (format!("SET {TOKEN_KEY} 007"), "!ERR the key of the lock's fencing token holds no integer"),
-        (format!("RPUSH {TOKEN_KEY} 7"), "!WRONGTYPE the key of the lock's fencing token"),
-        (format!("HSET {TOKEN_KEY} a 1"), "!WRONGTYPE the key of the lock's fencing token"),
-        (format!("SET {TOKEN_KEY} {LARGEST}"), "!ERR there is no larger fencing token for this lock"),
+        (format!("SET {TOKEN_KEY} many"), "!ERR the key of the fencing token holds no integer"),
+        (format!("SET {TOKEN_KEY} 007"), "!ERR the key of the fencing token holds no integer"),
+        (format!("RPUSH {TOKEN_KEY} 7"), "!WRONGTYPE the key of the fencing token"),
+        (format!("HSET {TOKEN_KEY} a 1"), "!WRONGTYPE the key of the fencing token"),
+        (format!("SET {TOKEN_KEY} {LARGEST}"), "!ERR no larger fencing token is possible"),
     ]
 }
 

@@ -63,7 +63,7 @@ fn an_older_server_refuses_it() {
     };
     let failure = TestServer::builder().binary(old).try_start().expect_err("an old server");
     assert!(failure.status.is_some(), "{failure}");
-    assert!(failure.log.contains("not loaded: this server has no RedisModule_"), "{failure}");
+    assert!(failure.log.contains("not loaded: this server lacks RedisModule_"), "{failure}");
     assert!(failure.log.contains("rlock needs Redis 7.0"), "{failure}");
 }
 
@@ -207,7 +207,7 @@ fn a_server_without_the_effects_commands_is_refused() {
         for new_name in ["", "other-name"] {
             let builder = TestServer::builder().conf_words("rename-command", &[name, new_name]);
             let failure = builder.try_start().expect_err(name);
-            let reason = format!("not loaded: the command {name} is not there");
+            let reason = format!("not loaded: rlock needs the command {name}");
             assert!(failure.status.is_some() && failure.log.contains(&reason), "{name}: {failure}");
             let advice = format!("remove 'rename-command {name}' from the configuration");
             assert!(failure.log.contains(&advice), "{name}: {failure}");

@@ -115,8 +115,8 @@ fn a_cursor_shows_each_lock_once() {
 #[test]
 fn wrong_arguments_are_refused() {
     let server = TestServer::start();
-    let cursor = "!ERR the cursor must be 0, to begin, or the one of the last reply, to go on";
-    let limit = "!ERR LIMIT must be followed by an integer from 1 to 4294967295";
+    let cursor = "!ERR invalid cursor: use 0, or the cursor of the last reply";
+    let limit = "!ERR invalid LIMIT: use an integer from 1 to 4294967295";
     let arity = "!ERR wrong number of arguments for 'rlock.list' command";
     story(
         &mut server.connect(),
@@ -126,11 +126,11 @@ fn wrong_arguments_are_refused() {
             ("RLOCK.LIST -1", cursor),
             ("RLOCK.LIST 0 LIMIT 0", limit),
             ("RLOCK.LIST 0 LIMIT x", limit),
-            ("RLOCK.LIST 0 LIMIT", "!ERR LIMIT must be followed by a value"),
-            ("RLOCK.LIST 0 LIMIT 1 LIMIT 1", "!ERR LIMIT may be given only once"),
+            ("RLOCK.LIST 0 LIMIT", "!ERR LIMIT needs a value"),
+            ("RLOCK.LIST 0 LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
             (
                 "RLOCK.LIST 0 COUNT 1",
-                "!ERR unknown option 'COUNT'; see COMMAND DOCS for what this command takes",
+                "!ERR unknown option 'COUNT'; see COMMAND DOCS",
             ),
         ],
     );

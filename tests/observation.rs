@@ -36,15 +36,15 @@ const COUNTED: [(&str, &str, &[&str]); 23] = [
     ("HSET hash a b", "1", &[]),
     (
         "RLOCK.ACQUIRE hash alice 100000",
-        "!WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key",
+        "!WRONGLOCK the key holds a hash that is not a lock; use another key",
         &["errors"],
     ),
     (
         "RLOCK.ACQUIRE a mode 100000",
-        "!ERR the owner must have 1 to 512 bytes, must not be 'mode' and must not end in ':write'",
+        "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'",
         &["errors"],
     ),
-    ("RLOCK.INFO a LIMIT x", "!ERR LIMIT must be followed by an integer from 0 to 4294967295", &["errors"]),
+    ("RLOCK.INFO a LIMIT x", "!ERR invalid LIMIT: use an integer from 0 to 4294967295", &["errors"]),
 ];
 
 const INFO: &str = r#"["kind", "none", "mode", null, "lease-ms", -2, "token", 0, "holder-count", 0, "waiter-count", 0, "holders", [], "queue", []]"#;

@@ -20,7 +20,7 @@ const NO: &str = r#"["rlock.accept", "no"]"#;
 fn accept_no_lets_only_holders_in() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let drained = "!ERR this server accepts no new acquisitions: rlock.accept is no; \
+    let drained = "!ERR this server is drained (rlock.accept is no); \
         ask another server or an operator";
     story(
         client,
@@ -179,11 +179,11 @@ fn bad_load_time_arguments_keep_the_module_out() {
         (&["bogus", "yes"], "unknown argument 'bogus'"),
         (&["rlock.accept", "no"], "unknown argument 'rlock.accept'"),
         (&["accept", "no", "bogus", "1"], "unknown argument 'bogus'"),
-        (&["accept"], "'accept' must be followed by a value"),
-        (&["accept", "maybe"], "'accept' must be followed by yes or no"),
-        (&["accept", ""], "'accept' must be followed by yes or no"),
-        (&["accept", "no", "accept", "no"], "'accept' may be given only once"),
-        (&["max-waiters"], "'max-waiters' must be followed by a value"),
+        (&["accept"], "'accept' needs a value"),
+        (&["accept", "maybe"], "'accept' must be yes or no"),
+        (&["accept", ""], "'accept' must be yes or no"),
+        (&["accept", "no", "accept", "no"], "'accept' appears twice; use it once"),
+        (&["max-waiters"], "'max-waiters' needs a value"),
         (&["max-waiters", "many"], "'max-waiters' must be from 0 to 10000000"),
         (&["grant-confirm-ms", "0"], "'grant-confirm-ms' must be from 1 to 8796093022208"),
     ] {

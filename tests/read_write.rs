@@ -87,8 +87,8 @@ fn a_writer_may_read_and_keeps_that() {
             ("HMGET lock mode w w:write", r#"["write", "1", "1"]"#),
             ("RLOCK.ACQUIRE lock a 50000 READ", "null"),
             // Which of the two holds is meant has to be said.
-            ("RLOCK.RELEASE lock w", "!ERR the owner holds the lock to read and to write; say READ or WRITE"),
-            ("RLOCK.RENEW lock w 5", "!ERR the owner holds the lock to read and to write; say READ or WRITE"),
+            ("RLOCK.RELEASE lock w", "!ERR the owner holds both READ and WRITE; pass the one that you mean"),
+            ("RLOCK.RENEW lock w 5", "!ERR the owner holds both READ and WRITE; pass the one that you mean"),
             ("RLOCK.RENEW lock w 10 WRITE", "1"),
             // The key is there for as long as the owner's own read lease.
             ("PTTL lock", "~50000"),
@@ -114,7 +114,7 @@ fn a_writer_may_read_and_keeps_that() {
 fn a_reader_that_asks_to_write_is_denied() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let waits_for_itself = "!ERR the owner reads, and would wait for itself; release the read hold first, or take WRITE before READ";
+    let waits_for_itself = "!ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ";
     story(
         client,
         &[
@@ -132,8 +132,8 @@ fn a_reader_that_asks_to_write_is_denied() {
 fn a_plain_lock_and_a_read_write_lock_are_not_taken_for_each_other() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let plain = "!WRONGLOCK the key holds a plain lock; leave out READ and WRITE, or use another key";
-    let read_write = "!WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key";
+    let plain = "!WRONGLOCK the key holds a plain lock; leave READ and WRITE out, or use another key";
+    let read_write = "!WRONGLOCK the key holds a read/write lock; pass READ or WRITE, or use another key";
     story(
         client,
         &[
@@ -219,7 +219,7 @@ fn a_writer_may_have_a_fencing_token() {
     let second = say(client, "RLOCK.ACQUIRE lock x 100000 WRITE FENCED");
     assert!(token(&second) > token(&first), "{first}, then {second}");
     let refused =
-        "!ERR READ and FENCED exclude each other: readers change nothing that a token could protect";
+        "!ERR READ and FENCED exclude each other; leave FENCED out";
     story(client, &[("RLOCK.ACQUIRE other a 5 READ FENCED", refused)]);
 }
 
@@ -259,7 +259,7 @@ fn info_shows_readers_and_writers() {
 fn somebodys_own_hash_is_no_read_write_lock() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let no_lock = "!WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key";
+    let no_lock = "!WRONGLOCK the key holds a hash that is not a lock; use another key";
     for maker in ["mode read title War", "mode write a:write 0", "mode read a -1", "mode read a 1 b x"] {
         say(client, "DEL book");
         say(client, &format!("HSET book {maker}"));
@@ -285,9 +285,9 @@ fn words_that_exclude_each_other_are_refused() {
         story(
             client,
             &[
-                (&format!("RLOCK.{start} READ WRITE"), "!ERR READ and WRITE exclude each other"),
-                (&format!("RLOCK.{start} write read"), "!ERR READ and WRITE exclude each other"),
-                (&format!("RLOCK.{start} READ READ"), "!ERR READ may be given only once"),
+                (&format!("RLOCK.{start} READ WRITE"), "!ERR READ and WRITE exclude each other; use one"),
+                (&format!("RLOCK.{start} write read"), "!ERR READ and WRITE exclude each other; use one"),
+                (&format!("RLOCK.{start} READ READ"), "!ERR READ appears twice; use it once"),
             ],
         );
     }

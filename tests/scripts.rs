@@ -33,8 +33,8 @@ const STORY: [(&str, &str); 17] = [
 ];
 
 const OWNER: &str =
-    "!ERR the owner must have 1 to 512 bytes, must not be 'mode' and must not end in ':write'";
-const LEASE: &str = "!ERR the lease must be an integer from 1 to 8796093022208 (milliseconds)";
+    "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
+const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// A server with something at `text` that is no lock.

@@ -10,8 +10,8 @@ use redis::Connection;
 use rlock_testkit::{ReplicaStream, ServerName, TestServer, eventually};
 
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
-const NO_LOCK: &str = "!WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key";
-const READ_WRITE: &str = "!WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key";
+const NO_LOCK: &str = "!WRONGLOCK the key holds a hash that is not a lock; use another key";
+const READ_WRITE: &str = "!WRONGLOCK the key holds a read/write lock; pass READ or WRITE, or use another key";
 
 /// Every command in every form, of the caller `me`.
 const COMMANDS: [&str; 14] = [

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     if status != raw::REDISMODULE_OK as c_int {
         // It fails only where the name is taken. The memory may be that of the module which has it: nothing of it
         // is touched. Every server has a log, so that this cannot panic outside the guard.
-        warn(c"not loaded: rlock is already loaded; to load another version, unload this one before");
+        warn(c"not loaded: rlock is already loaded; unload it first to load another version");
         return status;
     }
     install_panic_hook();
@@ -156,14 +156,14 @@ pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> 
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         // SAFETY: the context is valid for this call.
         if unsafe { Ctx::from_raw(ctx) }.is_named_in_rules() {
-            warn(c"not unloaded: the ACL rules of a user name commands of rlock; see ACL LIST");
+            warn(c"not unloaded: ACL rules name commands of rlock; remove them (see ACL LIST)");
             return raw::REDISMODULE_ERR as c_int;
         }
         if crate::waiters::idle() {
             give_back();
             return raw::REDISMODULE_OK as c_int;
         }
-        warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");
+        warn(c"not unloaded: clients wait for locks; see RLOCK.LIST, or set rlock.accept no");
         raw::REDISMODULE_ERR as c_int
     })
 }

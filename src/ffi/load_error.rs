@@ -26,22 +26,22 @@ impl fmt::Display for LoadError {
             Self::OldServer(function) => {
                 write!(
                     f,
-                    "this server has no {function}: rlock needs Redis 7.0.5, Valkey 7.2, Redict 7.3 or later"
+                    "this server lacks {function}; use Redis 7.0.5, Valkey 7.2, Redict 7.3 or later"
                 )
             }
             Self::RenamedCommand(name) => write!(
                 f,
-                "the command {0} is not there: rlock needs it, to write to replicas and AOF or to ask; remove 'rename-command {0}' from the configuration",
+                "rlock needs the command {0}; remove 'rename-command {0}' from the configuration",
                 name.to_string_lossy()
             ),
             Self::Refused(what, name) => write!(f, "the server refused {what} {}", name.to_string_lossy()),
             Self::BadConfiguration => {
-                f.write_str("an option rlock.* in the configuration has no valid value")
+                f.write_str("an option rlock.* has an invalid value; correct it in the configuration")
             }
             Self::BadArgument(what) => {
                 write!(f, "{what}; load-time arguments are pairs such as 'accept yes'")
             }
-            Self::Panicked => f.write_str("loading panicked"),
+            Self::Panicked => f.write_str("rlock panicked while loading, which is a bug; report it with the log"),
         }
     }
 }

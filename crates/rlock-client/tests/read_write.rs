@@ -161,7 +161,7 @@ async fn a_plain_lock_of_that_name_is_another_kind() {
     let error = pages.read().try_lock().await.unwrap_err();
     assert!(matches!(error, Error::NotALock { .. }), "{error}");
     let error = pages.write().lock().await.unwrap_err();
-    assert!(error.to_string().contains("leave out READ and WRITE"), "{error}");
+    assert!(error.to_string().contains("leave READ and WRITE out"), "{error}");
 }
 
 #[tokio::test]

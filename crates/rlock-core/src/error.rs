@@ -99,72 +99,72 @@ impl fmt::Display for Error {
         match self {
             Self::Arity => f.write_str("ERR wrong number of arguments"),
             Self::BadOwner => f.write_str(
-                "ERR the owner must have 1 to 512 bytes, must not be 'mode' and must not end in ':write'",
+                "ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'",
             ),
-            Self::BadLease => write!(f, "ERR the lease must be an integer from 1 to {MAX_LEASE_MS} (milliseconds)"),
-            Self::BadHolds { least } => write!(f, "ERR HOLDS must be followed by an integer from {least} to {MAX_HOLDS}"),
-            Self::BadLimit { least } => write!(f, "ERR LIMIT must be followed by an integer from {least} to {}", u32::MAX),
-            Self::BadCursor => f.write_str("ERR the cursor must be 0, to begin, or the one of the last reply, to go on"),
+            Self::BadLease => write!(f, "ERR invalid lease: use an integer from 1 to {MAX_LEASE_MS} (milliseconds)"),
+            Self::BadHolds { least } => write!(f, "ERR invalid HOLDS: use an integer from {least} to {MAX_HOLDS}"),
+            Self::BadLimit { least } => write!(f, "ERR invalid LIMIT: use an integer from {least} to {}", u32::MAX),
+            Self::BadCursor => f.write_str("ERR invalid cursor: use 0, or the cursor of the last reply"),
             Self::UnknownOption(word) => {
                 let shown = word.get(..QUOTED).unwrap_or(word);
-                write!(f, "ERR unknown option '{}'; see COMMAND DOCS for what this command takes", shown.escape_ascii())
+                write!(f, "ERR unknown option '{}'; see COMMAND DOCS", shown.escape_ascii())
             }
-            Self::RepeatedOption(word) => write!(f, "ERR {word} may be given only once"),
-            Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL is the same as HOLDS 0"),
-            Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other"),
-            Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other: readers change nothing that a token could protect"),
-            Self::FairMode => f.write_str("ERR FAIR excludes READ and WRITE: Redisson has no fair read/write lock; leave FAIR out"),
-            Self::MissingValue(word) => write!(f, "ERR {word} must be followed by a value"),
-            Self::BadWait(word) => write!(f, "ERR {word} must be followed by an integer from 0 (for ever) to {MAX_LEASE_MS} (milliseconds)"),
-            Self::BadChannel => f.write_str("ERR ENQUEUE wait-ms must be followed by a channel of 1 to 512 bytes"),
+            Self::RepeatedOption(word) => write!(f, "ERR {word} appears twice; use it once"),
+            Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL means HOLDS 0"),
+            Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other; use one"),
+            Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other; leave FENCED out"),
+            Self::FairMode => f.write_str("ERR FAIR excludes READ and WRITE; leave FAIR out"),
+            Self::MissingValue(word) => write!(f, "ERR {word} needs a value"),
+            Self::BadWait(word) => write!(f, "ERR invalid {word}: use an integer from 0 (forever) to {MAX_LEASE_MS} (milliseconds)"),
+            Self::BadChannel => f.write_str("ERR invalid channel: ENQUEUE wait-ms needs one of 1 to 512 bytes"),
             Self::ChannelCrossSlot => f.write_str(
-                "ERR in cluster mode the channel must be in the key's slot; give it the key's hash tag, such as grants:{key}",
+                "ERR the channel is in another slot than the key; give it the key's hash tag, such as grants:{key}",
             ),
             Self::NoPermission(what) => write!(f, "NOPERM No permissions to access {what}"),
-            Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other"),
+            Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other; use one"),
             Self::QueueFull => f.write_str(
-                "QUEUEFULL as many callers wait as rlock.max-waiters or rlock.max-waiters-per-key allow; try again later",
+                "QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later",
             ),
             Self::NotBlockable => f.write_str(
                 "ERR this server cannot block a connection that has subscriptions; use another connection, or ENQUEUE",
             ),
             Self::Unblocked(why) => write!(f, "UNBLOCKED {why}"),
-            Self::TooManyHolds => write!(f, "ERR the owner has {MAX_HOLDS} holds, the most there can be; release some first"),
+            Self::TooManyHolds => write!(f, "ERR the owner has {MAX_HOLDS} holds, the maximum; release some first"),
             Self::NotAccepting => f.write_str(
-                "ERR this server accepts no new acquisitions: rlock.accept is no; ask another server or an operator",
+                "ERR this server is drained (rlock.accept is no); ask another server or an operator",
             ),
             Self::CrossSlot => f.write_str(
-                "ERR in cluster mode the lock's channel would fall in another slot than this key; name it without '}' or with a hash tag such as {name}",
+                "ERR the lock's channel is in another slot than this key; use a key without '}' or with a hash tag such as {name}",
             ),
             Self::WrongType => f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value"),
             Self::NotALock => f.write_str(
-                "WRONGLOCK the key holds a hash that is no lock; nothing was changed, use another key",
+                "WRONGLOCK the key holds a hash that is not a lock; use another key",
             ),
             Self::ReadWriteLock => f.write_str(
-                "WRONGLOCK the key holds a read/write lock; say READ or WRITE, or use another key",
+                "WRONGLOCK the key holds a read/write lock; pass READ or WRITE, or use another key",
             ),
             Self::Mutex => f.write_str(
-                "WRONGLOCK the key holds a plain lock; leave out READ and WRITE, or use another key",
+                "WRONGLOCK the key holds a plain lock; leave READ and WRITE out, or use another key",
             ),
             Self::Upgrade => f.write_str(
-                "ERR the owner reads, and would wait for itself; release the read hold first, or take WRITE before READ",
+                "ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ",
             ),
-            Self::WhichMode => f.write_str("ERR the owner holds the lock to read and to write; say READ or WRITE"),
+            Self::WhichMode => f.write_str("ERR the owner holds both READ and WRITE; pass the one that you mean"),
             Self::TokenWrongType => f.write_str(
-                "WRONGTYPE the key of the lock's fencing token holds something that is no string; nothing was changed",
+                "WRONGTYPE the key of the fencing token is not a string; find out what wrote it",
             ),
             Self::NotAToken => f.write_str(
-                "ERR the key of the lock's fencing token holds no integer; nothing was changed",
+                "ERR the key of the fencing token holds no integer; find out what wrote it",
             ),
-            Self::NoTokenLeft => write!(f, "ERR there is no larger fencing token for this lock: the last one is {MAX_TOKEN} or more"),
+            Self::NoTokenLeft => write!(f, "ERR no larger fencing token is possible: the last one is {MAX_TOKEN} or more; find out what wrote it"),
             Self::TokenElsewhere => f.write_str(
-                "TRYAGAIN the lock's slot is moving, and its last fencing token may be on the other server",
+                "TRYAGAIN the slot is moving, and the last fencing token may be on the other server; try again",
             ),
             Self::FairElsewhere => f.write_str(
-                "TRYAGAIN the lock's slot is moving, and its fair queue may be on the other server",
+                "TRYAGAIN the slot is moving, and the fair list may be on the other server; try again",
             ),
             Self::LeaseElsewhere => f.write_str(
-                "TRYAGAIN the lock's slot is moving, and lease keys of this reader may be on the other server",
+                "TRYAGAIN the slot is moving, and lease keys of this reader may be on the other server; try again",
             ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }

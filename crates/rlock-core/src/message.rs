@@ -74,14 +74,14 @@ impl DropReason {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Replaced => "the same owner waits by a later call",
-            Self::Demoted => "this server is no longer the primary; find the new one and try again",
+            Self::Demoted => "this server is no longer the primary; try again on the new one",
             Self::Moved => {
-                "the key's slot is served by another server, or moving; try again, following redirections"
+                "the key's slot moved or is moving; try again and follow redirections"
             }
             Self::InDoubt => "the module had an internal error; try again",
             Self::NoToken => "there is no fencing token for the grant",
             Self::Drained => {
-                "this server is being drained: rlock.accept is no; try again later, or at the server that follows it"
+                "this server is drained (rlock.accept is no); try again later, or on the server that takes over"
             }
         }
     }

@@ -28,9 +28,9 @@ impl Refusal {
             ("no longer the primary", "demoted"),
             // The server's own, to whoever is blocked as it becomes a replica.
             ("instance state changed", "demoted"),
-            ("slot is served by another server", "moved"),
+            ("slot moved", "moved"),
             ("waits by a later call", "replaced"),
-            ("is being drained", "drained"),
+            ("is drained", "drained"),
             ("internal error", "in-doubt"),
         ];
         match self.code.as_str() {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_away_for_no_reason() {
-        let demoted = "this server is no longer the primary; find the new one and try again";
+        let demoted = "this server is no longer the primary; try again on the new one";
         assert_eq!(found("UNBLOCKED", demoted, &[]), ["sent-away"]);
         assert!(found("UNBLOCKED", demoted, &cause(150, 160, &["demoted"])).is_empty());
         // Before it asked, after it was told, and something else.
