@@ -86,13 +86,13 @@ model: setup ## Explore every interleaving of rlock-core to a bounded depth
 planted: setup ## Plant bugs, and show which proof finds which
 	@$(ENV) ./scripts/planted.sh
 
-# SEED and ROUND repeat what a run has printed; DOC=1 remakes the figures in docs/SAFETY.md.
+# SEED and ROUND repeat what a run has printed; DOC=1 remakes the figures in docs/CHAOS.md.
 SEED ?=
 ROUND ?=
 DOC ?=
 chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
-		$(if $(DOC),--doc docs/SAFETY.md --json docs/chaos.json)
+		$(if $(DOC),--doc docs/CHAOS.md --json docs/chaos.json)
 
 # What takes longer than a change should wait for.
 ci-full: setup ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
@@ -117,7 +117,7 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
 # CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
-docs: setup ## Draw the pictures, build the site of all pages, check its links and look at it
+docs: setup ## Draw the pictures, build the site of all pages, check its links and render it in a browser
 	@$(ENV) ./scripts/docs.sh
 
 # COMMAND names one that is built already, of any profile; a release has its own.

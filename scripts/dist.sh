@@ -16,7 +16,7 @@ rm -rf "$dist"
 mkdir -p "$dist/$name"
 # As they are in the package: without debug information, which has a package of its own.
 cp "$stage/debian/rlock/usr/lib/redis/modules/librlock.so" "$stage/debian/rlock/usr/bin/rlock" "$dist/$name/"
-cp -r LICENSE CHANGELOG.md docs/COMMANDS.md docs/FENCING.md docs/SAFETY.md docs/pictures "$stage/redis.conf" "$stage/third-party-licences" \
+cp -r LICENSE CHANGELOG.md docs/COMMANDS.md docs/FENCING.md docs/SAFETY.md docs/REDISSON.md docs/ERRORS.md docs/CHAOS.md docs/pictures "$stage/redis.conf" "$stage/third-party-licences" \
     "$stage/man" "$stage/completions" "$dist/$name/"
 # The same change gives the same tarball.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \

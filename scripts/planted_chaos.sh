@@ -1,14 +1,14 @@
 #!/bin/sh
 # Plants one bug after the other, and shows whether `make chaos` finds it: by which rule, and after how many rounds.
 #
-#     scripts/planted_chaos.sh [BUG...]    all bugs, or these; remakes their rows of the table in docs/SAFETY.md
+#     scripts/planted_chaos.sh [BUG...]    all bugs, or these; remakes their rows of the table in docs/CHAOS.md
 #
 # ROUNDS says for how long each is looked for: 8 rounds of 10 s of the run SEED=1, first the one that found it the last
 # time. On a busy machine more bugs are missed: what nobody could have noticed in time is no violation.
 set -eu
 cd "$(dirname "$0")/.."
 
-doc=docs/SAFETY.md
+doc=docs/CHAOS.md
 rounds=${ROUNDS:-8}
 seed=${SEED:-1}
 mkdir -p "${CARGO_TARGET_DIR:-target}/planted"

@@ -37,7 +37,8 @@ fn the_examples_print_what_they_show() {
 
 #[test]
 fn every_statement_about_the_commands_names_its_test() {
-    let faults = untraced_statements(&Path::new(ROOT).join("docs/COMMANDS.md"), Path::new(ROOT));
+    let pages = ["docs/COMMANDS.md", "docs/REDISSON.md", "docs/ERRORS.md"];
+    let faults = pages.map(|page| untraced_statements(&Path::new(ROOT).join(page), Path::new(ROOT))).concat();
     assert!(faults.is_empty(), "{} faults:\n{}\n", faults.len(), faults.join("\n"));
 }
 

@@ -176,6 +176,11 @@ mod watchdog;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The example of the project's README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ProjectReadme;
+
 pub use builder::Builder;
 pub use client::Client;
 pub use config::{Durability, Waiting};

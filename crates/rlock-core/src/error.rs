@@ -176,17 +176,30 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::DropReason;
 
-    #[test]
-    fn every_error_is_one_line_with_a_known_prefix() {
-        let all = [
-            Error::Arity,
+    /// The page that lists every error.
+    const PAGE: &str = include_str!("../../../docs/ERRORS.md");
+
+    fn all() -> Vec<Error> {
+        let keys = ["the key of the lock's fencing token", "the lease keys of the lock's readers"];
+        let others = ["the keys of the lock's fair list", "the channel of ENQUEUE"];
+        let forbidden = keys.into_iter().chain(others).map(Error::NoPermission);
+        let reasons = [
+            DropReason::Replaced,
+            DropReason::Demoted,
+            DropReason::Moved,
+            DropReason::InDoubt,
+            DropReason::Drained,
+        ];
+        let ended = reasons.into_iter().map(|reason| Error::Unblocked(reason.sentence()));
+        let plain = [
             Error::BadOwner,
             Error::BadLease,
             Error::BadHolds { least: 1 },
             Error::BadLimit { least: 1 },
             Error::BadCursor,
-            Error::UnknownOption(b"\r\n\0\xff".to_vec()),
+            Error::UnknownOption(b"SIDEWAYS".to_vec()),
             Error::FairMode,
             Error::FairElsewhere,
             Error::LeaseElsewhere,
@@ -198,11 +211,9 @@ mod tests {
             Error::BadWait("BLOCK"),
             Error::BadChannel,
             Error::ChannelCrossSlot,
-            Error::NoPermission("a test"),
             Error::BlockAndEnqueue,
             Error::QueueFull,
             Error::NotBlockable,
-            Error::Unblocked("a test"),
             Error::TooManyHolds,
             Error::NotAccepting,
             Error::CrossSlot,
@@ -216,9 +227,15 @@ mod tests {
             Error::NotAToken,
             Error::NoTokenLeft,
             Error::TokenElsewhere,
-            Error::Internal("a test"),
+            Error::Internal("…"),
         ];
-        for error in all {
+        plain.into_iter().chain(forbidden).chain(ended).collect()
+    }
+
+    #[test]
+    fn every_error_is_one_line_with_a_known_prefix() {
+        let odd = [Error::Arity, Error::UnknownOption(b"\r\n\0\xff".to_vec()), Error::Internal("a test")];
+        for error in all().into_iter().filter(|error| !matches!(error, Error::Internal(_))).chain(odd) {
             let line = error.to_string();
             let prefix = line.split(' ').next().unwrap_or_default();
             assert!(
@@ -228,6 +245,17 @@ mod tests {
             );
             assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line:?}");
         }
+    }
+
+    #[test]
+    fn every_error_is_in_the_table_and_the_table_has_no_other() {
+        let lines: Vec<String> = all().iter().map(|error| format!("| `{error}` |")).collect();
+        for line in &lines {
+            assert!(PAGE.contains(line.as_str()), "docs/ERRORS.md lacks {line}");
+        }
+        let rows = PAGE.lines().filter(|row| row.starts_with("| `")).count();
+        // And one that the server words.
+        assert_eq!(rows, lines.len() + 1);
     }
 
     #[test]

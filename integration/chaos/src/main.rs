@@ -1,4 +1,4 @@
-//! Many clients of every kind, faults, and a history that is checked: see docs/SAFETY.md, and `make chaos`.
+//! Many clients of every kind, faults, and a history that is checked: see docs/CHAOS.md, and `make chaos`.
 
 mod clients;
 mod copies;

@@ -163,7 +163,7 @@ impl Report {
         Ok(self.violations == 0)
     }
 
-    /// The figures for docs/SAFETY.md.
+    /// The figures for docs/CHAOS.md.
     fn table(&self) -> String {
         let kinds: Counts = self
             .by_kind
