@@ -73,8 +73,7 @@ fn names_with_a_channel_in_another_slot_are_refused() {
     for key in REFUSED {
         for (words, _) in commands(key) {
             let said = say_words(client, &words);
-            let refused =
-                said.starts_with("!ERR the lock's channel is in another slot");
+            let refused = said.starts_with("!ERR the lock's channel is in another slot");
             assert!(refused, "{} of {}: {said}", words[0].escape_ascii(), key.escape_ascii());
         }
         assert_eq!(say_words(client, &[b"EXISTS", key]), "0", "{}", key.escape_ascii());

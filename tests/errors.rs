@@ -6,8 +6,7 @@ use common::{say, say_words, state, story};
 use redis::Connection;
 use rlock_testkit::{ReplicaStream, Subscriber, TestServer};
 
-const OWNER: &str =
-    "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
+const OWNER: &str = "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
 const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
 const HOLDS_FROM_1: &str = "!ERR invalid HOLDS: use an integer from 1 to 9007199254740992";
 const HOLDS_FROM_0: &str = "!ERR invalid HOLDS: use an integer from 0 to 9007199254740992";

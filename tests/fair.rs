@@ -273,10 +273,7 @@ fn fair_goes_with_plain_locks_only() {
         &[
             ("RLOCK.ACQUIRE lock a 5 FAIR READ", refused),
             ("RLOCK.ACQUIRE lock a 5 WRITE FAIR BLOCK 0", refused),
-            (
-                "RLOCK.RELEASE lock a FAIR",
-                "!ERR unknown option 'FAIR'; see COMMAND DOCS",
-            ),
+            ("RLOCK.RELEASE lock a FAIR", "!ERR unknown option 'FAIR'; see COMMAND DOCS"),
         ],
     );
     assert_eq!(number(client, "DBSIZE"), 0);

@@ -243,7 +243,8 @@ fn with_a_faulty_load() {
     }
     let failure = TestServer::builder().module(fault_module_path()).try_start().expect_err("a faulty load");
     assert!(failure.status.is_some(), "{failure}");
-    for told in ["panic in a Load callback", "src/ffi/fault.rs:", "not loaded: rlock panicked while loading"] {
+    for told in ["panic in a Load callback", "src/ffi/fault.rs:", "not loaded: rlock panicked while loading"]
+    {
         assert!(failure.log.contains(told), "{told}: {failure}");
     }
     let running = TestServer::builder().without_module().start();

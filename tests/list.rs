@@ -128,10 +128,7 @@ fn wrong_arguments_are_refused() {
             ("RLOCK.LIST 0 LIMIT x", limit),
             ("RLOCK.LIST 0 LIMIT", "!ERR LIMIT needs a value"),
             ("RLOCK.LIST 0 LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
-            (
-                "RLOCK.LIST 0 COUNT 1",
-                "!ERR unknown option 'COUNT'; see COMMAND DOCS",
-            ),
+            ("RLOCK.LIST 0 COUNT 1", "!ERR unknown option 'COUNT'; see COMMAND DOCS"),
         ],
     );
 }

@@ -218,8 +218,7 @@ fn a_writer_may_have_a_fencing_token() {
     say(client, "RLOCK.RELEASE lock w");
     let second = say(client, "RLOCK.ACQUIRE lock x 100000 WRITE FENCED");
     assert!(token(&second) > token(&first), "{first}, then {second}");
-    let refused =
-        "!ERR READ and FENCED exclude each other; leave FENCED out";
+    let refused = "!ERR READ and FENCED exclude each other; leave FENCED out";
     story(client, &[("RLOCK.ACQUIRE other a 5 READ FENCED", refused)]);
 }
 

@@ -32,8 +32,7 @@ const STORY: [(&str, &str); 17] = [
     ("EXISTS lock", "0"),
 ];
 
-const OWNER: &str =
-    "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
+const OWNER: &str = "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
 const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
 

@@ -113,10 +113,10 @@ fn holder_calls(batch: &mut Batch, key: &str) {
 
 fn refused_calls(batch: &mut Batch, key: &str) {
     let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
-    let wrong_lock =
-        "-WRONGLOCK the key holds a hash that is not a lock; use another key\r\n";
+    let wrong_lock = "-WRONGLOCK the key holds a hash that is not a lock; use another key\r\n";
     let unknown = "-ERR unknown option 'SIDEWAYS'; see COMMAND DOCS\r\n";
-    let full = "-QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later\r\n";
+    let full =
+        "-QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later\r\n";
     let closed = "-ERR this server is drained (rlock.accept is no); ask another server or an operator\r\n";
     batch.add("SET no-lock text", OK);
     batch.add(&acquire("no-lock", "driver", ""), wrong_type);

@@ -24,10 +24,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OldServer(function) => {
-                write!(
-                    f,
-                    "this server lacks {function}; use Redis 7.0.5, Valkey 7.2, Redict 7.3 or later"
-                )
+                write!(f, "this server lacks {function}; use Redis 7.0.5, Valkey 7.2, Redict 7.3 or later")
             }
             Self::RenamedCommand(name) => write!(
                 f,
@@ -41,7 +38,9 @@ impl fmt::Display for LoadError {
             Self::BadArgument(what) => {
                 write!(f, "{what}; load-time arguments are pairs such as 'accept yes'")
             }
-            Self::Panicked => f.write_str("rlock panicked while loading, which is a bug; report it with the log"),
+            Self::Panicked => {
+                f.write_str("rlock panicked while loading, which is a bug; report it with the log")
+            }
         }
     }
 }

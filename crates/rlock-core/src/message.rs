@@ -75,9 +75,7 @@ impl DropReason {
         match self {
             Self::Replaced => "the same owner waits by a later call",
             Self::Demoted => "this server is no longer the primary; try again on the new one",
-            Self::Moved => {
-                "the key's slot moved or is moving; try again and follow redirections"
-            }
+            Self::Moved => "the key's slot moved or is moving; try again and follow redirections",
             Self::InDoubt => "the module had an internal error; try again",
             Self::NoToken => "there is no fencing token for the grant",
             Self::Drained => {
