@@ -14,7 +14,7 @@ use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
-use crate::ffi::{client_id, start_timer, stop_timer};
+use crate::ffi::{start_timer, stop_timer};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
@@ -22,6 +22,8 @@ struct Client {
     handle: Handle,
     /// Gone once it is unblocked.
     blocked: Option<Blocked>,
+    /// Whether it was logged in as another user than the default one when it was blocked.
+    has_own_user: bool,
 }
 
 #[derive(Default)]
@@ -80,11 +82,13 @@ pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
 /// Blocks the client of the command under way, which waits for this lock. A panic after that finds the client
 /// here, so that [`clear_doubt`] answers it.
 pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
+    let has_own_user = ctx.has_own_user();
     let blocked = crate::ffi::block(ctx).ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
+    let client = Client { lock: lock.clone(), handle, blocked: Some(blocked), has_own_user };
     with(|state| {
         state.handles.insert(handle, ticket);
-        state.clients.insert(ticket, Client { lock: lock.clone(), handle, blocked: Some(blocked) });
+        state.clients.insert(ticket, client);
     });
     #[cfg(feature = "fault-injection")]
     crate::ffi::fault::strike_blocked();
@@ -114,10 +118,10 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
         Ok(reply) => reply.send(ctx),
         Err(error) => ctx.reply_error(error),
     }
-    let Some(Client { lock, .. }) = client else { return };
+    let Some(Client { lock, has_own_user, .. }) = client else { return };
     let granted = queues(|queues| queues.is_unanswered(&lock, ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
-    if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(client_id(ctx)) {
+    if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
         leave::client_is_gone(&ctx, &lock, ticket);
     } else if granted {
         queues(|queues| queues.answered(&lock, ticket));

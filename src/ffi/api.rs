@@ -40,7 +40,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyInteger RedisModule_CallReplyLength
         RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
         RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckCommandPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById
-        RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName
+        RedisModule_GetCurrentUserName RedisModule_GetModuleUserFromUserName RedisModule_GetClientInfoById
         RedisModule_CreateTimer
         RedisModule_FreeCallReply RedisModule_GetBlockedClientPrivateData RedisModule_GetClientId
         RedisModule_GetSelectedDb RedisModule_MonotonicMicroseconds RedisModule_SelectDb

@@ -76,7 +76,7 @@ pub(crate) fn is_primary(ctx: Ctx<'_>) -> bool {
     flags(ctx) & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
 }
 
-fn flags(ctx: Ctx<'_>) -> c_int {
+pub(super) fn flags(ctx: Ctx<'_>) -> c_int {
     // SAFETY: the context is valid.
     unsafe { api!(RedisModule_GetContextFlags)(ctx.as_ptr()) }
 }

@@ -42,21 +42,6 @@ impl Ctx<'_> {
         self.listeners(OwnedString::new(channel).borrow()) > 0
     }
 
-    /// Whether the server is going to close this client, and writes nothing to it any more. The module API tells this
-    /// nowhere; CLIENT LIST shows it as the flag `A`.
-    pub(crate) fn is_closing(self, client_id: u64) -> bool {
-        // `E`: errors as replies. The format says: two strings of C, and a long long.
-        let (name, format) = (c"CLIENT".as_ptr(), c"Eccl".as_ptr());
-        let (list, id) = (c"LIST".as_ptr(), c"ID".as_ptr());
-        let client_id = client_id.cast_signed();
-        // SAFETY: the context is valid, and the format matches what follows it.
-        let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, list, id, client_id) };
-        let is_line = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_STRING;
-        let closing = is_line && with_bytes(reply, has_close_flag);
-        free(reply);
-        closing
-    }
-
     fn run(self, command: &CStr, words: &[StringRef<'_>]) -> *mut raw::RedisModuleCallReply {
         let mut words: Vec<*mut raw::RedisModuleString> = words.iter().map(|word| word.as_ptr()).collect();
         // `!`: replicated. `E`: errors as replies. `v`: the words as an array.
@@ -107,7 +92,7 @@ pub(super) fn bytes(reply: *mut raw::RedisModuleCallReply) -> Vec<u8> {
 }
 
 /// Reads the bytes of a reply that is a string or an error.
-fn with_bytes<T>(reply: *mut raw::RedisModuleCallReply, read: impl FnOnce(&[u8]) -> T) -> T {
+pub(super) fn with_bytes<T>(reply: *mut raw::RedisModuleCallReply, read: impl FnOnce(&[u8]) -> T) -> T {
     let mut len = 0;
     // SAFETY: the reply is a string or an error, and is freed after its bytes were read.
     let bytes = unsafe {
@@ -115,24 +100,4 @@ fn with_bytes<T>(reply: *mut raw::RedisModuleCallReply, read: impl FnOnce(&[u8])
         if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), len) }
     };
     read(bytes)
-}
-
-/// Whether a line of CLIENT LIST has the flag `A`: "connection to be closed ASAP". No name that stands before the flags
-/// can have a space in it.
-fn has_close_flag(line: &[u8]) -> bool {
-    let flags = line.split(|byte| *byte == b' ').find_map(|field| field.strip_prefix(b"flags="));
-    flags.is_some_and(|flags| flags.contains(&b'A'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_close_flag;
-
-    #[test]
-    fn the_close_flag_is_read_from_the_flags_alone() {
-        assert!(has_close_flag(b"id=3 addr=1.2.3.4:5 name= age=1 idle=0 flags=bA db=0 user=u\n"));
-        assert!(!has_close_flag(b"id=3 addr=1.2.3.4:5 name=A age=1 idle=0 flags=b db=0 user=A\n"));
-        assert!(!has_close_flag(b"id=3 name=flags=A flags=N user=u\n"));
-        assert!(!has_close_flag(b""));
-    }
 }

@@ -15,6 +15,7 @@ mod api;
 mod args;
 mod block;
 mod call;
+mod closing;
 mod command;
 mod config;
 mod ctx;

@@ -1,5 +1,7 @@
 //! Makes happen what was planned, and writes down what it may have done.
 
+mod clients;
+
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -114,6 +116,14 @@ impl Faults {
             }
             Fault::KillClients => {
                 self.kill_clients(dice);
+                self.event(fault, begin, None, Harm { stalls: false, ..places });
+            }
+            Fault::DeleteUsers => {
+                self.delete_users(dice);
+                self.event(fault, begin, None, Harm { stalls: false, ..places });
+            }
+            Fault::EvictClients { ms } => {
+                self.evict_clients(ms);
                 self.event(fault, begin, None, Harm { stalls: false, ..places });
             }
             Fault::Stop { ms } => self.stop(fault, begin, dice, ms),
@@ -267,32 +277,5 @@ impl Faults {
         // Whoever waits there may learn of it only by the next beat.
         sleep(Duration::from_millis(300));
         self.event(fault, begin, Some(key), Harm { places: true, answers: MOVES, ..STALLS });
-    }
-
-    /// Kills some of the clients that there are, those who listen as well.
-    fn kill_clients(&mut self, dice: &mut Dice) {
-        for port in self.shared.place.primaries() {
-            let Ok(list) = self.tell(port, &["CLIENT", "LIST"]) else { continue };
-            let text = match list {
-                Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                Value::VerbatimString { text, .. } => text,
-                _ => continue,
-            };
-            let field = |line: &str, name: &str| {
-                line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-            };
-            let others = text.lines().filter(|line| {
-                let flags = field(line, "flags").unwrap_or_default();
-                !flags.contains(['S', 'M']) && !line.contains("cmd=client") && !line.contains("cmd=ping")
-            });
-            let ids: Vec<String> = others.filter_map(|line| field(line, "id")).collect();
-            for _ in 0..dice.within(1, 4) {
-                if ids.is_empty() {
-                    break;
-                }
-                let id = &ids[dice.below(ids.len() as u64) as usize];
-                let _ = self.tell(port, &["CLIENT", "KILL", "ID", id]);
-            }
-        }
     }
 }

@@ -11,6 +11,10 @@ pub(crate) enum Fault {
     Cut { all: bool },
     /// Some clients are killed by the server.
     KillClients,
+    /// The users of some clients are deleted, which closes their connections.
+    DeleteUsers,
+    /// For so many ms the server evicts the largest clients.
+    EvictClients { ms: u64 },
     /// The server's process is stopped for so many ms.
     Stop { ms: u64 },
     /// The server is killed, and comes back with its append only file.
@@ -43,6 +47,8 @@ impl Fault {
         match self {
             Fault::Cut { .. } => "cut",
             Fault::KillClients => "CLIENT KILL",
+            Fault::DeleteUsers => "ACL DELUSER",
+            Fault::EvictClients { .. } => "client eviction",
             Fault::Stop { .. } => "stop",
             Fault::Kill => "kill and restart",
             Fault::Switch => "fail-over by agreement",
@@ -64,9 +70,11 @@ impl fmt::Display for Fault {
         let name = self.name();
         match self {
             Fault::Cut { all } => write!(f, "{name} {}", if *all { "all" } else { "some" }),
-            Fault::Stop { ms } | Fault::Memory { ms } | Fault::Pause { ms } | Fault::Spoil { ms } => {
-                write!(f, "{name} {ms} ms")
-            }
+            Fault::Stop { ms }
+            | Fault::EvictClients { ms }
+            | Fault::Memory { ms }
+            | Fault::Pause { ms }
+            | Fault::Spoil { ms } => write!(f, "{name} {ms} ms"),
             Fault::Clock { ahead } => write!(f, "{name} {ahead:+} s"),
             Fault::Move { together } => {
                 write!(f, "{name} {}", if *together { "together" } else { "one by one" })
@@ -128,7 +136,7 @@ pub(crate) fn draw(dice: &mut Dice, setting: Setting, lasts_ms: u64) -> Vec<Plan
 }
 
 fn one(dice: &mut Dice, setting: Setting) -> Fault {
-    match dice.below(20) {
+    match dice.below(23) {
         0..2 => Fault::KillClients,
         2..4 => Fault::Stop { ms: dice.within(50, 500) },
         4 => Fault::Spoil { ms: dice.within(1_000, 1_500) },
@@ -138,6 +146,8 @@ fn one(dice: &mut Dice, setting: Setting) -> Fault {
         11 => Fault::Flush,
         12..14 => Fault::Delete,
         14 => Fault::Take,
+        15..17 => Fault::DeleteUsers,
+        17 => Fault::EvictClients { ms: dice.within(20, 200) },
         _ => special(dice, setting),
     }
 }
@@ -163,7 +173,7 @@ mod tests {
     use super::*;
 
     /// Of how many kinds faults are.
-    const KINDS: usize = 14;
+    const KINDS: usize = 16;
 
     /// CI has time for three rounds of ten seconds, always the same ones: nothing that can go wrong is missing there.
     #[test]

@@ -13,11 +13,12 @@ const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
 
 /// What is counted and is no kind of client.
-const NO_KINDS: [&str; 10] = [
+const NO_KINDS: [&str; 11] = [
+    "closed and heard of",
+    "deleted with a grant",
     "denied",
     "died or overslept",
     "dropped heads",
-    "killed and heard of",
     "killed with a grant",
     "on the replica",
     "overslept",

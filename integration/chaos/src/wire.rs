@@ -35,6 +35,18 @@ fn open(port: u16) -> Option<Connection> {
     Some(connection)
 }
 
+/// Opens a connection as this user, which is made first: a server that was restarted, or has become the primary, does not
+/// know it, nor does one that has deleted it.
+fn open_as(port: u16, user: &str) -> Option<Connection> {
+    let mut connection = open(port)?;
+    connection.set_read_timeout(Some(CONNECTING)).ok()?;
+    let set = packed(&["ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all"]);
+    connection.send_packed_command(&[set, packed(&["AUTH", user, "any"])].concat()).ok()?;
+    let mut is_ok = || matches!(connection.recv_response(), Ok(Value::Okay));
+    // Where the user is deleted in between, AUTH is refused.
+    (is_ok() && is_ok()).then_some(connection)
+}
+
 fn packed(words: &[&str]) -> Vec<u8> {
     Cmd::new().arg(words).get_packed_command()
 }
@@ -53,11 +65,18 @@ fn told(value: Value) -> Answer {
 #[derive(Default)]
 pub(crate) struct Wires {
     open: HashMap<u16, Connection>,
+    /// The user of all of them; nothing for the default user.
+    user: Option<String>,
     /// How many were opened so far.
     pub(crate) opened: usize,
 }
 
 impl Wires {
+    /// Connections of this user.
+    pub(crate) fn of(user: String) -> Wires {
+        Wires { user: Some(user), ..Wires::default() }
+    }
+
     /// Sends one command or several, and takes the answer to the last.
     pub(crate) fn ask(&mut self, port: u16, commands: &[&[&str]], within: Duration) -> Answer {
         let outcome = self.try_ask(port, commands, within);
@@ -71,7 +90,10 @@ impl Wires {
         let connection = match self.open.entry(port) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let connection = open(port)?;
+                let connection = match &self.user {
+                    Some(user) => open_as(port, user)?,
+                    None => open(port)?,
+                };
                 self.opened += 1;
                 place.insert(connection)
             }

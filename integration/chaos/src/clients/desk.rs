@@ -53,9 +53,14 @@ pub(crate) struct Desk {
     pub(crate) died: bool,
 }
 
+/// The user as which a client connects. Its owners' names begin with it.
+fn user_of(kind: &str, number: usize) -> String {
+    format!("{}-{number}", kind.replace(' ', "-"))
+}
+
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, kind: &'static str, number: usize, dice: Dice) -> Desk {
-        let (wires, routes) = (Wires::default(), HashMap::new());
+        let (wires, routes) = (Wires::of(user_of(kind, number)), HashMap::new());
         Desk {
             shared,
             kind,
@@ -96,7 +101,7 @@ impl Desk {
     /// An attempt that begins now, by an owner that never was.
     pub(crate) fn begin(&mut self, key: usize, mode: Mode, line: Line, limit: Option<u64>) -> Attempt {
         self.attempts += 1;
-        let owner = format!("{}-{}:{}", self.kind.replace(' ', "-"), self.number, self.attempts);
+        let owner = format!("{}:{}", user_of(self.kind, self.number), self.attempts);
         let limit = limit.map(|limit| if limit == 0 { Us::MAX } else { ms(limit) });
         Attempt { mode, limit, ..Attempt::new(self.kind, key, owner, line, self.now()) }
     }

@@ -1,4 +1,4 @@
-//! One who kills the client that it hands the lock to, in the same transaction: the grant has to be taken back.
+//! One who closes the client that it hands the lock to, in the same transaction: the grant has to be taken back.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::wire::Trouble;
 const WAITS: u64 = 1_500;
 
 impl Desk {
-    /// Takes the lock, waits for somebody to wait for it, and releases and kills at once.
+    /// Takes the lock, waits for somebody to wait for it, and releases and closes its client at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
         let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
         let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
@@ -82,14 +82,22 @@ impl Desk {
             _ => &again,
         };
         let call: &[&str] = if heard { call } else { &["PING"] };
-        let kill: &[&str] = if victim.is_empty() { &["PING"] } else { &kill };
+        // A client that is killed is freed at once. One whose user is deleted is marked: it is answered before that.
+        let user = victim.rsplit_once(':').map_or("", |(user, _)| user);
+        let delete = ["ACL", "DELUSER", user];
+        let (how, early, late): (_, &[&str], &[&str]) = match self.dice.below(4) {
+            _ if victim.is_empty() => ("", &["PING"], &["PING"]),
+            0 => ("deleted with a grant", &delete, &["PING"]),
+            1 => ("deleted with a grant", &["PING"], &delete),
+            _ => ("killed with a grant", &["PING"], &kill),
+        };
         attempt.released = Some(self.now());
         let (before, after) = (["RLOCK.INFO", &name], ["HKEYS", &name]);
-        let commands: [&[&str]; 7] = [&["MULTI"], &before, &release, &after, call, kill, &["EXEC"]];
+        let commands: [&[&str]; 8] = [&["MULTI"], &before, early, &release, &after, call, late, &["EXEC"]];
         let answer = self.ask_all(want.key, &commands, SOON);
         let since = self.now();
         let Ok(Value::Array(answers)) = answer else { return self.withdraw(want, attempt) };
-        let [before, released, after, called, killed] = answers.as_slice() else {
+        let [before, early, released, after, called, late] = answers.as_slice() else {
             return self.withdraw(want, attempt);
         };
         attempt.gone = since;
@@ -104,36 +112,43 @@ impl Desk {
             let text = format!("{owner} stood at the head to read, and was left out when others were let in");
             self.recorder().violation_unless("together", want.key, text, sent, |harm| harm.stalls);
         }
-        if victim.is_empty() || *killed != Value::Int(1) {
+        // PING is not answered by a number.
+        if ![early, late].contains(&&Value::Int(1)) {
             return;
         }
         // The number of its holds, or that it has renewed.
         if heard && (*called == Value::Int(1) || told(called).is_some()) {
             return self.see_it_kept(want, &victim, since);
         }
-        self.recorder().count("killed with a grant");
+        self.recorder().count(how);
+        self.see_it_taken_back(want, &victim, since);
+    }
+
+    /// The one whose client was closed has not the lock.
+    fn see_it_taken_back(&mut self, want: &Want, victim: &str, since: Us) {
+        let name = self.name(want.key);
         let mut holding = true;
-        // The one that was killed cleans up behind itself later than this.
+        // The one that was closed cleans up behind itself later than this.
         while holding && self.now() < since + ms(100) {
             std::thread::sleep(Duration::from_millis(5));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-            holding = info.is_ok_and(|info| holds(&info, &victim));
+            holding = info.is_ok_and(|info| holds(&info, victim));
         }
         if holding {
-            let text = format!("{victim} holds the lock 100 ms after its client was killed with the grant");
+            let text = format!("{victim} holds the lock 100 ms after its client was closed with the grant");
             self.recorder().violation_unless("take-back", want.key, text, since, |harm| harm.stalls);
         }
     }
 
-    /// The one that was heard of has the lock still, a while after its client was killed.
+    /// The one that was heard of has the lock still, a while after its client was closed.
     fn see_it_kept(&mut self, want: &Want, victim: &str, since: Us) {
-        self.recorder().count("killed and heard of");
+        self.recorder().count("closed and heard of");
         std::thread::sleep(Duration::from_millis(60));
         let name = self.name(want.key);
         let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { return };
         // By then it may have cleaned up behind itself.
         if self.now() < since + ms(130) && !holds(&info, victim) {
-            let text = format!("{victim} was heard of and lost the lock when its client was killed");
+            let text = format!("{victim} was heard of and lost the lock when its client was closed");
             self.recorder()
                 .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);
         }
