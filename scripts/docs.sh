@@ -2,7 +2,7 @@
 # Draws the pictures, builds the site of all pages, and checks it: every link and anchor, and every page and picture in
 # a real browser, at the width of a desk and of a phone. `make docs` calls it.
 #
-# It installs what is missing: mdBook by cargo into .deps, Chromium by apt as root. What it cannot install it names.
+# It installs what is missing: mdBook by cargo, Chromium by apt as root. What it cannot install it names.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,16 +18,24 @@ die() {
 
 is_mdbook() { [ "$("$1" --version 2>/dev/null)" = "mdbook v$mdbook_version" ]; }
 
-# Sets mdbook to a program of the version that the site is made for.
+# Sets mdbook to a program of the version that the site is made for. One that is missing goes where cargo installs programs, so
+# that the next clone on this machine finds it; beside one of another version it goes into .deps.
 find_mdbook() {
-    for mdbook in mdbook "$PWD/.deps/mdbook/bin/mdbook"; do
+    installed=${CARGO_HOME:-$HOME/.cargo}/bin/mdbook
+    for mdbook in mdbook "$installed" "$PWD/.deps/mdbook/bin/mdbook"; do
         if is_mdbook "$mdbook"; then return; fi
     done
-    say "installing mdbook $mdbook_version into .deps (a few minutes)"
+    mdbook=$installed
+    set --
+    if command -v mdbook >/dev/null 2>&1 || [ -e "$installed" ]; then
+        mdbook=$PWD/.deps/mdbook/bin/mdbook
+        set -- --root .deps/mdbook
+    fi
+    say "installing mdbook $mdbook_version as $mdbook (a few minutes)"
     # CARGO may hold arguments, such as `cargo +stable`.
     # shellcheck disable=SC2086
     ${CARGO:-cargo} install mdbook --version "=$mdbook_version" --locked --quiet --no-default-features --features search \
-        --root .deps/mdbook --target-dir "$target/mdbook" || die "mdbook $mdbook_version is missing: cargo install mdbook"
+        --target-dir "$target/mdbook" "$@" || die "mdbook $mdbook_version is missing: cargo install mdbook"
     rm -rf "$target/mdbook"
     is_mdbook "$mdbook" || die "mdbook $mdbook_version was installed, and does not run"
 }
