@@ -116,8 +116,8 @@ lint: setup ## Check formatting, clippy, the documentation and the shell scripts
 		echo "lint: shellcheck is missing, the scripts are not checked: install the package shellcheck" >&2; exit 1; }
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
-# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
-docs: setup ## Draw the pictures, build the site of all pages, check its links and look at it
+# CHROMIUM names a browser. The site is target/site, the browser's pictures are in target/site-shots.
+docs: setup ## Draw the pictures, build the site of all pages, check its links and how a browser shows it
 	@$(ENV) ./scripts/docs.sh
 
 # COMMAND names one that is built already, of any profile; a release has its own.

@@ -21,11 +21,6 @@ const NOT_YET: &[&str] = &[
     "docs/OPERATIONS.md",
     "docs/SAFETY.md",
     "docs/SECURITY.md",
-    "docs/clients/go.md",
-    "docs/clients/ioredis.md",
-    "docs/clients/java.md",
-    "docs/clients/node-redis.md",
-    "docs/clients/python.md",
     "src/",
 ];
 
