@@ -14,7 +14,6 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// one removes it here.
 const NOT_YET: &[&str] = &[
     "README.md",
-    "crates/rlock-cli/src/",
     "crates/rlock-core/src/",
     "docs/COMMANDS.md",
     "docs/OPERATIONS.md",
@@ -24,7 +23,8 @@ const NOT_YET: &[&str] = &[
 ];
 
 /// Places that keep a pattern: the file, the words that are found, and the reason.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[];
+const EXCEPTIONS: &[(&str, &str, &str)] =
+    &[("crates/rlock-cli/src/advice.rs", "such f", "the system's own words, which it searches")];
 
 /// One file, and how to find what users read in it.
 struct Source {
