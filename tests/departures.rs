@@ -154,7 +154,7 @@ fn the_module_is_not_unloaded_while_somebody_waits() {
     // Who is enqueued blocks no client and, without an end of any kind, needs no timer either.
     story(client, &[("PERSIST lock", "1"), ("RLOCK.ACQUIRE lock bob 60000 ENQUEUE 0 grants", "[0, 0, 0]")]);
     refused(client);
-    assert!(server.log().contains("rlock: not unloaded: somebody waits for a lock"));
+    assert!(server.log().contains("rlock: not unloaded: a lock has waiters"));
     story(client, &[("RLOCK.CANCEL lock bob", "1"), ("MODULE UNLOAD rlock", "OK"), ("EXISTS lock", "1")]);
 }
 

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     if status != raw::REDISMODULE_OK as c_int {
         // It fails only where the name is taken. The memory may be that of the module which has it: nothing of it
         // is touched. Every server has a log, so that this cannot panic outside the guard.
-        warn(c"not loaded: rlock is already loaded; to load another version, unload this one before");
+        warn(c"not loaded: rlock is already loaded; to load another version, unload this one first");
         return status;
     }
     install_panic_hook();
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> 
             give_back();
             return raw::REDISMODULE_OK as c_int;
         }
-        warn(c"not unloaded: somebody waits for a lock; see waiter-count in RLOCK.INFO");
+        warn(c"not unloaded: a lock has waiters; see RLOCK.LIST");
         raw::REDISMODULE_ERR as c_int
     })
 }
