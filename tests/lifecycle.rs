@@ -64,7 +64,7 @@ fn an_older_server_refuses_it() {
     let failure = TestServer::builder().binary(old).try_start().expect_err("an old server");
     assert!(failure.status.is_some(), "{failure}");
     assert!(failure.log.contains("not loaded: this server lacks RedisModule_"), "{failure}");
-    assert!(failure.log.contains("rlock needs Redis 7.0"), "{failure}");
+    assert!(failure.log.contains("use Redis 7.0"), "{failure}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Command for Acquire {
         acl: c"write slow blocking",
         locks: Locks::Yes,
         summary:
-            c"Takes a lock for a lease, holds it once more, or waits for it; null if somebody else holds it",
+            c"Acquires a lock for a lease, adds a hold, or waits for the lock; null if another owner holds it",
         complexity: super::COST,
         tips: None,
         arity: -4,

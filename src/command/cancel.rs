@@ -16,7 +16,7 @@ impl Command for Cancel {
         acl: c"write slow",
         locks: Locks::Yes,
         summary:
-            c"Ends an owner's wait for a lock; 0 if it did not wait, perhaps because it was granted the lock",
+            c"Ends an owner's wait for a lock; 0 if it did not wait, for example after it was granted the lock",
         complexity: super::COST,
         tips: None,
         arity: 3,

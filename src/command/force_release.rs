@@ -16,7 +16,7 @@ impl Command for ForceRelease {
         acl: c"write slow dangerous",
         // Who may lock may not therefore take locks from others.
         locks: Locks::No,
-        summary: c"Takes a lock from its owner, or only from the owner given; 0 if there was nothing to take",
+        summary: c"Releases a lock without its owner, or only if the given owner holds it; 0 if nothing was released",
         complexity: super::COST,
         tips: None,
         arity: -2,

@@ -31,8 +31,9 @@ impl Command for List {
         flags: c"readonly",
         acl: c"read slow dangerous",
         locks: Locks::No,
-        summary: c"Tells which locks of the database are waited for here, by how many and for how long",
-        complexity: c"O(n + log m) for the n entries shown of m locks that are waited for",
+        summary:
+            c"Lists the locks of the database with waiters on this server, their number and longest wait",
+        complexity: c"O(n + log m) for the n entries shown of m locks with waiters",
         tips: Some(c"nondeterministic_output"),
         arity: -2,
         key: KeyUse::None,

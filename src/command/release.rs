@@ -15,7 +15,7 @@ impl Command for Release {
         flags: c"write",
         acl: c"write slow",
         locks: Locks::Yes,
-        summary: c"Gives one hold of a lock back, or all; 1 if the lock is free now, 0 if holds remain, null if none was held",
+        summary: c"Releases one hold of a lock, or all; 1 if the lock is free now, 0 if holds remain, null if the owner holds nothing",
         complexity: super::COST,
         tips: None,
         arity: -3,

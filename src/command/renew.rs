@@ -15,7 +15,7 @@ impl Command for Renew {
         flags: c"write",
         acl: c"write slow",
         locks: Locks::Yes,
-        summary: c"Lets the lease of a held lock count from now; 0 if the owner holds nothing",
+        summary: c"Restarts the lease of a held lock from now; 0 if the owner holds nothing",
         complexity: super::COST,
         tips: None,
         arity: -4,

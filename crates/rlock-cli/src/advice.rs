@@ -15,18 +15,19 @@ impl Error {
             }
             Error::NoAnswer { address, cause } => return no_answer(address, cause),
             Error::Tls { cause, .. } => tls(cause),
-            Error::Unknown { .. } => "it may have been done: look with `rlock status`, then try again",
+            Error::Unknown { .. } => "it may have worked: check `rlock status`, then try again",
+            Error::Other(error) => error.advice().unwrap_or("check --url or REDIS_URL"),
             Error::NoModule { .. } => {
                 "add `loadmodule /path/to/librlock.so` to its configuration file and restart it, or use \
-                 MODULE LOAD; `rlock ping` checks its replicas too"
+                 MODULE LOAD; `rlock ping` also checks its replicas"
             }
             Error::Refused { text, .. } => refused(text),
             Error::Nested { .. } => {
-                "remove the inner `rlock run`, or give it another lock; where the outer one does not wait for it, \
+                "remove the inner `rlock run`, or give it another lock; if the outer one does not wait for it, \
                  start it with `env -u RLOCK_HELD`"
             }
             Error::Unexpected { .. } => {
-                "is the module newer than this command? `rlock ping` tells its version, `rlock --version` this one's"
+                "compare the versions: `rlock ping` shows the module's, `rlock --version` the command's"
             }
             Error::NotFound { program } => {
                 return format!("check the spelling and PATH, or write the path of '{program}'");
@@ -35,7 +36,7 @@ impl Error {
                 return format!("make it executable (chmod +x), or name the interpreter: -- sh {program}");
             }
             Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
-            Error::Output(_) => "check the file or the program that takes the output",
+            Error::Output(_) => "check the file or the program that receives the output",
         };
         text.to_string()
     }
@@ -44,13 +45,13 @@ impl Error {
 /// What to do about a server that does not answer, by the words of the system.
 fn no_answer(address: &str, cause: &str) -> String {
     if cause.contains("lookup") || cause.contains("not known") {
-        return "check the name of the host in --url or REDIS_URL".to_string();
+        return "check the host name in --url or REDIS_URL".to_string();
     }
     if cause.contains("No such file") {
-        return "check the path in --url or REDIS_URL, and the option `unixsocket` of the server".to_string();
+        return "check the path in --url or REDIS_URL, and the server's option `unixsocket`".to_string();
     }
     if cause.contains("Permission denied") {
-        return "let this user use the socket: the option `unixsocketperm` of the server".to_string();
+        return "allow this user to use the socket: set the server's option `unixsocketperm`".to_string();
     }
     if cause.contains("refused") {
         return format!(
@@ -58,25 +59,25 @@ fn no_answer(address: &str, cause: &str) -> String {
         );
     }
     format!(
-        "check that a server runs at {address}, that --url or REDIS_URL names the right one, that no firewall is \
-         between, and that it is not overloaded (`redis-cli --latency`)"
+        "check that a server runs at {address}, that --url or REDIS_URL names the right one, that no firewall \
+         blocks it, and that it is not overloaded (`redis-cli --latency`)"
     )
 }
 
 /// What to do about a TLS connection that failed, by the words of rustls.
 fn tls(cause: &str) -> &'static str {
     if cause.contains("CertificateRequired") {
-        return "the server asks for a client certificate, which this command has not: set `tls-auth-clients optional`, \
+        return "the server asks for a client certificate, but this command has none: set `tls-auth-clients optional`, \
                 or use a port without TLS";
     }
     if cause.contains("not valid for name") {
-        return "write a name in the URL that the server's certificate has";
+        return "use a host name of the server's certificate in the URL";
     }
     if cause.contains("Expired") || cause.contains("expired") {
         return "renew the server's certificate, and check this machine's clock";
     }
-    "check the name in the URL, and that the authority which signed the server's certificate is one of this \
-     system's: SSL_CERT_FILE names a file of others"
+    "check the host name in the URL, and that this system trusts the authority of the server's certificate \
+     (SSL_CERT_FILE adds authorities)"
 }
 
 /// What to do about an error that the server answers, by its first word.
@@ -89,35 +90,35 @@ fn refused(text: &str) -> &'static str {
             "this lock is in use as a plain lock: leave out --read and --write"
         }
         "WRONGTYPE" | "WRONGLOCK" => {
-            "choose another key: this one holds something that is no such lock, and nothing was changed"
+            "choose another key: this one holds something else, and nothing was changed"
         }
         "QUEUEFULL" => {
-            "try again later, or raise rlock.max-waiters or rlock.max-waiters-per-key in the server"
+            "try again later, or raise rlock.max-waiters or rlock.max-waiters-per-key on the server"
         }
-        "UNBLOCKED" => "try again: the server that serves the lock now decides",
+        "UNBLOCKED" => "try again: another server now serves the lock",
         "NOAUTH" => {
-            "the server asks for a password: write redis://user:password@host, or redis://:password@host; best in \
+            "the server requires a password: write redis://user:password@host or redis://:password@host, best in \
              REDIS_URL, which ps does not show"
         }
         "WRONGPASS" => {
-            "correct the user and the password in --url or REDIS_URL, percent-encoded; the user must exist and be on"
+            "correct the user and the password in --url or REDIS_URL (percent-encoded); the user must exist and be on"
         }
         "NOPERM" => permission(text),
         _ if text.contains("no permissions to run") => permission(text),
-        "READONLY" => {
-            "this server is a replica: give the URL of the primary; `rlock ping` shows which one it is"
-        }
+        "READONLY" => "this server is a replica: use the URL of the primary, which `rlock ping` shows",
         "LOADING" => "the server is still loading its data: try again soon",
         "OOM" => "the server's memory is full: raise maxmemory or remove keys; releasing still works",
-        "MASTERDOWN" => "this server is a replica that has lost its primary: give the URL of the primary",
+        "MASTERDOWN" => "this server is a replica without its primary: use the URL of the primary",
         "CLUSTERDOWN" => {
-            "the cluster serves no locks now: see CLUSTER INFO, and give every slot to a node (redis-cli --cluster fix)"
+            "the cluster serves no locks now: check CLUSTER INFO, and give every slot to a node (redis-cli --cluster fix)"
         }
-        "MISCONF" | "NOREPLICAS" => "the server takes no writes now: mend what it says, then try again",
+        "MISCONF" | "NOREPLICAS" => {
+            "the server accepts no writes now: fix the cause that it names, then try again"
+        }
         _ if text.contains("max number of clients") => {
-            "raise `maxclients` in the server, or end clients that are idle (CLIENT LIST)"
+            "raise the server's option `maxclients`, or end idle clients (CLIENT LIST)"
         }
-        _ => "the text is the server's own; the commands are described in docs/COMMANDS.md",
+        _ => "this is the server's own text; docs/COMMANDS.md describes the commands",
     }
 }
 
@@ -126,18 +127,18 @@ fn permission(text: &str) -> &'static str {
     let command = text.split('\'').nth(1).unwrap_or_default();
     match command {
         _ if text.contains("keys") || text.contains(" a key") => {
-            "let the user use the lock's key: ACL SETUSER <user> ~<key>; for --read, --fair and --fence-env also the \
+            "allow the user the lock's key: ACL SETUSER <user> ~<key>; for --read, --fair and --fence-env also the \
              keys in docs/SECURITY.md"
         }
         "select" => {
-            "let the user choose a database: ACL SETUSER <user> +select; or leave the database out of the URL"
+            "allow the user to choose a database: ACL SETUSER <user> +select; or remove the database from the URL"
         }
         "info" | "scan" | "hlen" | "hexists" | "cluster" | "cluster|nodes" | "rlock.list" => {
-            "let the user run these commands as well: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; `ls` wants \
-             +scan +hlen +hexists too, `ls --waiting` +rlock.list, and both +cluster|nodes in a cluster"
+            "allow the user these commands: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; for `ls` also \
+             +scan +hlen +hexists, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
         }
         _ => {
-            "let the user use the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without that \
+            "allow the user the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without this \
              category +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info"
         }
     }

@@ -15,16 +15,16 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done; `run`: the command's own code
   1    the answer is no: free, not held, nothing released, a server without the module
-  123  `run`: the lock was lost, and the command was ended or may have run without it
-  124  `run`: the lock was not acquired in time, or cannot be: a run around this one holds it
-  125  rlock itself failed: a mistake in the call, no server, no module; `run`: without --wait or
-       --no-wait, a run around this one holds the lock; `force-release`: probably no lock
+  123  `run`: the lock was lost, and the command was ended or may have run without the lock
+  124  `run`: the lock was not acquired in time, or an outer run holds it
+  125  rlock itself failed: wrong arguments, no server, no module; `run` without --wait or --no-wait:
+       an outer run holds the lock; `force-release`: the key is probably not a lock
   126  `run`: the command cannot be executed
   127  `run`: the command was not found
-  128+n  `run`: the command was ended by signal n";
+  128+n  `run`: signal n ended the command";
 
-/// Run a command under a distributed lock, and look after locks, on a Redis or Valkey server with the
-/// module rlock.
+/// Run a command under a distributed lock, and inspect and release locks, on a Redis or Valkey server
+/// with the module rlock.
 #[derive(Debug, Parser)]
 #[command(name = "rlock", version, about, after_help = EXIT_CODES, disable_help_subcommand = true)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     #[arg(value_hint = ValueHint::Url)]
     pub(crate) url: String,
 
-    /// Print JSON: one object, or one a line where there are many; errors too, to standard error
+    /// Print JSON, one object per line; errors too, on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -60,86 +60,86 @@ pub(crate) struct Shared {
 pub(crate) enum Action {
     /// Run a command while holding a lock, and exit with its code
     ///
-    /// The command runs in a process group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are forwarded to
-    /// the whole group. The lock is renewed every third of the lease. Should it be lost, or not be renewed
-    /// in time, the group is ended before the lease ends: by the signal, and after the grace by KILL. The
-    /// lock is released when the whole group has ended, processes in its background included.
+    /// The command runs in its own process group. rlock forwards TERM, INT, HUP, QUIT, USR1 and USR2 to the
+    /// whole group, and renews the lock every third of the lease. If the lock is lost or not renewed in
+    /// time, rlock ends the group before lease end: with the signal, and after the grace with KILL. It
+    /// releases the lock when the whole group has ended, including background processes.
     ///
-    /// On a terminal, after one second of waiting, a line shows who holds the lock and how many waiters are before this
-    /// one; that needs the permission for RLOCK.INFO.
+    /// On a terminal, after one second of waiting, a line shows the holder of the lock and the number of waiters before
+    /// this one. This needs the permission for RLOCK.INFO.
     ///
-    /// A run inside a run of the same lock would wait for itself, and is refused at once. The variable RLOCK_HELD tells
-    /// the command's own runs which locks are held, on which server and database. The holder that the server shows
-    /// decides, so the variable may outlive its run. Readers share: a --read inside a --read is allowed, but waits for a
-    /// writer that waits for the outer one. Limit it by --wait.
+    /// A run inside a run of the same lock would wait for itself: rlock refuses it at once. The variable RLOCK_HELD names
+    /// the held locks, their server and database for inner runs. The holder that the server shows decides, so the
+    /// variable may outlive its run. Readers share: a --read inside a --read is allowed, but it waits behind a writer
+    /// that waits for the outer run. Limit this wait with --wait.
     ///
-    /// What leaves the group (setsid) is not watched. Where rlock itself is ended by KILL, the command is killed
-    /// too (on Linux), but not what the command has started.
+    /// rlock does not watch processes that leave the group (setsid). If KILL ends rlock itself, Linux also kills the
+    /// command, but not the processes that the command started.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
-    /// Show who holds a lock, for how long, and who waits
+    /// Show a lock's holders, lease and waiters
     Status {
         /// The lock
         key: OsString,
     },
-    /// Give back all holds of an owner
+    /// Release all holds of an owner
     Release {
         /// The lock
         key: OsString,
-        /// Whose holds: as `rlock status` shows it
+        /// The owner, as `rlock status` shows it
         #[arg(long)]
         owner: OsString,
     },
-    /// Take a lock away from whoever holds it; asks first
+    /// Release a lock without its holder; asks first
     ///
-    /// What is probably no lock, as `rlock ls` marks it, is left alone without --any.
+    /// Without --any it refuses a key that `rlock ls` marks as `(probably no lock)`.
     ForceRelease {
         /// The lock
         key: OsString,
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
-        /// Delete also what is probably no lock, as `rlock ls` marks it
+        /// Also delete a key that `rlock ls` marks as `(probably no lock)`
         #[arg(long)]
         any: bool,
     },
-    /// List the locks that are held
+    /// List the held locks
     ///
-    /// The keys are scanned a few at a time, so that the server goes on serving others; a key may be shown
-    /// twice while the server grows or shrinks its tables. A lock is known by its shape: any hash of one
-    /// field with a whole number is taken for one. It is marked `(probably no lock)` where it has no expiry, no waiter,
-    /// no fencing token and no owner that begins with a UUID, as those of Redisson and of the Rust client do.
+    /// rlock scans the keys in small steps, so the server stays responsive. A key may appear twice while the
+    /// server resizes its tables. rlock recognises a lock by its shape: any hash of one field with a whole
+    /// number counts. The mark `(probably no lock)` means: no expiry, no waiter, no fencing token, and no owner that
+    /// begins with a UUID, as the owners of Redisson and the Rust client do.
     ///
-    /// The user needs the permissions for INFO, SCAN, HLEN, HEXISTS and RLOCK.INFO; for --waiting INFO, RLOCK.LIST and
-    /// RLOCK.INFO; in a cluster CLUSTER NODES too.
+    /// The user needs permissions for INFO, SCAN, HLEN, HEXISTS and RLOCK.INFO; with --waiting for INFO, RLOCK.LIST and
+    /// RLOCK.INFO; in a cluster also for CLUSTER NODES.
     Ls {
-        /// Only keys that match, as in SCAN: invoice:*
+        /// Only keys that match this pattern of SCAN: invoice:*
         #[arg(default_value = "*")]
         pattern: OsString,
-        /// Those that somebody waits for, held or just free: the servers know them, and scan no key
+        /// List the locks with waiters, held or just free; the servers keep this list and scan no key
         #[arg(long, conflicts_with = "pattern")]
         waiting: bool,
     },
-    /// Show what happens to a lock until Ctrl-C
+    /// Show the changes of a lock until Ctrl-C
     ///
-    /// The server is asked four times a second; what begins and ends in between is not seen. On a terminal, owners are
-    /// shortened so that everything fits.
+    /// rlock asks the server four times a second; shorter changes do not appear. On a terminal, it shortens owners to
+    /// fit the width.
     Watch {
         /// The lock
         key: OsString,
     },
-    /// Check that the module is on every server that may become the primary
+    /// Check that every server that can become primary has the module
     ///
-    /// Starts at the server of the URL, a Sentinel or any node of a cluster included, and asks all servers
-    /// that it hears of, with the same user and password. The user needs the permission for INFO, in a cluster also for
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers
+    /// that it discovers, with the same user and password. The user needs the permission for INFO, in a cluster also for
     /// CLUSTER NODES.
     Ping,
-    /// Print completions for a shell, to be put where it looks for them
+    /// Print completions for a shell; save them in its completion directory
     Completions {
-        /// For which shell
+        /// The shell
         shell: Shell,
     },
-    /// Print the manual page, or write one for every subcommand
+    /// Print the manual page, or write one page per subcommand
     Man {
         /// Write rlock.1, rlock-run.1 and so on into this directory
         #[arg(long, value_hint = ValueHint::DirPath)]
@@ -153,15 +153,15 @@ pub(crate) struct RunArgs {
     /// The lock
     pub(crate) key: OsString,
 
-    /// How long the lock outlives this process if it cannot release it; renewed while the command runs
+    /// The lease: renewed while the command runs; the lock outlives a crash of rlock by this time at most
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
     pub(crate) lease: Duration,
 
-    /// Wait at most so long for the lock [default: for ever]
+    /// Wait at most this time for the lock [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
 
-    /// Do not wait: exit at once with 124 if somebody holds the lock
+    /// Do not wait: exit at once with 124 if the lock is held
     #[arg(long)]
     pub(crate) no_wait: bool,
 
@@ -173,20 +173,20 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
-    /// Take a fencing token with the lock, larger than those of all holders before, and set this variable to it
-    /// for the command
+    /// Acquire with a fencing token, larger than the tokens of all earlier holders, and pass it to the command in this
+    /// variable
     #[arg(long, value_name = "VARIABLE", value_parser = variable)]
     pub(crate) fence_env: Option<OsString>,
 
-    /// Hold a read/write lock together with others who only read
+    /// Hold a read/write lock together with other readers
     #[arg(long, conflicts_with_all = ["write", "fair", "fence_env"])]
     pub(crate) read: bool,
 
-    /// Hold a read/write lock alone
+    /// Hold a read/write lock exclusively
     #[arg(long, conflicts_with = "fair")]
     pub(crate) write: bool,
 
-    /// Wait in one order with those who wait for Redisson's fair lock of that name
+    /// Wait in one queue with the waiters of Redisson's fair lock of this name
     #[arg(long)]
     pub(crate) fair: bool,
 
@@ -198,7 +198,7 @@ pub(crate) struct RunArgs {
 /// A name that a variable of the environment can have.
 fn variable(name: &str) -> Result<OsString, String> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err("a variable has a name, without '='".to_string());
+        return Err("the name of a variable is not empty and has no '='".to_string());
     }
     Ok(name.into())
 }
@@ -209,7 +209,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 fn lease(text: &str) -> Result<Duration, String> {
     match duration::parse(text)? {
         lease if lease < SHORTEST_LEASE => {
-            Err("a lease below 1s leaves no time to end the command: take 1s or more".to_string())
+            Err("a lease below 1s leaves no time to end the command: set 1s or more".to_string())
         }
         lease => Ok(lease),
     }

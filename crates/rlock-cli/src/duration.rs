@@ -10,8 +10,7 @@ const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3
 
 /// Reads numbers with units, the largest first or in any order: they are added.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("'{text}' is no duration: write a number with its unit, such as 500ms, 30s or 1m30s");
+    let wrong = || format!("'{text}' is not a duration: write numbers with units, like 500ms, 30s or 1m30s");
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
@@ -27,7 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
     match total {
         _ if text.trim().is_empty() => Err(wrong()),
-        total if total > LONGEST => Err(format!("'{text}' is too long: the server takes at most 101806d")),
+        total if total > LONGEST => Err(format!("'{text}' is too long: the server accepts at most 101806d")),
         total => Ok(total),
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Error {
     NotFound { program: String },
     /// The command to be run cannot be executed.
     NotExecutable { program: String, cause: String },
+    /// Another error of the client crate.
+    Other(ClientError),
     /// The system refused something that `run` needs.
     System { what: &'static str, cause: io::Error },
     /// What was to be printed could not be written.
@@ -69,8 +71,7 @@ impl Error {
             ClientError::Invalid { message } if message.contains("not one of a cluster") => {
                 not_a_cluster(&address)
             }
-            // What else there is can only come of locks that are held, or waited for.
-            other => Error::NoAnswer { address, cause: other.to_string() },
+            other => Error::Other(other.clone()),
         }
     }
 
@@ -104,7 +105,7 @@ impl Display for Error {
                 write!(f, "no encrypted connection to {address}: {cause}")
             }
             Error::Unknown { address, cause } => {
-                write!(f, "whether {address} did it is unknown: {cause}")
+                write!(f, "it is unknown whether {address} executed the command: {cause}")
             }
             Error::NoModule { address } => write!(f, "the module rlock is not loaded on {address}"),
             Error::Refused { address, text } => write!(f, "{address} refused: {}", shortened(text)),
@@ -115,9 +116,10 @@ impl Display for Error {
                     "the lock {lock} is held by the `rlock run` around this one, which waits for this one"
                 )
             }
-            Error::Unexpected { address, what } => write!(f, "{address} answered {what} in an unknown way"),
+            Error::Unexpected { address, what } => write!(f, "{address} sent an unknown reply to {what}"),
             Error::NotFound { program } => write!(f, "'{program}' was not found"),
             Error::NotExecutable { program, cause } => write!(f, "'{program}' cannot be run: {cause}"),
+            Error::Other(error) => write!(f, "{error}"),
             Error::System { what, cause } => write!(f, "{what}: {cause}"),
             Error::Output(cause) => write!(f, "the output could not be written: {cause}"),
         }

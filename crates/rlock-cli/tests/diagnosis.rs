@@ -150,11 +150,7 @@ fn certificates_that_are_wrong_or_missing() {
     all_fail(&ALL, &format!("rediss://localhost:{port}"), &["UnknownIssuer", "SSL_CERT_FILE"]);
     let (_server, asking) = support::tls::server(&files, "yes");
     for (host, port, words) in [
-        (
-            "127.0.0.1",
-            port,
-            ["not valid for name", "write a name in the URL that the server's certificate has"],
-        ),
+        ("127.0.0.1", port, ["not valid for name", "use a host name of the server's certificate in the URL"]),
         ("localhost", asking, ["CertificateRequired", "tls-auth-clients optional"]),
     ] {
         for arguments in ALL {
@@ -207,7 +203,7 @@ fn addresses_where_nobody_is() {
     all_fail(&ALL, "redis://127.0.0.1:1", &["Connection refused", "check that a server runs at 127.0.0.1:1"]);
     all_fail(&ALL, "redis+cluster://127.0.0.1:1", &["Connection refused", "check that a server runs"]);
     all_fail(&ALL, "redis+sentinel://127.0.0.1:1/app", &["Connection refused", "check that a server runs"]);
-    all_fail(&ALL, "redis://no-such-host.invalid", &["no-such-host.invalid", "check the name of the host"]);
+    all_fail(&ALL, "redis://no-such-host.invalid", &["no-such-host.invalid", "check the host name"]);
     all_fail(&ALL, "unix:///no/such/socket", &["No such file", "check the path"]);
 }
 
@@ -221,11 +217,15 @@ fn servers_that_answer_but_do_not_serve() {
     all_fail(&ALL[1..2], &format!("redis://{}", address(&replica)), &words);
     let stale = TestServer::builder().conf("replica-serve-stale-data", "no").start();
     ask::<String>(&mut stale.connect(), "REPLICAOF 127.0.0.1 1");
-    all_fail(&ALL[..3], &format!("redis://{}", address(&stale)), &["MASTERDOWN", "lost its primary"]);
+    all_fail(&ALL[..3], &format!("redis://{}", address(&stale)), &["MASTERDOWN", "without its primary"]);
     let full = TestServer::start();
     ask::<String>(&mut full.connect(), "CONFIG SET maxclients 1");
     let _only = full.connect();
-    all_fail(&ALL, &format!("redis://{}", address(&full)), &["max number of clients", "raise `maxclients`"]);
+    all_fail(
+        &ALL,
+        &format!("redis://{}", address(&full)),
+        &["max number of clients", "raise the server's option `maxclients`"],
+    );
 }
 
 /// Users and what they may: told apart by what is missing.
@@ -259,7 +259,7 @@ fn users_that_may_not() {
     all_fail(&ALL[2..3], &url("noscan:pass@"), &["'scan'", "+scan +hlen +hexists"]);
     all_fail(&ALL[..1], &url("nothing:pass@"), &["'rlock.info'", "+@rlock"]);
     all_fail(&ALL[1..2], &url("nothing:pass@"), &["'rlock.acquire'", "+@rlock"]);
-    all_fail(&ALL[..2], &url("keys:pass@"), &["NOPERM", "let the user use the lock's key"]);
+    all_fail(&ALL[..2], &url("keys:pass@"), &["NOPERM", "allow the user the lock's key"]);
     all_fail(&ALL, &format!("{}/2", url("nodb:pass@")), &["'select'", "+select"]);
 }
 

@@ -207,7 +207,7 @@ fn a_wait_survives_a_restart_of_the_server() {
     let run = start(&server, &["run", "job", "--", "echo", "ran"]);
     await_waiters(&mut server.connect(), "job", 1);
     let data = server.kill9();
-    run.tells("the wait goes on");
+    run.tells("still waiting");
     let server = TestServer::builder().conf("appendonly", "yes").port(port).dir(data).start();
     let client = &mut server.connect();
     await_waiters(client, "job", 1);
@@ -288,8 +288,8 @@ fn wrong_calls_give_125_and_say_what_is_right() {
     let server = TestServer::start();
     let cases: [(&[&str], &str); 8] = [
         (&["run", "job"], "COMMAND"),
-        (&["run", "job", "--lease", "30", "--", "true"], "such as 500ms, 30s or 1m30s"),
-        (&["run", "job", "--lease", "999ms", "--", "true"], "take 1s or more"),
+        (&["run", "job", "--lease", "30", "--", "true"], "like 500ms, 30s or 1m30s"),
+        (&["run", "job", "--lease", "999ms", "--", "true"], "set 1s or more"),
         (&["run", "job", "--wait", "1s", "--no-wait", "--", "true"], "cannot be used with"),
         (&["run", "job", "--signal", "STOP", "--", "true"], "choose one of"),
         (&["run", "job", "--lease", "2s", "--grace", "1500ms", "--", "true"], "lengthen --lease"),

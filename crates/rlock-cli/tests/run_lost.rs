@@ -52,7 +52,7 @@ fn a_server_that_hangs_ends_the_group_before_the_lease_ends() {
     await_end_of(&pids, SOON);
     let ended = run.ended();
     server.signal(libc::SIGCONT);
-    ended.fails(123, &["could not be renewed yet", "could not be renewed before its lease ends"]);
+    ended.fails(123, &["could not be renewed yet", "could not be renewed before its lease end"]);
     for beat in ["leader.beat", "child.beat"] {
         let last: u64 = files.line(beat).parse().unwrap();
         assert!(last < lease_end, "alive {} ms after the lease", last - lease_end);
@@ -144,7 +144,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
         rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
     }
     for (key, trap, run, files) in cases {
-        run.ended().fails(123, &["the lock was lost: it was taken away"]);
+        run.ended().fails(123, &["the lock was lost: the server no longer has it"]);
         assert_eq!(files.line("told"), trap);
         assert_eq!(ask::<i64>(client, &format!("EXISTS {key}")), 0);
     }
@@ -162,7 +162,7 @@ fn the_next_holder_is_left_alone() {
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
     // It heeds no TERM: KILL comes after the grace, a third of the lease.
     await_end_of(&pids, SOON);
-    run.ended().fails(123, &["it was taken away"]);
+    run.ended().fails(123, &["the server no longer has it"]);
     assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), ["other"]);
 }
 
@@ -183,7 +183,7 @@ fn the_grace_is_the_time_between_the_signal_and_kill() {
         rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
     }
     for (grace, run, files) in started {
-        run.ended().fails(123, &["it was taken away"]);
+        run.ended().fails(123, &["the server no longer has it"]);
         let pid = files.pid("pid");
         assert!(!runs(pid));
         // Without grace it may be killed before it has noted anything. With one, it notes the signal a
@@ -207,7 +207,7 @@ fn a_loss_that_only_the_release_shows_is_a_loss() {
     await_owner(client, "job");
     ask::<i64>(client, "DEL job");
     std::fs::write(files.path("go"), "").unwrap();
-    run.ended().fails(123, &["the command ended with code 0, but the lock had been taken away"]);
+    run.ended().fails(123, &["the command ended with code 0, but the lock was lost before its release"]);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_key_that_becomes_something_else_is_a_loss() {
     let run = start(&server, &["run", "job", "--lease", "9s", "--", "sleep", "60"]);
     await_owner(client, "job");
     ask::<redis::Value>(client, "SET job data");
-    run.ended().fails(123, &["it was taken away"]);
+    run.ended().fails(123, &["the server no longer has it"]);
     assert_eq!(ask::<String>(client, "GET job"), "data");
 }
 
@@ -273,6 +273,6 @@ fn a_command_that_is_stopped_is_ended_too() {
     unsafe { libc::kill(pid, libc::SIGSTOP) };
     rlock(&server, &["force-release", "job", "--yes"]).is(0, "job  released\n");
     let ended = run.ended();
-    ended.fails(123, &["it was taken away"]);
+    ended.fails(123, &["the server no longer has it"]);
     assert!(!runs(pid));
 }

@@ -55,7 +55,7 @@ fn force_release_asks_for_no_leave_to_delete_what_is_probably_no_lock() {
     let client = &mut server.connect();
     ask::<redis::Value>(client, "HSET counter visits 17");
     let (code, text) = Terminal::start(&server, &["force-release", "counter"], &[]).ended();
-    assert!(code == Some(125) && text.contains("its field visits is no owner"), "{text:?}");
+    assert!(code == Some(125) && text.contains("its field visits does not look like an owner"), "{text:?}");
     let mut terminal = Terminal::start(&server, &["force-release", "counter", "--any"], &[]);
     terminal.shows("[y/N] ");
     terminal.type_text("y\n");

@@ -1,124 +1,116 @@
-//! What can go wrong, and what to do about it.
+//! Errors: what is wrong, and what to do.
 
 use std::time::Duration;
 
-/// Every error of this crate.
+/// Every error of this crate. Its text says in short what is wrong and what to do; [`Error::advice`] says more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The wait ended without the lock.
     #[error(
-        "the lock {lock} could not be had within {waited:?}; wait longer, or see who holds it: RLOCK.INFO {lock}"
+        "the lock {lock} was not acquired within {waited:?}; wait longer, or see its holder: RLOCK.INFO {lock}"
     )]
     Timeout {
         /// The lock's name.
         lock: String,
-        /// How long was waited.
+        /// The length of the wait.
         waited: Duration,
     },
-    /// The lock was acquired and is held no longer.
-    #[error("the lock {lock} was lost: {why}; stop the work that it protects, and check what that has done")]
+    /// The lock was acquired and is no longer held.
+    #[error("the lock {lock} was lost: {why}; stop the work and check its results")]
     Lost {
         /// The lock's name.
         lock: String,
         /// Why.
         why: Lost,
     },
-    /// A release found that the owner held nothing.
-    #[error(
-        "the lock {lock} was not held any more when it was released: its lease had ended or somebody took it away; check what the work has done since"
-    )]
+    /// At the release the owner held nothing.
+    #[error("the lock {lock} was lost before its release; check the results of the work")]
     NotHeld {
         /// The lock's name.
         lock: String,
     },
-    /// A release was sent, and whether it found the lock held cannot be told.
+    /// A release was sent; it is unknown whether the owner still held the lock.
     #[error(
-        "whether the lock {lock} was still held when it was released is unknown ({cause}); it is free now or at the end of its lease"
+        "it is unknown whether the lock {lock} was still held at its release ({cause}); it is free now or at its lease end"
     )]
     OutcomeUnknown {
         /// The lock's name.
         lock: String,
-        /// What kept the answer from coming.
+        /// Why no answer arrived.
         cause: String,
     },
-    /// The lock was acquired, too few replicas had it in time, and it was given back.
+    /// The lock was acquired, reached too few replicas in time, and was released again.
     #[error(
-        "the lock {lock} was given back: {reached} of {wanted} replicas had it in time; see INFO replication, ask for fewer, or allow more time"
+        "the lock {lock} was released again: it reached {reached} of {wanted} replicas in time; ask for fewer, or allow more time"
     )]
     Durability {
         /// The lock's name.
         lock: String,
-        /// How many replicas should have it.
+        /// The number of replicas asked for.
         wanted: usize,
-        /// How many had it in time.
+        /// The number of replicas that had it in time.
         reached: usize,
     },
     /// The server does not know the commands.
     #[error(
-        "this server has no rlock module: start it with `loadmodule /path/to/librlock.so` in its configuration ({message})"
+        "this server has no rlock module ({message}); add `loadmodule /path/to/librlock.so` to its configuration"
     )]
     ModuleNotLoaded {
-        /// What the server said.
+        /// The server's text.
         message: String,
     },
-    /// The user may not do this.
-    #[error(
-        "the server's access control forbids it: {message}; grant the user +@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe and &rlock:grants:*; in a cluster +cluster|slots, +asking and, for waiting, +ssubscribe; or wait by polling (Waiting::Polling)"
-    )]
+    /// The server does not admit the user, or the user lacks a permission.
+    #[error("the server denies access: {message}; check the user's password and permissions")]
     Permission {
-        /// What the server said.
+        /// The server's text.
         message: String,
     },
-    /// As many wait as the server allows.
-    #[error(
-        "the queue of the lock {lock} is full ({message}); try again later, raise rlock.max-waiters or rlock.max-waiters-per-key on the server, or wait by polling (Waiting::Polling)"
-    )]
+    /// The queue is full, by a limit of the server.
+    #[error("the queue of the lock {lock} is full ({message}); try again later, or raise the server's limit")]
     QueueFull {
         /// The lock's name.
         lock: String,
-        /// What the server said.
+        /// The server's text.
         message: String,
     },
-    /// The key holds something that is no lock.
-    #[error("the key {lock} holds something else than a lock ({message}); choose another name")]
+    /// The key holds other data, or a lock of another kind.
+    #[error("the key {lock} holds something else ({message}); choose another name")]
     NotALock {
         /// The lock's name.
         lock: String,
-        /// What the server said.
+        /// The server's text.
         message: String,
     },
-    /// The server refused, for a reason of its own: read-only, out of memory, draining …
-    #[error("the server refused: {message}; see what its error asks for, then try again")]
+    /// The server refused for another reason: read-only, out of memory, draining …
+    #[error("the server refused: {message}; fix the cause, then try again")]
     Refused {
-        /// What the server said.
+        /// The server's text.
         message: String,
     },
     /// The server could not be reached or did not answer in time.
-    #[error("no answer from the server: {message}; check its address, that it runs, and the network")]
+    #[error("no answer from the server: {message}; check its address, its state and the network")]
     Transport {
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
-    /// The server was reached, and no TLS connection to it came about.
-    #[error(
-        "no TLS connection to the server: {message}; check that this is its TLS port, that its certificate names this host, and that the authority is trusted (SSL_CERT_FILE, or Builder::root_certificates); a server that asks for a certificate of the client's gets Builder::client_certificate"
-    )]
+    /// The server was reached, but the TLS connection failed.
+    #[error("no TLS connection to the server: {message}; check its port and the certificates")]
     Tls {
-        /// What went wrong.
+        /// The cause.
         message: String,
     },
-    /// A setting or a name that cannot be.
+    /// An invalid setting or name.
     #[error("{message}")]
     Invalid {
         /// What is wrong, and what would be right.
         message: String,
     },
     /// The client was shut down.
-    #[error("this client was shut down; make a new one")]
+    #[error("this client was shut down; create a new one")]
     ShutDown,
-    /// A shutdown ended before every release was confirmed.
+    /// A shutdown ended before every release was confirmed. The locks that are left are free at their lease ends.
     #[error(
-        "{locks} locks were not released when the shutdown ended: drop their guards before it or allow more time; they are free at the end of their leases"
+        "{locks} locks were not released before the shutdown ended; drop their guards earlier, or allow more time"
     )]
     Unflushed {
         /// How many.
@@ -126,23 +118,71 @@ pub enum Error {
     },
 }
 
-/// Why a lock that was held is held no longer.
+/// Why a held lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Lost {
-    /// Its lease has ended, by this client's clock, and was not to be renewed.
-    #[error("its lease has ended")]
+    /// Its lease ended, by this client's clock, and was not meant to be renewed.
+    #[error("its lease ended")]
     Expired,
-    /// The server says that this owner holds nothing: a forced release, a deletion, lost writes.
-    #[error("it was taken away on the server (a forced release, a deletion or a fail-over)")]
+    /// The server answered that this owner holds nothing: after a forced release, a deletion, or lost writes.
+    #[error("the server no longer has it (forced release, deletion or fail-over)")]
     Taken,
     /// No renewal was confirmed before the lease ended, by this client's clock.
-    #[error(
-        "it could not be renewed before its lease ended (the server was out of reach or this process stood still)"
-    )]
+    #[error("no renewal was confirmed before its lease ended (server unreachable or process paused)")]
     Unreachable,
-    /// The client was shut down, so it is renewed no longer.
+    /// The client was shut down, which ends its renewals.
     #[error("its client was shut down")]
     ShutDown,
+}
+
+impl Error {
+    /// What to check or change, in more detail than the text; `None` if the text says it all.
+    ///
+    /// ```
+    /// # use rlock_client::Error;
+    /// # let error = Error::Permission { message: "NOPERM".to_string() };
+    /// eprintln!("{error}");
+    /// if let Some(advice) = error.advice() {
+    ///     eprintln!("{advice}");
+    /// }
+    /// # assert!(error.advice().is_some());
+    /// ```
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::NotHeld { .. } => {
+                Some("the lease ended, or the lock was lost by a forced release, a deletion or a fail-over")
+            }
+            Error::Durability { .. } => {
+                Some("INFO replication on the primary shows its replicas and their lag")
+            }
+            Error::ModuleNotLoaded { .. } => Some(
+                "restart the server after the change, or use MODULE LOAD; its replicas need the module too",
+            ),
+            Error::Permission { .. } => Some(
+                "grant the user +@rlock (or the RLOCK commands by name) and the locks' keys; for waiting also +subscribe \
+                 and &rlock:grants:*; in a cluster also +cluster|slots and +asking, and for waiting +ssubscribe; without \
+                 a permission for waiting, use Waiting::Polling",
+            ),
+            Error::QueueFull { .. } => Some(
+                "raise rlock.max-waiters or rlock.max-waiters-per-key on the server, or use Waiting::Polling",
+            ),
+            Error::Tls { .. } => Some(
+                "the URL must name the server's TLS port, and a host of its certificate; the client must trust the \
+                 certificate's authority (SSL_CERT_FILE, or Builder::root_certificates); if the server asks for a client \
+                 certificate, set Builder::client_certificate",
+            ),
+            Error::Unflushed { .. } => Some("these locks are free at their lease ends"),
+            Error::Timeout { .. }
+            | Error::Lost { .. }
+            | Error::OutcomeUnknown { .. }
+            | Error::NotALock { .. }
+            | Error::Refused { .. }
+            | Error::Transport { .. }
+            | Error::Invalid { .. }
+            | Error::ShutDown => None,
+        }
+    }
 }
 
 impl Error {

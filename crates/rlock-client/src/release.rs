@@ -270,7 +270,7 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (bool, Result<(), Error>) {
             }
             Ok(Err(refusal)) if is_final(&refusal) => return (false, Err(refusal.error)),
             Ok(Err(refusal)) => {
-                tracing::debug!(error = %refusal.error, "a release was refused; it is tried again")
+                tracing::debug!(error = %refusal.error, "a release was refused; trying again")
             }
             Err(Trouble::Unanswered(why)) => unanswered = Some(why),
             Err(Trouble::Unsent(error)) => {

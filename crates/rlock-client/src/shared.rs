@@ -97,7 +97,7 @@ impl Shared {
     pub(crate) fn metrics(&self, report: impl FnOnce(&dyn Metrics)) {
         let Some(metrics) = &self.config.metrics else { return };
         if catch_unwind(AssertUnwindSafe(|| report(metrics.as_ref()))).is_err() {
-            tracing::error!("the metrics panicked; locks are kept as if they had not");
+            tracing::error!("the metrics panicked; locks are not affected");
         }
     }
 

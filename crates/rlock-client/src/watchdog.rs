@@ -139,7 +139,7 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
             }
         }
         Err(why) => {
-            tracing::debug!(why, locks = holds.len(), "a renewal failed; it is tried again");
+            tracing::debug!(why, locks = holds.len(), "a renewal failed; trying again");
             holds.iter().for_each(|hold| hold.renewal_failed(shared.clock.now(), Again::AfterPause));
         }
     }
@@ -180,7 +180,7 @@ fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, reply: Re
             hold.renewal_failed(shared.clock.now(), Again::AfterPause);
         }
         Err(error) => {
-            tracing::debug!(%error, "a renewal was refused; it is tried again");
+            tracing::debug!(%error, "a renewal was refused; trying again");
             hold.renewal_failed(shared.clock.now(), Again::AfterPause);
         }
     }

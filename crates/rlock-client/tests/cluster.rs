@@ -117,7 +117,8 @@ async fn users_need_leave_for_what_clusters_add() {
     let url = cluster.url().replace("://", "://app:secret@");
     let error = within("an error", Client::connect(&url)).await.unwrap_err();
     assert!(
-        matches!(error, Error::Permission { .. }) && error.to_string().contains("+cluster|slots"),
+        matches!(error, Error::Permission { .. })
+            && error.advice().is_some_and(|advice| advice.contains("+cluster|slots")),
         "{error}"
     );
     for primary in &cluster.primaries {

@@ -9,27 +9,43 @@ use common::{connect, connect_with, eventually, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, Lost, MultiLock, RedLock};
 use rlock_testkit::TestServer;
 
-/// What the message of an error must tell to do. Without a default: a new variant does not compile until it has one.
-fn advice(error: &Error) -> (usize, &'static [&'static str]) {
+/// What an error's text must say to do, and what its advice. Without a default: a new variant does not compile until it has
+/// both.
+fn advice(error: &Error) -> (usize, &'static [&'static str], &'static [&'static str]) {
     match error {
-        Error::Timeout { .. } => (0, &["wait longer", "RLOCK.INFO lock"]),
-        Error::Lost { .. } => (1, &["stop the work", "check what that has done"]),
-        Error::NotHeld { .. } => (2, &["check what the work has done since"]),
-        Error::OutcomeUnknown { .. } => (3, &["it is free now or at the end of its lease"]),
-        Error::Durability { .. } => (4, &["see INFO replication", "ask for fewer", "allow more time"]),
-        Error::ModuleNotLoaded { .. } => (5, &["loadmodule /path/to/librlock.so"]),
-        Error::Permission { .. } => (6, &["grant the user +@rlock", "&rlock:grants:*", "Waiting::Polling"]),
-        Error::QueueFull { .. } => (7, &["try again later", "raise rlock.max-waiters", "Waiting::Polling"]),
-        Error::NotALock { .. } => (8, &["choose another name"]),
-        Error::Refused { .. } => (9, &["see what its error asks for", "try again"]),
-        Error::Transport { .. } => (10, &["check its address, that it runs, and the network"]),
-        Error::Tls { .. } => {
-            (11, &["check that this is its TLS port", "root_certificates", "client_certificate"])
+        Error::Timeout { .. } => (0, &["wait longer", "RLOCK.INFO lock"], &[]),
+        Error::Lost { .. } => (1, &["stop the work and check its results"], &[]),
+        Error::NotHeld { .. } => {
+            (2, &["check the results of the work"], &["the lease ended", "forced release"])
         }
+        Error::OutcomeUnknown { .. } => (3, &["it is free now or at its lease end"], &[]),
+        Error::Durability { .. } => (4, &["ask for fewer", "allow more time"], &["INFO replication"]),
+        Error::ModuleNotLoaded { .. } => {
+            (5, &["loadmodule /path/to/librlock.so"], &["restart", "MODULE LOAD"])
+        }
+        Error::Permission { .. } => {
+            let grants = &["+@rlock", "+subscribe", "&rlock:grants:*", "+cluster|slots", "Waiting::Polling"];
+            (6, &["check the user's password and permissions"], grants)
+        }
+        Error::QueueFull { .. } => (
+            7,
+            &["try again later", "raise the server's limit"],
+            &["rlock.max-waiters-per-key", "Waiting::Polling"],
+        ),
+        Error::NotALock { .. } => (8, &["choose another name"], &[]),
+        Error::Refused { .. } => (9, &["fix the cause", "try again"], &[]),
+        Error::Transport { .. } => (10, &["check its address, its state and the network"], &[]),
+        Error::Tls { .. } => (
+            11,
+            &["check its port and the certificates"],
+            &["TLS port", "root_certificates", "client_certificate"],
+        ),
         // What is wrong differs, and so does what would be right: see the test of bad settings.
-        Error::Invalid { .. } => (12, &[]),
-        Error::ShutDown => (13, &["make a new one"]),
-        Error::Unflushed { .. } => (14, &["drop their guards before it or allow more time"]),
+        Error::Invalid { .. } => (12, &[], &[]),
+        Error::ShutDown => (13, &["create a new one"], &[]),
+        Error::Unflushed { .. } => {
+            (14, &["drop their guards earlier, or allow more time"], &["free at their lease ends"])
+        }
     }
 }
 
@@ -64,9 +80,15 @@ fn every_message_tells_what_to_do_and_what_about() {
     let numbers: BTreeSet<usize> = all.iter().map(|error| advice(error).0).collect();
     assert_eq!(numbers, (0..VARIANTS).collect(), "an example of each");
     for error in all {
-        let (message, (_, words)) = (error.to_string(), advice(&error));
+        let (message, (_, words, more)) = (error.to_string(), advice(&error));
         for word in words {
             assert!(message.contains(word), "{error:?} does not say {word:?}: {message}");
+        }
+        assert!(message.len() < 140, "a short text: {message}");
+        assert_eq!(error.advice().is_some(), !more.is_empty(), "{error:?}");
+        let advice = error.advice().unwrap_or_default();
+        for word in more {
+            assert!(advice.contains(word), "{error:?} does not advise {word:?}: {advice}");
         }
         // What it knows it says: about which lock, and what the server or the driver said.
         let known = format!("{error:?}");
@@ -114,7 +136,7 @@ async fn each_refusal_of_a_server_has_a_variant() {
     let (client, mut raw) = (connect(&server).await, server.connect());
     let refusal = async |name: &str, code: &str| {
         let error = within("a refusal", client.lock(name).lock()).await.unwrap_err();
-        let (message, (_, words)) = (error.to_string(), advice(&error));
+        let (message, (_, words, _)) = (error.to_string(), advice(&error));
         assert!(message.contains(code) && words.iter().all(|word| message.contains(word)), "{message}");
         error
     };

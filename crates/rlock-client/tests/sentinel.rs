@@ -173,7 +173,7 @@ async fn a_server_that_was_demoted_unnoticed_is_left() {
     // It still answers what only reads, and the client's connections stay open: it must leave by itself.
     let error =
         eventually_async("the client to leave", async || client.lock("held").is_locked().await.err()).await;
-    assert!(error.to_string().contains("is no primary, though a sentinel says so"), "{error}");
+    assert!(error.to_string().contains("is not a primary, but a sentinel names it"), "{error}");
     let error = client.lock("other").lock_timeout(Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     held.check().unwrap();

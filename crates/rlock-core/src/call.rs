@@ -1,4 +1,4 @@
-//! The commands, the same steps in each: serve the queue, read the lock, decide, perform or wait.
+//! The commands. Each has the same steps: serve the queue, read the lock, decide, perform or wait.
 
 use crate::bugs::{Bug, planted};
 use crate::decide;
@@ -18,12 +18,12 @@ use crate::timer::{arm_timer, look_again};
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 
-/// What ACQUIRE answers now.
+/// The immediate answer of ACQUIRE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// This.
+    /// A reply.
     Now(Reply),
-    /// Nothing: the client is blocked, and answered later.
+    /// None yet: the client is blocked, and receives its reply later.
     Later,
 }
 

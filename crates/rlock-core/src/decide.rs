@@ -8,7 +8,7 @@ use crate::shape::LockState;
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
-/// RLOCK.ACQUIRE; `token` is the one that the acquisition gets, where it asks for one.
+/// RLOCK.ACQUIRE; `token` is the token for this acquisition, if it asks for one.
 pub fn acquire(
     state: LockState,
     request: &Acquire<'_>,
@@ -105,7 +105,7 @@ pub(crate) fn left_of(holds: Holds, down_to: DownTo) -> Option<Holds> {
     }
 }
 
-/// Gives the lock to the one who waits first, if it is free. The lease counts from now.
+/// Hands a free lock off to the first waiter. The lease counts from now.
 pub fn hand_off(state: LockState, lease: LeaseMs, token: Option<Token>, now: UnixMs) -> Option<Change> {
     let hash = match state {
         LockState::Free => HashChange::Set(Holds::ONE),
@@ -117,8 +117,8 @@ pub fn hand_off(state: LockState, lease: LeaseMs, token: Option<Token>, now: Uni
     Some(Change { hash, expire_at, token, event: Some(LockEvent::HandOff), ..Change::default() })
 }
 
-/// Whether those who wait by Redisson's protocol must be told of a hand-off: they sleep until the end of
-/// the lease that they were told of, and must try again when the new one ends sooner.
+/// The message to waiting Redisson clients after a hand-off, if they need one: they sleep until the lease end that they
+/// know, and must retry if the new lease ends sooner.
 pub fn message_on_hand_off(told: Expiry, ends: UnixMs, mode: Mode) -> Option<UnlockMessage> {
     match told {
         Expiry::At(told) if told <= ends => None,
@@ -127,8 +127,8 @@ pub fn message_on_hand_off(told: Expiry, ends: UnixMs, mode: Mode) -> Option<Unl
     }
 }
 
-/// Takes a grant back whose client is gone, if it is still as it was made: nobody re-entered, renewed or
-/// took the lock after it. `ends` is the end of the lease that was granted.
+/// Revokes a grant whose client has disconnected, if the lock is unchanged since: no owner re-entered, renewed or
+/// acquired it. `ends` is the end of the granted lease.
 pub fn take_back(state: LockState, ends: UnixMs) -> Option<Change> {
     let untouched = LockState::Mine { holds: Holds::ONE, expiry: Expiry::At(ends) };
     let mine = matches!(state, LockState::Mine { .. }) && planted(Bug::TakeBackWithoutId);
@@ -155,7 +155,7 @@ pub fn release(state: LockState, request: &Release<'_>, now: UnixMs) -> Decision
     }
 }
 
-/// RLOCK.RENEW: the lease counts from now, also where that is sooner than before.
+/// RLOCK.RENEW: the lease counts from now, even if it ends sooner than before.
 pub fn renew(state: LockState, request: &Renew<'_>, now: UnixMs) -> Decision {
     let LockState::Mine { expiry, .. } = state else {
         return nothing(Reply::NotRenewed);
@@ -165,7 +165,7 @@ pub fn renew(state: LockState, request: &Renew<'_>, now: UnixMs) -> Decision {
     Decision { reply: Reply::Renewed, change: Change { expire_at, ..Change::default() } }
 }
 
-/// RLOCK.FORCERELEASE; `state` as the owner given sees it, or as a stranger does where none is given.
+/// RLOCK.FORCERELEASE; `state` as the given owner sees it; without an owner, as an owner without holds sees it.
 pub fn force_release(state: LockState, request: &ForceRelease<'_>) -> Decision {
     match state {
         LockState::Mine { .. } => freed(Reply::Forced, LockEvent::ForceRelease),

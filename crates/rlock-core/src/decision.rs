@@ -1,32 +1,32 @@
-//! What the rules decide.
+//! The results of the rules.
 
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 
-/// What shall happen: answer this, after performing that.
+/// The result of a rule: a change, and the reply after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What the caller is told.
+    /// The caller's reply.
     pub reply: Reply,
-    /// What happens to the lock; nothing at all on a denial.
+    /// The change of the lock; empty on a denial.
     pub change: Change,
 }
 
-/// What the caller is told; truthy when it got what the command's name says.
+/// A reply; truthy exactly when the command did what its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// ACQUIRE: the caller holds the lock. `[holds, lease-ms, token]`.
     Acquired {
-        /// How many times.
+        /// The number of holds.
         holds: Holds,
-        /// What is left of the lease in ms, or -1 where the key has no expiry.
+        /// The rest of the lease in ms, or -1 if the key has no expiry.
         lease_ms: i64,
-        /// The fencing token, or 0 where none was asked for.
+        /// The fencing token, or 0 without FENCED.
         token: i64,
     },
     /// ACQUIRE with ENQUEUE: the caller waits. `[0, 0, 0]`.
     Enqueued,
-    /// ACQUIRE: somebody else holds the lock, or the hold to build on is lost. Null.
+    /// ACQUIRE: another owner holds the lock, or the owner's earlier hold is lost. Null.
     Denied,
     /// RELEASE: the owner's last hold is gone. 1.
     Released,
@@ -38,47 +38,46 @@ pub enum Reply {
     Renewed,
     /// RENEW: the owner holds nothing. 0.
     NotRenewed,
-    /// CANCEL: the owner waits no more. 1.
+    /// CANCEL: the owner's wait has ended. 1.
     Cancelled,
     /// CANCEL: the owner did not wait. 0.
     NotQueued,
     /// FORCERELEASE: holds were removed. 1.
     Forced,
-    /// FORCERELEASE: there was nothing to remove. 0.
+    /// FORCERELEASE: the lock had no hold to remove. 0.
     NothingToForce,
 }
 
-/// What happens to the lock, in this order: the hash, its expiry, the read leases, the token, the event, the unlock
-/// message.
+/// The change of a lock, in this order: the hash, its expiry, the read leases, the token, the event, the unlock message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// In which way the caller holds: that tells its field.
+    /// The caller's mode, which determines its field.
     pub mode: Mode,
-    /// What happens to the hash.
+    /// The change of the hash.
     pub hash: HashChange,
-    /// What the hash's field `mode` becomes.
+    /// The new value of the hash's field `mode`.
     pub becomes: Option<Mode>,
-    /// What happens to the lease keys of the caller's read holds.
+    /// The changes of the lease keys of the caller's read holds.
     pub leases: ReadLeases,
-    /// The expiry that the key gets.
+    /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
-    /// The lock's last fencing token from now on.
+    /// The lock's new last fencing token.
     pub token: Option<Token>,
-    /// Whether the release is published to those who wait by Redisson's protocol.
+    /// The message that wakes waiting Redisson clients.
     pub unlock_message: Option<UnlockMessage>,
-    /// The keyspace event of our own.
+    /// The module's own keyspace event.
     pub event: Option<LockEvent>,
 }
 
-/// What happens to the lock's hash.
+/// The change of a lock's hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashChange {
-    /// It stays as it is.
+    /// No change.
     #[default]
     Keep,
-    /// The caller's field is set to so many holds.
+    /// The caller's field is set to this number of holds.
     Set(Holds),
-    /// It is deleted first, then the caller's field is set: what was there was no hold.
+    /// The hash is deleted first, and the caller's field is set after that: the old content was not a hold.
     Replace(Holds),
     /// The caller's field is removed; others remain.
     Remove,
@@ -86,13 +85,13 @@ pub enum HashChange {
     Delete,
 }
 
-/// What happens to the lease keys of the caller's read holds, of which there is one for each. Holds are numbered from
-/// 1; both ends of a range belong to it.
+/// The changes of the lease keys of the caller's read holds. Each hold has one lease key; holds are numbered from 1. A
+/// range includes both its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadLeases {
-    /// The leases of these end then.
+    /// The lease keys of these holds get this lease end.
     pub set: Option<(i64, i64, UnixMs)>,
-    /// The lease keys of these are deleted.
+    /// The lease keys of these holds are deleted.
     pub gone: Option<(i64, i64)>,
 }
 
@@ -101,14 +100,14 @@ pub struct ReadLeases {
 pub enum UnlockMessage {
     /// `0` on the channel of plain locks: the lock is free.
     Free,
-    /// `0` on the channel of read/write locks, from a reader: of those who wait in one process one tries again.
+    /// `0` on the channel of read/write locks, from a reader: one waiter of each process retries.
     ReadersGone,
-    /// `1` on the channel of read/write locks, from a writer: all try again.
+    /// `1` on the channel of read/write locks, from a writer: all waiters retry.
     WriterGone,
 }
 
 impl UnlockMessage {
-    /// What tells those who wait by Redisson's protocol to try again, whoever had the lock.
+    /// The message that makes all waiting Redisson clients retry, whatever kind of holder the lock had.
     pub fn to_all(mode: Mode) -> Self {
         match mode {
             Mode::Mutex => Self::Free,
@@ -120,21 +119,21 @@ impl UnlockMessage {
 /// Keyspace events of class `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockEvent {
-    /// `rlock.acquire`: an owner took a hold.
+    /// `rlock.acquire`: an owner acquired a hold.
     Acquire,
-    /// `rlock.release`: an owner gave holds back.
+    /// `rlock.release`: an owner released holds.
     Release,
-    /// `rlock.handoff`: the lock went to the one who waited longest.
+    /// `rlock.handoff`: the lock was handed off to the first waiter.
     HandOff,
     /// `rlock.forcerelease`: holds were removed by force.
     ForceRelease,
 }
 
-/// Whether those who hold nothing yet may acquire (`rlock.accept`).
+/// Whether owners without holds may acquire (`rlock.accept`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Anybody may.
+    /// Every owner may acquire.
     Open,
-    /// Only holders, to re-enter.
+    /// Only holders may re-enter.
     HoldersOnly,
 }

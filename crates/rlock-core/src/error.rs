@@ -18,12 +18,12 @@ pub enum Error {
     BadOwner,
     /// `lease-ms`, or what follows LEASE, is no integer from 1 to 2^43.
     BadLease,
-    /// What follows HOLDS is no integer from this to 2^53.
+    /// The value of HOLDS is not an integer from this to 2^53.
     BadHolds {
         /// The smallest that the command takes.
         least: i64,
     },
-    /// What follows LIMIT is no integer from this to 2^32 - 1.
+    /// The value of LIMIT is not an integer from this to 2^32 - 1.
     BadLimit {
         /// The smallest that the command takes.
         least: u32,
@@ -44,7 +44,7 @@ pub enum Error {
     FairMode,
     /// The word stands last, and what it needs is missing.
     MissingValue(&'static str),
-    /// What follows BLOCK or ENQUEUE is no integer from 0 to 2^43.
+    /// The wait of BLOCK or ENQUEUE is not an integer from 0 to 2^43.
     BadWait(&'static str),
     /// The channel of ENQUEUE is missing, empty or too long.
     BadChannel,
@@ -66,9 +66,9 @@ pub enum Error {
     NotAccepting,
     /// In cluster mode: the lock's channel would fall in another slot than the lock.
     CrossSlot,
-    /// The key holds something that is no hash.
+    /// The key is not a hash.
     WrongType,
-    /// A hash that is no lock.
+    /// The hash is not a lock.
     NotALock,
     /// A read/write lock, asked as a mutex.
     ReadWriteLock,
@@ -78,7 +78,7 @@ pub enum Error {
     Upgrade,
     /// The owner reads and writes, and does not say which of them is meant.
     WhichMode,
-    /// The key of the last fencing token holds something that is no string.
+    /// The key of the last fencing token is not a string.
     TokenWrongType,
     /// The key of the last fencing token holds no integer.
     NotAToken,

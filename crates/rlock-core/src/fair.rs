@@ -1,10 +1,10 @@
-//! FAIR: one order for those who wait here and those who wait for Redisson's fair lock of the same name.
+//! FAIR: one order for native waiters and the waiters for Redisson's fair lock of the same name.
 //!
 //! Redisson keeps its order in a list of owners and a sorted set of their deadlines, after which a waiter counts as
-//! gone; its scripts drop heads whose deadline has passed by the clock of a client, and lower the deadlines of all
-//! others at will. Who waits here and lives is known in memory, and stands in the list like everybody else; when a
-//! script has dropped one of ours it is put back, and the deadline of one of ours at the head is kept far ahead.
-//! Whether a waiter of Redisson's lives cannot be known: at the head of a free lock it is called, and has so long.
+//! dead. Its scripts drop heads whose deadline has passed by a client's clock, and lower the deadlines of other entries.
+//! Native waiters are known in memory, and have entries in the list too. If a script drops a native waiter, the module
+//! puts it back; the module also keeps the deadline of a native waiter at the head far ahead. The module cannot know
+//! whether a Redisson waiter is alive: at the head of a free lock it is called, and keeps its turn for a limited time.
 
 use std::collections::BTreeSet;
 
@@ -25,12 +25,12 @@ const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 /// The longest wait that is counted in a deadline, Redisson's own default: ours are kept alive while they wait.
 const LONGEST_BUDGET_MS: i64 = AHEAD_MS;
 
-/// An entry of the list.
+/// An entry of the fair list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Who waits.
+    /// The waiting owner.
     pub owner: Box<[u8]>,
-    /// When it counts as gone; where there is none it does already.
+    /// When the entry counts as dead; without a deadline it is dead now.
     pub deadline: Option<UnixMs>,
 }
 

@@ -1,9 +1,8 @@
-//! Sharing with those who wait by Redisson's protocol: they hear of a release by its message, and then have to be quick.
+//! Sharing with waiting Redisson clients: they learn of a release from its message, and then compete for the lock.
 //!
-//! A lock that is handed on each time would never be free for them, and one that natives read, the next always coming
-//! before the last has gone, would never be free for one of theirs that waits to write. So now and then they have a
-//! turn: the lock is left free for a moment, and until it is free those who come to read are kept waiting, as they
-//! are behind a writer that waits here.
+//! A lock with constant hand-offs would never be free for them. A lock with overlapping native readers would never be
+//! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
+//! the lock is free it holds new readers back, as behind a native writer.
 
 use std::ops::ControlFlow;
 
@@ -154,8 +153,8 @@ pub(crate) fn reading_ended<S: Site>(site: &S) {
     server.queues(|queues| queues.forget_read_end(lock, until));
 }
 
-/// The lease key of one who may read a lock was found, after the server has loaded it, has got it with a slot, or has
-/// become the primary: what was known of read leases stayed with the server that gave them. True if there is such a reader.
+/// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
+/// server that granted them. Returns true if the lock has this reader.
 pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hold: i64) -> bool {
     let end = server.at(lock, |site| {
         let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
@@ -172,8 +171,8 @@ pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hol
     end.is_some()
 }
 
-/// A lock has come from another server, maybe after the lease keys of its readers. How many leases these may have; if it
-/// is more than `most`, not all were looked at.
+/// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
+/// its readers may have; if it exceeds `most`, not all were checked.
 pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
     let looked = server.at(lock, |site| {
         if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {

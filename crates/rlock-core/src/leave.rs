@@ -1,4 +1,4 @@
-//! Leaving the queues without a grant: waits end, clients go, servers are demoted.
+//! Departures from the queues without a grant: waits time out, clients disconnect, servers are demoted.
 
 use crate::bugs::{Bug, planted};
 use crate::decision::Reply;
@@ -8,8 +8,8 @@ use crate::port::{Note, Server, Site};
 use crate::queue::{LockId, Ticket, Via, Waiter};
 use crate::timer::arm_timer;
 
-/// The client of a call has gone that is blocked, or unblocked and not answered yet. Nothing is written:
-/// a grant is marked to be taken back.
+/// The client of a blocked, or unblocked but unanswered, call has disconnected. Nothing is written: a grant is marked to
+/// be revoked.
 pub fn client_is_gone<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
     if server.queues(|queues| queues.leave(ticket)).is_some() {
         server.note(Note::Gone(1));
@@ -22,15 +22,15 @@ pub fn client_is_gone<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
     arm_timer(server);
 }
 
-/// Takes everybody out of all queues at once and tells them why: after a panic, when what the queues say is in doubt, and
-/// nobody is to wait on in them.
+/// Removes all waiters from all queues at once and notifies them of the reason. This is for a panic: the queues may be
+/// inconsistent, so no waiter may stay in them.
 pub fn send_all_away_at_once<V: Server>(server: &V, why: DropReason) {
     let all = server.queues(|queues| queues.drain_all_and_lists());
     send_away(server, all, why);
     arm_timer(server);
 }
 
-/// The server is a replica now: it grants nothing, takes nothing back, and sends everybody away.
+/// The server is a replica now: it grants nothing, revokes nothing, and sends all waiters away.
 pub fn demoted<V: Server>(server: &V) {
     if planted(Bug::KeepWhenDemoted) {
         return;
@@ -43,8 +43,8 @@ pub fn demoted<V: Server>(server: &V) {
     arm_timer(server);
 }
 
-/// Sends everybody away who waits, and lets all else go on: grants that are on their way are confirmed or taken back, and
-/// lists of Redisson's fair lock are cleared of those who went.
+/// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed
+/// are removed from the fair lists.
 pub fn drain<V: Server>(server: &V) {
     server.queues(|queues| queues.send_away(DropReason::Drained));
     go_on_sending_away(server);

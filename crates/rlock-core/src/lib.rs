@@ -1,33 +1,32 @@
-//! The decisions of rlock: given the state of one lock, a request and the time, what shall happen.
+//! The decisions of rlock: from the state of one lock, a request and the time to a reply and a change.
 //!
-//! No FFI, no I/O, no clock. A rule is told what the key holds ([`LockState`]) and what time it is
-//! ([`UnixMs`]), and gives a [`Decision`] back: the reply, and the [`Change`] to perform, so that every rule
-//! can be tested as a table of cases. The steps around the rules (serve the queue first, hand over what a
-//! release frees, look again when a lease ends) ask the server through the traits of [`port`], so that the
-//! model checker and the fuzzer run the very code that runs in production.
+//! No FFI, no I/O, no clock. A rule takes the content of the key ([`LockState`]) and the time ([`UnixMs`]), and returns
+//! a [`Decision`]: the reply, and the [`Change`] to perform. Every rule can therefore be tested as a table of cases. The
+//! steps around the rules (serve the queue first, hand off a freed lock, check again at lease end) ask the server
+//! through the traits of [`port`]. The model checker and the fuzzer therefore run the code that runs in production.
 //!
 //! # Layout
 //!
 //! - [`types`]: the words of the field as types: owner, holds, lease, point in time.
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
-//! - [`decision`]: what a rule says is to happen.
+//! - [`decision`]: the result of a rule.
 //! - [`decide`]: the rules of the plain lock.
 //! - [`read_write`]: the rules of the read/write lock.
 //! - [`living`]: which of its readers are alive.
-//! - [`names`]: the names Redisson gives to what belongs to a lock.
-//! - [`queue`]: who waits, in what order.
-//! - [`fair`]: one order with those who wait for Redisson's fair lock.
+//! - [`names`]: Redisson's names for the keys and channels of a lock.
+//! - [`queue`]: the waiters and their order.
+//! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
-//! - [`port`]: what the steps ask of the server they run in.
+//! - [`port`]: the server as the steps see it.
 //! - [`call`]: the steps of each command.
-//! - [`foreign`]: turns for those who wait by Redisson's protocol.
-//! - `serve`: handing a lock that is free to the one who waits first.
-//! - [`timer`]: what is done outside commands, and when.
+//! - [`foreign`]: yield windows for waiting Redisson clients.
+//! - `serve`: the hand-off of a free lock to the first waiter.
+//! - [`timer`]: the work outside commands, and its times.
 //! - [`leave`]: leaving the queues without a grant.
-//! - [`message`]: what enqueued waiters are told.
-//! - [`error`]: every way in which a command is refused.
-//! - [`bugs`]: bugs to plant, for the proof that they would be found.
+//! - [`message`]: the messages to enqueued waiters.
+//! - [`error`]: every refusal of a command.
+//! - [`bugs`]: planted bugs, which prove that the tests find them.
 
 pub mod bugs;
 pub mod call;

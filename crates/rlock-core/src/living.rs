@@ -1,8 +1,8 @@
-//! Which readers of a read/write lock are alive: a reader that died keeps its field in the hash, and only the end of
-//! its lease keys tells.
+//! Which readers of a read/write lock are alive: a dead reader keeps its field in the hash, and only the end of its lease
+//! keys reveals it.
 //!
-//! Lease keys are looked at while the lock's own key is closed: the server may delete one that has expired, and others
-//! hear of that and may delete the lock.
+//! The lock's own key must be closed while lease keys are read: the server may delete an expired one, and other modules
+//! are notified of that and may delete the lock.
 
 use std::ops::ControlFlow;
 
@@ -29,14 +29,14 @@ pub(crate) enum Dead {
     ClearedAway,
 }
 
-/// A lease key, looked at.
+/// The state of a lease key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadLease {
-    /// It ends then.
+    /// Its lease end.
     Until(Expiry),
-    /// There is none: this hold is over.
+    /// The key does not exist: this hold has ended.
     Gone,
-    /// It is not here, and may be on the server that the lock's slot comes from or goes to.
+    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
     Unknown,
 }
 

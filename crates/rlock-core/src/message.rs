@@ -4,7 +4,7 @@
 //! - `timeout <db> <owner> <key>`
 //! - `dropped <db> <owner> <key> <reason>`
 //!
-//! Who waits to read or to write finds `read` or `write` as one field more, the last.
+//! Messages to waiting readers and writers have one more field at the end, `read` or `write`.
 //!
 //! Owner and key are percent-encoded, so that no byte of theirs parts fields. Readers skip messages with
 //! an unknown first word, and fields after those they know.
@@ -12,7 +12,7 @@
 use crate::queue::{LockId, Waiter};
 use crate::types::{Holds, LeaseMs, Mode};
 
-/// The lock is the waiter's, for so long unless it confirms; `token` is 0 where none was asked for.
+/// The waiter holds the lock for this lease unless it confirms; `token` is 0 without FENCED.
 pub fn granted(lock: &LockId, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
     let mut message = head("granted", lock, &waiter.owner);
     message.extend_from_slice(format!(" {} {} {token}", holds.get(), lease.get()).as_bytes());

@@ -1,14 +1,14 @@
-//! The names that Redisson gives to what belongs to a lock, and the cluster slot they fall in.
+//! Redisson's names for the keys and channels of a lock, and their cluster slot.
 //!
-//! Some locks share such names, as they do in Redisson: `x` and `{x}` share all of them, and of `{h}` and `{h}:b` the
-//! owners `b:c` and `c` share lease keys. The layout has to be Redisson's, and its owners have colons, so that neither
-//! can be refused: docs/COMMANDS.md tells which names not to use side by side.
+//! Some locks share these names, as in Redisson: `x` and `{x}` share all of them, and the owner `b:c` of `{h}` shares
+//! lease keys with the owner `c` of `{h}:b`. The layout must be that of Redisson, and Redisson's owners have colons, so
+//! the module cannot refuse these names: docs/COMMANDS.md lists the names that must not be used together.
 
 use smallvec::SmallVec;
 
 use crate::shape::WRITE_SUFFIX;
 
-/// A name that is made for a moment.
+/// A short-lived name.
 pub type Name = SmallVec<[u8; 128]>;
 
 /// Redisson's `prefix`: `p:name` where the name has a `{`, else `p:{name}`, so that both hash alike.
@@ -39,9 +39,9 @@ pub fn write_field(owner: &[u8]) -> Name {
     [owner, WRITE_SUFFIX].into_iter().flatten().copied().collect()
 }
 
-/// The key whose expiry is the lease of an owner's read hold of this number, 1 and up.
+/// The key whose expiry is the lease of an owner's read hold with this number, from 1.
 ///
-/// Redisson's `suffix`: `name:s` where the name has a `{`, else `{name}:s`.
+/// Redisson's `suffix`: `name:s` if the name has a `{`, otherwise `{name}:s`.
 pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
     let tagged = name.contains(&b'{');
     let (open, close): (&[u8], &[u8]) = if tagged { (b"", b":") } else { (b"{", b"}:") };
@@ -68,8 +68,8 @@ fn reader_of(key: &[u8]) -> Option<(&[u8], i64)> {
     Some((rest.strip_suffix(READ_LEASE)?, std::str::from_utf8(hold).ok()?.parse().ok()?))
 }
 
-/// The names of the locks, each with its reader and the number of its hold, whose lease a key may be: several, since both
-/// names may have colons.
+/// The locks whose lease a key may be, each with its reader and the number of its hold: several, since both names may have
+/// colons.
 pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], i64)> {
     let (rest, hold) = reader_of(key).unwrap_or_default();
     let colons = rest.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
@@ -84,24 +84,24 @@ pub fn token_key(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_token", name)
 }
 
-/// The list of those who wait for Redisson's fair lock, the head first.
+/// The key of the fair list, head first.
 pub fn fair_queue(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_queue", name)
 }
 
-/// The sorted set of the times in ms after which they count as gone.
+/// The key of the fair list's deadlines: a sorted set of times in ms after which an entry counts as dead.
 pub fn fair_deadlines(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_timeout", name)
 }
 
-/// The names of the locks that a key may be the fair queue of, or the deadlines: two, where the name is in braces.
+/// The locks whose fair list, or its deadlines, a key may be: two if the name is in braces.
 pub fn locks_of_fair_key(key: &[u8]) -> [Option<&[u8]>; 2] {
     let prefixes: [&[u8]; 2] = [b"redisson_lock_queue:", b"redisson_lock_timeout:"];
     let rest = prefixes.iter().find_map(|p| key.strip_prefix(*p));
     rest.map_or([None; 2], tagged_or_plain)
 }
 
-/// The name of the lock that a key is the fair queue of, or the deadlines: the one without braces, where it may be two.
+/// The lock whose fair list, or its deadlines, a key is: the name without braces if there are two.
 pub fn lock_of_fair_key(key: &[u8]) -> Option<&[u8]> {
     let [tagged, plain] = locks_of_fair_key(key);
     plain.or(tagged)
@@ -114,7 +114,7 @@ fn tagged_or_plain(name: &[u8]) -> [Option<&[u8]>; 2] {
     [tagged, plain.filter(|name| !name.contains(&b'{'))]
 }
 
-/// The channel on which one of them listens, besides the lock's own.
+/// The channel of one fair waiter, in addition to the lock's own channel.
 pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Name {
     [unlock_channel, b":", waiter].into_iter().flatten().copied().collect()
 }
@@ -131,14 +131,14 @@ fn hash_tag(key: &[u8]) -> &[u8] {
     tag().unwrap_or(key)
 }
 
-/// Whether all that belongs to the lock falls in the lock's own slot: it has the same hash tag.
+/// Whether all keys and channels of the lock are in the lock's own slot, by the same hash tag.
 ///
-/// Not so for an empty name and for names such as `a}b` and `a{}b`.
+/// This is false for an empty name and for names such as `a}b` and `a{}b`.
 pub fn one_slot(name: &[u8]) -> bool {
     hash_tag(&unlock_channel(name)) == hash_tag(name)
 }
 
-/// Whether a channel falls in the slot of a key.
+/// Whether a channel is in the slot of a key.
 pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
     let (key, channel) = (hash_tag(key), hash_tag(channel));
     channel == key || slot(channel) == slot(key)

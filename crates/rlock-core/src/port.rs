@@ -1,9 +1,9 @@
-//! What the rules ask of the server they run in.
+//! The server as the rules see it.
 //!
-//! The module answers with the server's API; the model checker and the fuzzer answer from plain data. So
-//! what runs in production is what is explored. A call of these may call back into the module (a key that
-//! has expired is deleted when it is opened, and others react to our events), so that nothing of the
-//! queues is borrowed across one.
+//! The module implements it with the server's API; the model checker and the fuzzer implement it with plain data. They
+//! therefore explore the code that runs in production. A call of these methods may call back into the module: the
+//! server deletes an expired key when it opens it, and other modules react to the events of rlock. No borrow of the
+//! queues may live across a call.
 
 use std::ops::ControlFlow;
 
@@ -20,119 +20,120 @@ pub trait Server {
     /// One of its locks.
     type Site<'a>: Site;
 
-    /// Goes to a lock outside a command on it; `None` if there is no such database.
+    /// Visits a lock outside a command on it; `None` if its database does not exist.
     fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
 
-    /// The queues, for as long as `body` runs, which calls nothing of the server's.
+    /// Lends the queues to `body`, which must not call the server.
     fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T;
 
-    /// The wall clock, which may step. It runs on during scripts and transactions.
+    /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;
 
     /// A clock that never steps.
     fn clock(&self) -> MonoMs;
 
-    /// What is set by configuration.
+    /// The configuration.
     fn settings(&self) -> Settings;
 
-    /// Whether this server is no replica.
+    /// Whether this server is a primary.
     fn is_primary(&self) -> bool;
 
-    /// Whether something may be written outside a client's command.
+    /// Whether the module may write outside a client's command.
     fn may_write(&self) -> bool;
 
-    /// Whether the client of the command under way may be blocked: not in a transaction or a script.
+    /// Whether the current command's client may be blocked: not in a transaction or a script.
     fn may_block(&self) -> bool;
 
-    /// The number of the client of the command under way.
+    /// The id of the current command's client.
     fn client_id(&self) -> u64;
 
-    /// Blocks the client of the command under way, which waits for this lock with this ticket. Where the server refuses
-    /// that, nothing has changed.
+    /// Blocks the current command's client, which waits for this lock with this ticket. If the server refuses, nothing has
+    /// changed.
     fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error>;
 
-    /// Unblocks the client of a ticket with an answer, if one is blocked by it.
+    /// Unblocks the client of a ticket with an answer, if a client is blocked with it.
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);
 
     /// Publishes to the subscribers of a channel.
     fn tell(&self, channel: &[u8], message: &[u8]);
 
-    /// Publishes a grant if a client of this server is subscribed to the channel by its name, and says whether one is.
+    /// Publishes a grant if a client of this server is subscribed to the channel by name; returns whether it published.
     /// Pattern subscribers do not count: tools that watch every channel acquire nothing.
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool;
 
-    /// Lets the timer fire once in so many milliseconds, and not otherwise; `None` stops it.
+    /// Sets the only timer to fire once after this time; `None` stops it.
     fn set_timer(&self, in_ms: Option<u64>);
 
-    /// Counts what happened.
+    /// Counts an event for the statistics.
     fn note(&self, note: Note<'_>);
 }
 
-/// A lock at its place in the server.
+/// One lock on a server.
 pub trait Site {
-    /// The server it is in.
+    /// Its server.
     type Server: Server;
     /// The lock's key, while it is open.
     type Key;
 
-    /// The server it is in.
+    /// Its server.
     fn server(&self) -> &Self::Server;
 
-    /// Which lock it is.
+    /// The lock's id.
     fn lock(&self) -> &LockId;
 
-    /// Opens the key to read and write. The server deletes an expired one now.
+    /// Opens the key to read and write. The server deletes an expired key now.
     fn open(&self) -> Self::Key;
 
-    /// The lock as this owner sees it; as a stranger does, where none is given.
+    /// The lock as this owner sees it; without an owner, as an owner without holds sees it.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<LockState, Error>;
 
-    /// The lease key of a reader's hold of this number. No key of the lock is open: the server may delete an expired
-    /// one now.
+    /// The lease key of a reader's hold with this number. No key of the lock may be open: the server may delete an
+    /// expired key now.
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease;
 
-    /// Refuses a caller that may not write and delete the lease keys of this reader.
+    /// Fails if the caller has no permission to write and delete the lease keys of this reader.
     fn check_leases(&self, reader: &[u8]) -> Result<(), Error>;
 
-    /// Goes through the readers of a read/write lock, until `visit` breaks it off. Its key is not open while one is
-    /// visited. An error if there is a field that is no reader's.
+    /// Visits the readers of a read/write lock until `visit` breaks. The lock's key is not open during a visit. Fails at a
+    /// field that belongs to no reader.
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
 
-    /// At most so many of the readers: others each time, where there are more; so that all come up at last.
+    /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;
 
     /// Removes the fields of readers that are dead, while others remain.
     fn clear_away(&self, dead: &[Reader]);
 
-    /// The last fencing token of the lock that this server knows of, if there was one. No key of the lock is
-    /// open: the server may delete an expired one now.
+    /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may
+    /// delete an expired key now.
     fn last_token(&self) -> Result<Option<i64>, Error>;
 
-    /// The head of the list of those who wait for Redisson's fair lock. No key of the lock is open, here and in all
-    /// that follows of that list.
+    /// The head of the fair list. No key of the lock may be open here or in the other methods on the fair list.
     fn fair_head(&self) -> Option<Entry>;
 
-    /// Whether a part of that list may be on the server that the lock's slot comes from or goes to.
+    /// Whether a part of the fair list may be on the other server of a migration of the lock's slot.
     fn fair_is_elsewhere(&self) -> bool;
 
-    /// Whether this owner stands in the list.
+    /// Whether this owner is in the fair list.
     fn fair_stands(&self, owner: &[u8]) -> bool;
 
-    /// Puts an owner at the end of the list, unless it stands there: its deadline is that of the last, or the end of
-    /// the lock's lease, and `budget` more.
+    /// Appends an owner to the fair list, unless the list has it. Its deadline is the last entry's deadline, or the end of
+    /// the lock's lease, plus `budget`.
     fn fair_join(&self, owner: &[u8], budget: LeaseMs);
 
-    /// Removes the first entries of the list, at most `most`, as long as `leaves` is true of their owners. Who they were.
+    /// Removes entries from the head of the fair list while `leaves` is true of their owners, `most` at most. Returns
+    /// their owners.
     fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
 
-    /// Removes the entries of owners that `leaves` is true of: of `most` entries, those before the last `passed` ones.
+    /// Removes the entries whose owners match `leaves`. It checks `most` entries, those before the last `passed` entries.
     fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
 
-    /// Removes the deadlines of owners that are not in the list.
+    /// Removes the deadlines of owners that are not in the fair list.
     fn fair_forget(&self, owners: &[Box<[u8]>]);
 
-    /// Lowers deadlines of entries of the list to what `latest` says, of `most` entries, those before the last `passed`
-    /// ones; it is asked for each by its place from the head on. How many these were, and whether they were the first ones.
+    /// Lowers deadlines in the fair list to `latest`, which receives each entry's place from the head and its owner. It
+    /// checks `most` entries, those before the last `passed` entries. Returns how many it checked, and whether they
+    /// include the head.
     fn fair_lower(
         &self,
         passed: usize,
@@ -140,29 +141,29 @@ pub trait Site {
         latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
     ) -> (usize, bool);
 
-    /// Everybody in the list, in order.
+    /// All owners in the fair list, in order.
     fn fair_list(&self) -> Vec<Box<[u8]>>;
 
     /// Sets an owner's deadline.
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);
 
-    /// Puts owners at the front of the list, in this order, with this deadline.
+    /// Puts owners at the head of the fair list, in this order, with this deadline.
     fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
 
-    /// Tells one of Redisson's that it is its turn.
+    /// Notifies a Redisson fair waiter that its turn has come.
     fn call_fair(&self, owner: &[u8]);
 
-    /// When the key expires; never, where there is none.
+    /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;
 
-    /// Writes, replicates, and tells of a change, and closes the key; `owner` is the field that it sets.
-    /// Where an error is answered nothing has changed.
+    /// Writes and replicates a change, publishes its message and event, and closes the key; `owner` is the field that the
+    /// change sets. After an error nothing has changed.
     fn perform(&self, key: Self::Key, owner: Option<&[u8]>, change: &Change) -> Result<(), Error>;
 
-    /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+    /// Wakes the waiting Redisson clients; returns how many subscribers of this server received it.
     fn publish(&self, message: UnlockMessage) -> u64;
 
-    /// How many here listen for what those are told who wait by Redisson's protocol to read or to write.
+    /// The number of this server's subscribers to the channel on which Redisson readers and writers wait.
     fn read_write_listeners(&self) -> u64;
 
     /// Raises the event `rlock.expire`.
@@ -172,12 +173,12 @@ pub trait Site {
     fn ground(&self) -> Ground;
 }
 
-/// A reader of a read/write lock, alive or not.
+/// A reader of a read/write lock, alive or dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
-    /// Who.
+    /// Its owner.
     pub owner: Box<[u8]>,
-    /// How many holds its field counts.
+    /// The holds that its field counts.
     pub holds: Holds,
 }
 
@@ -186,73 +187,73 @@ pub struct Reader {
 pub enum Ground {
     /// It may.
     Firm,
-    /// The key is not here any more, or on its way to another server.
+    /// The key is on another server, or migrates to another server.
     Moved,
     /// The server refuses writes for now.
     Closed,
 }
 
-/// What is set by configuration.
+/// The configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Who may acquire (`rlock.accept`).
+    /// The owners that may acquire (`rlock.accept`).
     pub admission: Admission,
-    /// How many may wait (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
+    /// The limits on waiters (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
     pub limits: Limits,
-    /// How long a grant by message lasts until its owner is heard of (`rlock.grant-confirm-ms`).
+    /// The lease of an unconfirmed grant to an enqueued waiter (`rlock.grant-confirm-ms`).
     pub grant_confirm: LeaseMs,
-    /// When foreign waiters get a turn (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
+    /// When the module yields to waiting Redisson clients (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
     pub turns: Turns,
-    /// For how long the lock is left to them then; `None` if they get no turn (`rlock.foreign-window-ms`).
+    /// The yield window; `None` if the module never yields (`rlock.foreign-window-ms`).
     pub foreign_window: Option<LeaseMs>,
-    /// For how long a free lock is left to the one of Redisson's at the head of its fair queue
+    /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
     /// (`rlock.fair-turn-ms`).
     pub fair_turn: LeaseMs,
-    /// How much is done at once.
+    /// The bounds of the work per event-loop cycle.
     pub at_once: AtOnce,
 }
 
-/// How much is done in one event-loop cycle, of each kind of work: other clients are served in between. So whatever ends
-/// at one moment keeps no client waiting, and fifty thousand waits that end do not keep locks from being handed on.
+/// The bounds of the work in one event-loop cycle, for each kind of work: the server serves other clients in between.
+/// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce {
-    /// Waits that end, and waiters that are sent away.
+    /// Ended waits, and waiters that are sent away.
     pub ended: usize,
     /// Entries of fair lists.
     pub listed: usize,
-    /// Waiters that are granted a lock, or that leave the queue of a lock that is served, by one command or by the timer.
+    /// Waiters that are granted a lock or leave the queue during a hand-off, by one command or by the timer.
     pub served: usize,
-    /// Locks that are looked at, for each reason.
+    /// Locks that are checked, for each reason.
     pub looked: usize,
 }
 
 impl AtOnce {
-    /// What takes some milliseconds on a slow machine.
+    /// Bounds of some milliseconds on a slow machine.
     pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
 }
 
-/// What is worth counting.
+/// An event for the statistics.
 #[derive(Clone, Copy, Debug)]
 pub enum Note<'a> {
-    /// A command did this.
+    /// A command's decision.
     Decided(&'a Decision),
-    /// So many wait now, one more than before.
+    /// A waiter joined; the number of waiters now.
     Waiting(usize),
-    /// A lock was handed to one who had waited for so many milliseconds.
+    /// A lock was handed off; the time that its waiter had waited, in milliseconds.
     HandedOff(u64),
-    /// A lock with waiters was found free that no command of ours had freed.
+    /// A lock with waiters was found free; no rlock command had freed it.
     Found(Cause),
-    /// A grant by message has ended, and nobody had confirmed it.
+    /// A grant to an enqueued waiter ended unconfirmed.
     Unconfirmed,
-    /// The lock was left to those who wait by Redisson's protocol.
+    /// The module yielded the lock to waiting Redisson clients.
     ForeignTurn,
-    /// A wait has ended.
+    /// A wait timed out.
     TimedOut,
     /// A wait was cancelled.
     Cancelled,
-    /// A grant was taken back, since its client went before the answer.
+    /// A grant was revoked: its client disconnected before the answer.
     TakenBack,
-    /// So many waiters went, or could not be reached.
+    /// This number of waiters disconnected, or could not be reached.
     Gone(usize),
     /// A waiter was sent away.
     SentAway,

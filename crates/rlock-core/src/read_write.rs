@@ -1,7 +1,8 @@
-//! The rules of the read/write lock, on Redisson's layout: the hash counts holds, `mode` says which kind they are,
-//! and each read hold has a lease key of its own, by whose end a reader that died is known.
+//! The rules of the read/write lock, on Redisson's layout: the hash counts holds, `mode` names their kind, and each read
+//! hold has its own lease key, whose end reveals a dead reader.
 //!
-//! Readers hold together, a writer alone; the writer may read too, and keeps that when it releases the write.
+//! Readers share the lock, a writer holds it exclusively. The writer may also read, and keeps its read holds when it
+//! releases its write holds.
 
 mod give_back;
 mod take;
@@ -15,51 +16,51 @@ use crate::decision::{Change, Decision, ReadLeases, Reply};
 use crate::error::Error;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
-/// The most lease keys of one owner that one call writes, or looks at: an owner of more holds has them in its lower
-/// lease keys as well, which nothing but their number makes different.
+/// The most lease keys of one owner that one call reads or writes. For an owner with more holds, its lower lease keys
+/// suffice: they differ in nothing but their number.
 pub const MAX_LEASE_KEYS: i64 = 1_000;
 
 /// A read/write lock as one owner sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is no key.
+    /// The key does not exist.
     Free,
-    /// A hash is there, but nobody holds it.
+    /// The hash exists without a hold.
     Abandoned,
-    /// Somebody holds it.
+    /// The lock is held.
     Held(Held),
 }
 
-/// A read/write lock that somebody holds.
+/// A held read/write lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Whether there is a writer; else there are readers.
+    /// Whether the lock has a writer; otherwise it has readers.
     pub writing: bool,
-    /// The owner's read holds, if they live.
+    /// The owner's read holds, if they are alive.
     pub reads: Option<Reads>,
-    /// How many write holds the owner has.
+    /// The owner's write holds.
     pub writes: Option<Holds>,
-    /// How many fields of others there are, those of dead readers included.
+    /// The number of fields of other owners, including dead readers.
     pub others: usize,
-    /// Until when the key is there.
+    /// The expiry of the key.
     pub expiry: Expiry,
 }
 
 /// An owner's read holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reads {
-    /// How many.
+    /// Their number.
     pub holds: Holds,
-    /// Until when.
+    /// Their lease end.
     pub until: Expiry,
 }
 
-/// What is known of the other readers.
+/// The known facts about the other readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// How many of them are dead.
+    /// The number of dead readers.
     pub dead: usize,
-    /// The latest end of the leases of all the others, where all were looked at and one lives.
+    /// The latest lease end of all other readers, if all were checked and one is alive.
     pub latest: Option<Expiry>,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn holds_any(state: State) -> bool {
     matches!(state, State::Held(held) if held.reads.is_some() || held.writes.is_some())
 }
 
-/// Which holds a call without READ and WRITE means: those that the owner has.
+/// The mode of a call without READ or WRITE: the mode of the owner's holds.
 pub fn meant(state: State, asked: Option<Mode>) -> Result<Mode, Error> {
     let State::Held(held) = state else { return Ok(asked.unwrap_or(Mode::Read)) };
     match (asked, held.reads, held.writes) {
@@ -79,7 +80,7 @@ pub fn meant(state: State, asked: Option<Mode>) -> Result<Mode, Error> {
     }
 }
 
-/// RLOCK.RENEW: the lease counts from now, also where that is sooner than before.
+/// RLOCK.RENEW: the lease counts from now, even if it ends sooner than before.
 pub fn renew(state: State, asked: Option<Mode>, lease: LeaseMs, now: UnixMs) -> Result<Decision, Error> {
     let mode = meant(state, asked)?;
     let State::Held(held) = state else { return Ok(nothing(Reply::NotRenewed)) };

@@ -1,4 +1,4 @@
-//! The arguments of each command, parsed. Every parser takes what follows the key.
+//! The arguments of each command, parsed. Every parser takes the arguments after the key.
 //!
 //! Option words come in any case and order, each at most once.
 
@@ -11,25 +11,25 @@ use args::{Args, Word, holds_or_none, lease_from, once, unexpected};
 /// The longest channel in bytes.
 pub const MAX_CHANNEL_LEN: usize = 512;
 
-/// How many entries a list of RLOCK.INFO or RLOCK.LIST has where LIMIT says nothing.
+/// The most entries in a list of RLOCK.INFO or RLOCK.LIST without LIMIT.
 pub const DEFAULT_LIMIT: u32 = 100;
 
 /// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
-    /// Who asks.
+    /// The calling owner.
     pub owner: Owner<'a>,
-    /// How long a new hold lasts.
+    /// The lease of a new hold.
     pub lease: LeaseMs,
-    /// READ or WRITE: in which way.
+    /// READ or WRITE; without them a plain lock.
     pub mode: Mode,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
-    /// FAIR: whether those who wait for Redisson's fair lock of that name count.
+    /// FAIR: whether to respect the turns of waiters for Redisson's fair lock of this name.
     pub fair: bool,
     /// FENCED: whether the acquisition gets a fencing token.
     pub fenced: bool,
-    /// Whether and how to wait where the lock is held by another.
+    /// Whether and how to wait if another owner holds the lock.
     pub wait: Option<Wait<'a>>,
 }
 
@@ -38,12 +38,12 @@ pub struct Acquire<'a> {
 pub enum Wait<'a> {
     /// BLOCK: the client is blocked.
     Block(WaitMs),
-    /// ENQUEUE: the outcome comes as a message on a channel of 1 to 512 bytes.
+    /// ENQUEUE: the outcome is published on a channel with a name of 1 to 512 bytes.
     Enqueue(WaitMs, &'a [u8]),
 }
 
 impl Wait<'_> {
-    /// For how long.
+    /// The length of the wait.
     pub fn wait(self) -> WaitMs {
         match self {
             Self::Block(wait) | Self::Enqueue(wait, _) => wait,
@@ -54,11 +54,11 @@ impl Wait<'_> {
 /// `RLOCK.RELEASE key owner [READ | WRITE] [ALL | HOLDS n] [LEASE lease-ms]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// Who gives back.
+    /// The releasing owner.
     pub owner: Owner<'a>,
-    /// READ or WRITE: which holds; where it is not given, those that the owner has.
+    /// READ or WRITE: which holds; by default those that the owner has.
     pub mode: Option<Mode>,
-    /// How much.
+    /// The number of holds to keep.
     pub down_to: DownTo,
     /// LEASE: the lease that remaining holds get, counted from now.
     pub lease: Option<LeaseMs>,
@@ -69,25 +69,25 @@ pub struct Release<'a> {
 pub enum DownTo {
     /// One hold less.
     OneLess,
-    /// At most so many; ALL is 0. More than there are leaves them as they are.
+    /// At most this number; ALL is 0. A larger number than the present holds changes nothing.
     AtMost(i64),
 }
 
 /// `RLOCK.RENEW key owner lease-ms [READ | WRITE]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
-    /// Who renews.
+    /// The renewing owner.
     pub owner: Owner<'a>,
     /// The lease, counted from now.
     pub lease: LeaseMs,
-    /// READ or WRITE: which holds; where it is not given, those that the owner has.
+    /// READ or WRITE: which holds; by default those that the owner has.
     pub mode: Option<Mode>,
 }
 
 /// `RLOCK.CANCEL key owner`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancel<'a> {
-    /// Who is to wait no more.
+    /// The owner whose wait ends.
     pub owner: Owner<'a>,
 }
 
@@ -101,17 +101,17 @@ pub struct Info {
 /// `RLOCK.LIST cursor [LIMIT n]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List<'a> {
-    /// Where to go on.
+    /// The place at which to continue.
     pub cursor: Cursor<'a>,
     /// The most entries in the reply.
     pub limit: u32,
 }
 
-/// A place among the locks that are waited for, which stand in the order of their keys' bytes. None is shown twice,
-/// and none is left out that is waited for all the time.
+/// A place in the list of locks with waiters, in the order of their keys' bytes. No lock appears twice, and every lock
+/// that has waiters all the time appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cursor<'a> {
-    /// The beginning, or the end of what there is: `0`.
+    /// The start or the end of the list: `0`.
     Bound,
     /// After this key: `>key`.
     After(&'a [u8]),
@@ -120,12 +120,12 @@ pub enum Cursor<'a> {
 /// `RLOCK.FORCERELEASE key [owner]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForceRelease<'a> {
-    /// Whose holds; anybody's where it is not given.
+    /// The owner of the holds to remove; by default every owner.
     pub owner: Option<Owner<'a>>,
 }
 
 impl<'a> Acquire<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
@@ -162,7 +162,7 @@ impl<'a> Acquire<'a> {
 }
 
 impl<'a> Release<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let owner = Owner::new(args.required()?)?;
@@ -187,7 +187,7 @@ impl<'a> Release<'a> {
 }
 
 impl<'a> Renew<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
@@ -204,7 +204,7 @@ impl<'a> Renew<'a> {
 }
 
 impl<'a> Cancel<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let owner = Owner::new(args.required()?)?;
@@ -216,14 +216,14 @@ impl<'a> Cancel<'a> {
 }
 
 impl Info {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse<'a>(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         Ok(Self { limit: args::limit(&mut Args(args), 0)? })
     }
 }
 
 impl<'a> List<'a> {
-    /// Parses what follows the command's name.
+    /// Parses the arguments after the command's name.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let cursor = Cursor::parse(args.required()?)?;
@@ -241,7 +241,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// As it is written.
+    /// The cursor as written in a call or reply.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Self::Bound => b"0".to_vec(),
@@ -251,7 +251,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> ForceRelease<'a> {
-    /// Parses what follows the key.
+    /// Parses the arguments after the key.
     pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut args = Args(args);
         let owner = args.next().map(Owner::new).transpose()?;

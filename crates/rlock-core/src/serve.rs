@@ -1,5 +1,5 @@
-//! Serving the queues: in the commands that free a lock, and by the timer for all that frees one
-//! otherwise: a lease that ends, a foreign client's DEL, FLUSHALL, a client that goes with a grant on its way.
+//! Hand-offs: in the commands that free a lock, and by the timer for all other causes: a lease end, another client's DEL,
+//! FLUSHALL, a client that disconnects with a pending grant.
 
 use crate::bugs::{Bug, planted};
 use crate::decide::{self, told};

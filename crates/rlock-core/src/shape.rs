@@ -1,52 +1,52 @@
 //! Which hashes are locks.
 //!
 //! A mutex is a hash of exactly one field, the owner's, whose value is a canonical integer from 1 to
-//! 2^53. A hash with a field `mode` of `read` or `write` is a read/write lock, and free when nothing but
-//! `mode` is left. Any other hash belongs to somebody else and is never changed.
+//! 2^53. A hash with a field `mode` of `read` or `write` is a read/write lock; it is free if `mode` is its only field.
+//! Any other hash is not a lock, and the module never changes it.
 
 use crate::error::Error;
 use crate::types::{Expiry, Holds, canonical_integer};
 
-/// The field that tells a read/write lock.
+/// The field that marks a read/write lock.
 pub const MODE_FIELD: &[u8] = b"mode";
 
-/// What follows the owner in the field of a writer.
+/// The suffix of a writer's field, after its owner.
 pub const WRITE_SUFFIX: &[u8] = b":write";
 
-/// What a key holds, as far as a decision for one owner needs to know.
+/// The content of a key, as far as a decision for one owner needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
-    /// There is no key.
+    /// The key does not exist.
     Free,
-    /// A hash is there, but nobody holds it: only `mode` is left, or its one field has expired.
+    /// The hash exists without a hold: only `mode` is left, or its one field has expired.
     Abandoned,
-    /// The owner that asks holds it.
+    /// The calling owner holds it.
     Mine {
-        /// How many times.
+        /// The number of holds.
         holds: Holds,
-        /// Until when.
+        /// The lease end.
         expiry: Expiry,
     },
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Theirs,
-    /// A read/write lock that somebody holds, or held.
+    /// A read/write lock with fields of holders, alive or dead.
     ReadWrite(ReadWrite),
 }
 
-/// What the hash of a read/write lock says, as far as a decision for one owner needs to know.
+/// The hash of a read/write lock, as far as a decision for one owner needs it.
 ///
-/// A reader that died keeps its field: whether a read hold lives is told by its lease key.
+/// A dead reader keeps its field: only the lease key shows whether a read hold is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadWrite {
-    /// Whether there is a writer; else there are readers.
+    /// Whether the lock has a writer; otherwise it has readers.
     pub writing: bool,
-    /// How many read holds the owner has, or had.
+    /// The owner's read holds, alive or dead.
     pub reads: Option<Holds>,
-    /// How many write holds the owner has.
+    /// The owner's write holds.
     pub writes: Option<Holds>,
-    /// How many fields of others there are, those of dead readers included.
+    /// The number of fields of other owners, including dead readers.
     pub others: usize,
-    /// Until when the key is there.
+    /// The expiry of the key.
     pub expiry: Expiry,
 }
 
@@ -62,16 +62,16 @@ impl LockState {
     }
 }
 
-/// What the only field of a hash says.
+/// The meaning of a hash's only field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SingleField {
     /// A hold of a mutex.
     Hold(Holds),
-    /// The rest of a read/write lock: nobody holds it.
+    /// The rest of a read/write lock, without a hold.
     ModeOnly,
 }
 
-/// How many holds a field's value stands for; an error if it stands for none.
+/// The holds that a field's value counts; an error if the value is not a count of holds.
 pub fn holds(value: &[u8]) -> Result<Holds, Error> {
     canonical_integer(value).and_then(Holds::new).ok_or(Error::NotALock)
 }
@@ -90,18 +90,18 @@ pub fn has_writer(mode: Option<&[u8]>) -> Result<bool, Error> {
     mode.filter(|mode| is_mode(mode)).map(|mode| mode == b"write").ok_or(Error::NotALock)
 }
 
-/// Whose hold a field of a read/write lock is.
+/// The meaning of a field of a read/write lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RwField<'a> {
     /// `mode` itself.
     Mode,
-    /// So many read holds of this owner.
+    /// This number of read holds of this owner.
     Reads(&'a [u8], Holds),
-    /// So many write holds of this owner.
+    /// This number of write holds of this owner.
     Writes(&'a [u8], Holds),
 }
 
-/// Reads a field of a read/write lock; an error if it cannot be one.
+/// Reads a field of a read/write lock; fails if the field cannot belong to one.
 pub fn rw_field<'a>(field: &'a [u8], value: &[u8]) -> Result<RwField<'a>, Error> {
     if field == MODE_FIELD {
         return Ok(RwField::Mode);

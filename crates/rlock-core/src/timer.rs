@@ -1,5 +1,5 @@
-//! What is done outside commands: waits end, grants are taken back, and locks that may have become free
-//! are looked at. Timers only wake: everything is judged by what the server says then.
+//! The work outside commands: ended waits, revoked grants, and checks of locks that may have become free. Timers only
+//! wake: every decision uses the server's state at that time.
 
 use crate::bugs::{Bug, planted};
 use crate::decide;
@@ -256,23 +256,23 @@ fn cap<S: Site>(site: &S, passed: usize) -> Capped {
     Capped::All(0)
 }
 
-/// The list of a lock's fair queue was found after the server has loaded it, has got it with a slot, or has become the
-/// primary: nobody here knows who of those in it lives.
+/// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
+/// are alive.
 pub fn fair_queue_found<V: Server>(server: &V, lock: LockId) {
     server.queues(|queues| queues.note_fair_unknown(lock));
     arm_timer(server);
 }
 
-/// Where somebody else has changed the list of a fair lock.
+/// Where another client has changed a fair list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListChange {
-    /// Its head was taken out, or something was added at an end.
+    /// At its ends: the head was removed, or an entry was added at an end.
     AtAnEnd,
     /// Anywhere.
     Anywhere,
 }
 
-/// The list of somebody's fair lock has changed: one who waits here may have been dropped from it.
+/// Another client has changed a fair list: a native waiter may have been dropped from it.
 pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
     if change == ListChange::Anywhere {
         server.queues(|queues| queues.disturb_walk(lock));
@@ -282,7 +282,7 @@ pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId, change: ListChan
     }
 }
 
-/// The lists of all locks that somebody here stands in are to be looked at.
+/// Schedules a check of all fair lists with native waiters.
 pub fn look_at_fair_queues<V: Server>(server: &V) {
     sweep(server, Sweep::FairLists);
 }
@@ -395,8 +395,8 @@ pub(crate) fn look_again<S: Site>(site: &S) {
     arm_timer(server);
 }
 
-/// A key was changed, deleted, renamed, or has expired: its lock is to be looked at now, if anybody waits
-/// for it. Where nobody does, a lock that has ended was free to foreign waiters too.
+/// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
+/// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
     if server.queues(|queues| queues.note_read_change(lock)) {
         arm_timer(server);
@@ -409,19 +409,20 @@ pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
     }
 }
 
-/// A lock with waiters is to be looked at now.
+/// Schedules a check of a lock with waiters now.
 pub fn look_soon<V: Server>(server: &V, lock: &LockId) {
     let now = server.now();
     server.queues(|queues| queues.wake_at(lock, Some(now)));
     arm_timer(server);
 }
 
-/// Keys of these databases have come and gone without an event for each: every lock there with waiters is to be looked at.
+/// Keys of these databases were created or removed without an event for each: schedules a check of all their locks with
+/// waiters.
 pub fn keys_have_changed<V: Server>(server: &V, databases: Databases, cause: Cause) {
     sweep(server, Sweep::Keys(databases, cause));
 }
 
-/// The wall clock was set forward or back: every lock with waiters is to be looked at.
+/// The wall clock was set forward or back: schedules a check of every lock with waiters.
 pub fn clock_has_stepped<V: Server>(server: &V) {
     sweep(server, Sweep::Clock);
 }
@@ -437,14 +438,14 @@ fn go_on_with_sweeps<V: Server>(server: &V) {
     server.queues(|queues| queues.go_on_with_sweeps(now, most));
 }
 
-/// What could not be written, since its slot is on its way, is tried again.
+/// Retries the changes that were deferred while a slot migrates.
 pub fn look_at_what_moves<V: Server>(server: &V) {
     if server.queues(Queues::look_at_what_moves) {
         arm_timer(server);
     }
 }
 
-/// Some of the locks with waiters are to be looked at now, the next ones at the next call.
+/// Schedules a check of some locks with waiters now; the next call continues after them.
 pub fn look_at_some<V: Server>(server: &V) {
     let now = server.now();
     let most = server.settings().at_once.looked;
@@ -452,8 +453,8 @@ pub fn look_at_some<V: Server>(server: &V) {
     arm_timer(server);
 }
 
-/// Starts, moves or stops the timer, so that it fires when there is something to do next. One timer
-/// serves all, and none is left when nobody waits: the server does not unload a module with timers.
+/// Starts, moves or stops the timer, so that it fires at the next work. There is one timer, and none while there are no
+/// waiters: the server does not unload a module with timers.
 pub fn arm_timer<V: Server>(server: &V) {
     arm_timer_after(server, 0);
 }
@@ -468,7 +469,7 @@ fn arm_timer_after<V: Server>(server: &V, least: u64) {
     }
 }
 
-/// Sets the timer anew: it runs by a clock that may have stepped.
+/// Sets the timer again, after its clock may have stepped.
 pub fn restart_timer<V: Server>(server: &V) {
     server.queues(|queues| queues.timer_is_gone());
     server.set_timer(None);

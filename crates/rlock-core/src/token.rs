@@ -1,11 +1,11 @@
-//! Fencing tokens: numbers that grow with every fenced acquisition of a lock, by which the resource that the
-//! lock protects can tell a late holder from the present one.
+//! Fencing tokens: numbers that grow with every fenced acquisition of a lock. The protected resource uses them to tell a
+//! late holder from the current holder.
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::UnixMs;
 
-/// The largest token: 2^53, up to which Lua and JavaScript count exactly.
+/// The largest token: 2^53, the limit of exact integers in Lua and JavaScript.
 pub const MAX_TOKEN: i64 = 1 << 53;
 
 /// A fencing token: 1 to 2^53.
@@ -13,8 +13,8 @@ pub const MAX_TOKEN: i64 = 1 << 53;
 pub struct Token(i64);
 
 impl Token {
-    /// The token after the last one that the server knows of: one more, or what its clock shows where that is
-    /// more. A server that never heard of the last ones so goes on above them, as far as clocks agree.
+    /// The token after the last token that the server knows: one more, or the server's clock if it is larger. A server
+    /// that misses the last tokens therefore continues above them, as far as the clocks agree.
     pub fn after(last: Option<i64>, now: UnixMs) -> Result<Self, Error> {
         let last = last.unwrap_or(0);
         let next = if planted(Bug::TokenByCounterOnly) {

@@ -2,21 +2,21 @@
 
 use crate::error::Error;
 
-/// The longest lease: 2^43 ms, about 278 years. Far below what added to a point in time overflows.
+/// The longest lease: 2^43 ms, about 278 years. The sum with a point in time cannot overflow.
 pub const MAX_LEASE_MS: i64 = 1 << 43;
 /// The most holds: 2^53, the largest integer that Lua and JavaScript count exactly.
 pub const MAX_HOLDS: i64 = 1 << 53;
 /// The longest owner in bytes.
 pub const MAX_OWNER_LEN: usize = 512;
 
-/// Who holds or asks: any bytes that can be the field of a lock's hash.
+/// An owner: any bytes that can be the field of a lock's hash.
 ///
 /// 1 to 512 bytes; not `mode` and not ending in `:write`, which are Redisson's own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<'a>(&'a [u8]);
 
 impl<'a> Owner<'a> {
-    /// Accepts the bytes of an owner, or says what an owner must look like.
+    /// Checks the bytes of an owner; the error describes a valid owner.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
         let fits = !bytes.is_empty()
             && bytes.len() <= MAX_OWNER_LEN
@@ -25,13 +25,13 @@ impl<'a> Owner<'a> {
         if fits { Ok(Self(bytes)) } else { Err(Error::BadOwner) }
     }
 
-    /// The bytes, as they stand in the hash.
+    /// The bytes, as in the hash.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// In which way a lock is taken. Whoever takes a mutex has it alone; readers share, a writer has the lock alone.
+/// The mode of a hold. A mutex has one holder; readers share a read/write lock, a writer holds it exclusively.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A plain lock.
@@ -44,7 +44,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As replies, messages and the lock's hash tell it; a plain lock has none.
+    /// The word in replies, messages and the lock's hash; a plain lock has none.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Mutex => None,
@@ -73,12 +73,12 @@ impl LeaseMs {
     }
 }
 
-/// How many times the owner holds the lock: 1 to 2^53.
+/// The number of an owner's holds: 1 to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holds(i64);
 
 impl Holds {
-    /// One hold: the lock was free.
+    /// One hold.
     pub const ONE: Self = Self(1);
 
     /// `count` holds; `None` outside 1 to 2^53.
@@ -91,12 +91,12 @@ impl Holds {
         self.0
     }
 
-    /// One hold more; `None` at the maximum.
+    /// One more hold; `None` at the maximum.
     pub fn one_more(self) -> Option<Self> {
         Self::new(self.0.saturating_add(1))
     }
 
-    /// One hold less; `None` when this was the last.
+    /// One hold less; `None` if this was the last.
     pub fn one_less(self) -> Option<Self> {
         Self::new(self.0.saturating_sub(1))
     }
@@ -107,25 +107,24 @@ impl Holds {
 pub struct UnixMs(pub i64);
 
 impl UnixMs {
-    /// When a lease that starts now ends.
+    /// The end of a lease that starts now.
     pub fn after(self, lease: LeaseMs) -> Self {
         Self(self.0.saturating_add(lease.get()))
     }
 }
 
-/// A point on a clock that never steps: milliseconds since some start. Waits are measured by it.
+/// A point on a clock that never steps, for measuring waits: milliseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoMs(pub u64);
 
 impl MonoMs {
-    /// So many milliseconds later.
+    /// This number of milliseconds later.
     pub fn after(self, ms: LeaseMs) -> Self {
         Self(self.0.saturating_add(ms.get().unsigned_abs()))
     }
 }
 
-/// How long a caller waits, in milliseconds: up to 2^43; 0 is for ever, as the server's own blocking
-/// commands have it.
+/// The length of a wait in milliseconds, up to 2^43; 0 waits for ever, as in the server's own blocking commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitMs(u64);
 
@@ -135,12 +134,12 @@ impl WaitMs {
         (0..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms.unsigned_abs()))
     }
 
-    /// Milliseconds; 0 is for ever.
+    /// Milliseconds; 0 waits for ever.
     pub fn ms(self) -> u64 {
         self.0
     }
 
-    /// When a wait that starts now ends; `None` if never.
+    /// The end of a wait that starts now; `None` if it never ends.
     pub fn until(self, now: MonoMs) -> Option<MonoMs> {
         (self.0 > 0).then_some(MonoMs(now.0.saturating_add(self.0)))
     }
@@ -149,9 +148,9 @@ impl WaitMs {
 /// When the key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expiry {
-    /// The key has no expiry; no rlock command makes such a lock, a foreign PERSIST does.
+    /// The key has no expiry. No rlock command removes the expiry, but PERSIST does.
     Never,
-    /// The lease ends then.
+    /// The lease end.
     At(UnixMs),
 }
 
@@ -165,7 +164,7 @@ impl Expiry {
         }
     }
 
-    /// The sooner of two ends.
+    /// The earlier of two ends.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
@@ -174,8 +173,8 @@ impl Expiry {
         }
     }
 
-    /// The lease that is left in ms, as replies tell it: -1 without an expiry, and never less than 0,
-    /// since a key that is still there is alive by the server's judgement.
+    /// The rest of the lease in ms, as in replies: -1 without an expiry, and otherwise never below 0, since the server
+    /// has not expired the key yet.
     pub fn left(self, now: UnixMs) -> i64 {
         match self {
             Self::Never => -1,
@@ -186,7 +185,7 @@ impl Expiry {
 
 /// Reads a decimal integer in its one canonical form: no sign but `-`, no leading zero, no blanks.
 ///
-/// What the server itself takes for an integer; `None` for anything else, overflow included.
+/// Accepts what the server accepts as an integer; `None` for anything else, including an overflow.
 pub fn canonical_integer(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     let canonical = match digits {

@@ -72,7 +72,7 @@ impl Frame<'_> {
             let shown = if most > 1 { most.saturating_sub(1) } else { most };
             let more = lines.len().saturating_sub(shown);
             lines.truncate(shown);
-            lines.extend((most > 1).then(|| self.fit(&format!("  and {more} lines more"))));
+            lines.extend((most > 1).then(|| self.fit(&format!("  and {more} more lines"))));
         }
         lines
     }
@@ -131,7 +131,7 @@ impl Frame<'_> {
 
     fn more(&self, count: u64, listed: usize, what: &str) -> Option<String> {
         let more = count.saturating_sub(u64::try_from(listed).unwrap_or(u64::MAX));
-        (more > 0).then(|| self.fit(&format!("  and {more} {what} more")))
+        (more > 0).then(|| self.fit(&format!("  and {more} more {what}")))
     }
 
     fn lease(&self, info: &LockInfo) -> Option<String> {

@@ -82,8 +82,8 @@ fn advice(servers: &[Line]) -> Option<String> {
     let missing: Vec<&Line> = bad(false).collect();
     if !missing.is_empty() {
         return Some(format!(
-            "load the module on {}: loadmodule /path/to/librlock.so in the configuration file, and restart, or \
-             MODULE LOAD; or set replica-priority 0 so that it never becomes the primary",
+            "load the module on {}: `loadmodule /path/to/librlock.so` in its configuration file and a restart, or \
+             MODULE LOAD; or set replica-priority 0 so that it never becomes primary",
             names(missing)
         ));
     }
@@ -95,10 +95,11 @@ fn advice(servers: &[Line]) -> Option<String> {
     }
     let silent: Vec<&Line> = bad(true).collect();
     if !silent.is_empty() {
-        return Some(format!("start {}, or remove it from the replication", names(silent)));
+        return Some(format!("start {}, or remove it from replication", names(silent)));
     }
     let versions: BTreeSet<&str> = servers.iter().filter_map(|line| line.module.as_deref()).collect();
-    (versions.len() > 1).then(|| "bring the module to the same version everywhere when you can".to_string())
+    (versions.len() > 1)
+        .then(|| "the versions differ: update the module to the same version on all servers".to_string())
 }
 
 fn text(report: &Report, output: Output) -> String {
@@ -122,7 +123,7 @@ fn describe(line: &Line) -> String {
     let module = match &line.module {
         Some(version) => format!("rlock {version}"),
         None if line.may_become_primary => "the module is not loaded".to_string(),
-        None => "no module, and none needed: it never becomes the primary".to_string(),
+        None => "no module, and none needed: it never becomes primary".to_string(),
     };
     let (role, server, version) = (line.role, line.server.as_deref(), line.version.as_deref());
     format!(

@@ -43,8 +43,8 @@ pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: O
     }
     if !stdin().is_terminal() {
         return Err(Error::Usage(
-            "there is no terminal to ask whether the lock may be taken away".to_string(),
-            "add --yes once you know that its holder is not at work any more",
+            "the release needs a confirmation, but there is no terminal".to_string(),
+            "add --yes if you know that the holder no longer works",
         ));
     }
     let locks = Locks::with(place, key)?;
@@ -57,7 +57,7 @@ pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: O
     }
     let mut terminal = stderr();
     write!(terminal, "{}", status::text(&info, output.on_stderr()))?;
-    write!(terminal, "Its holder is not asked and may still be at work. Take the lock away? [y/N] ")?;
+    write!(terminal, "The holder may still be at work. Release the lock? [y/N] ")?;
     terminal.flush()?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
@@ -77,11 +77,11 @@ fn check(info: &LockInfo) -> Result<(), Error> {
     let field = info.holders.first().map(|holder| names::shown(&holder.owner)).unwrap_or_default();
     Err(Error::Mismatch {
         what: format!(
-            "{} is probably no lock: it has no expiry, no fencing token and no waiter, and its field {field} is no \
-             owner of a known client; nothing was changed",
+            "{} is probably no lock (no expiry, no fencing token, no waiter, and its field {field} does not look like \
+             an owner of a known client); nothing was changed",
             names::shown(&info.key)
         ),
-        advice: "look at it with HGETALL; where it is a lock, add --any".to_string(),
+        advice: "check it with HGETALL; if it is a lock, add --any".to_string(),
     })
 }
 

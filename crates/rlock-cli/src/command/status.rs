@@ -77,7 +77,7 @@ fn waiter_text(waiter: &Waiter) -> String {
 fn more(text: &mut String, count: u64, listed: usize, what: &str) {
     let listed = u64::try_from(listed).unwrap_or(u64::MAX);
     if count > listed {
-        let _ = writeln!(text, "  and {} {what} more", count.saturating_sub(listed));
+        let _ = writeln!(text, "  and {} more {what}", count.saturating_sub(listed));
     }
 }
 

@@ -38,7 +38,7 @@ impl Group {
         notes: Notes,
     ) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
-            return Err(Error::Usage("there is no command".to_string(), "write it after --"));
+            return Err(Error::Usage("the command is missing".to_string(), "write it after --"));
         };
         system::adopt_orphans();
         let mut command = Command::new(program);

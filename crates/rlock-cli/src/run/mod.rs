@@ -36,7 +36,7 @@ const LOST: u8 = 123;
 const NOT_ACQUIRED: u8 = 124;
 
 /// What we say to who types Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
-const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it goes on";
+const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it continues";
 
 /// How often we look whether the server can be reached while we wait.
 const LOOK: Duration = Duration::from_millis(200);
@@ -77,13 +77,13 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
             let key = names::shown(&names::bytes(&arguments.key));
             let why = keeper.trouble().map(|error| format!(" ({error})")).unwrap_or_default();
             notes.say(&format!(
-                "the lock {key} was not acquired in time{why}; `rlock status` shows who has it"
+                "the lock {key} was not acquired in time{why}; `rlock status` shows its holder"
             ));
             keeper.abandon();
             Ok(NOT_ACQUIRED)
         }
         Awaited::Nested(error) => {
-            notes.say(&format!("{error}: it cannot be acquired"));
+            notes.say(&format!("{error}; it cannot be acquired"));
             keeper.abandon();
             Ok(NOT_ACQUIRED)
         }
@@ -119,8 +119,8 @@ fn await_lock(
             Ok(Event::Lock(LockEvent::NotAcquired)) => return Ok(Awaited::NotAcquired),
             Ok(Event::Lock(LockEvent::Failed(error))) => return Err(error),
             Ok(Event::Lock(LockEvent::Polling)) => notes.say(
-                "this user may not subscribe to rlock:grants:*, so the lock is asked for now and then: others \
-                 who wait may overtake",
+                "this user may not subscribe to rlock:grants:*, so rlock polls the lock and other waiters may \
+                 overtake; grant +subscribe and &rlock:grants:*",
             ),
             Ok(Event::Signal(signal)) => return Ok(Awaited::Signal(signal)),
             Ok(Event::Lock(LockEvent::Seen(seen))) => progress.saw(seen),
@@ -128,7 +128,7 @@ fn await_lock(
             Err(RecvTimeoutError::Timeout) => {
                 let trouble = keeper.trouble();
                 if let Some(error) = trouble.as_ref().filter(|_| !troubled) {
-                    notes.say(&format!("{error}; the wait goes on"));
+                    notes.say(&format!("{error}; still waiting"));
                 }
                 troubled = trouble.is_some();
             }
@@ -139,7 +139,7 @@ fn await_lock(
 
 /// Only a bug could end all threads that tell us something.
 fn gone() -> Error {
-    Error::System { what: "the lock's thread is gone", cause: std::io::ErrorKind::BrokenPipe.into() }
+    Error::System { what: "the lock's thread has ended", cause: std::io::ErrorKind::BrokenPipe.into() }
 }
 
 /// What a command under a lock needs.
@@ -186,14 +186,14 @@ impl Running {
             Release::Done => code,
             Release::NotHeld => {
                 self.notes.say(&format!(
-                    "the command ended with code {code}, but the lock had been taken away from it: another \
-                     may have run at the same time; check what both did"
+                    "the command ended with code {code}, but the lock was lost before its release: another owner \
+                     may have held it at the same time; check the results of both"
                 ));
                 LOST
             }
             Release::Unknown => {
                 self.notes.say(
-                    "the server did not confirm the release; the lock ends with its lease at the latest",
+                    "the server did not confirm the release; the lock is free at its lease end at the latest",
                 );
                 code
             }

@@ -113,7 +113,7 @@ impl<'a> Supervisor<'a> {
                     .keeper
                     .trouble()
                     .map_or_else(|| "the server has not answered".to_string(), |error| error.to_string());
-                self.notes.say(&format!("the lock could not be renewed yet: {why}; it is tried again"));
+                self.notes.say(&format!("the lock could not be renewed yet: {why}; trying again"));
             }
             self.troubled = overdue;
         }
@@ -133,7 +133,7 @@ impl<'a> Supervisor<'a> {
             None => match self.held.check() {
                 Err(ClientError::Lost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
                 _ if now >= self.timing.end_at(self.until) => {
-                    self.end("the lock was lost: it could not be renewed before its lease ends");
+                    self.end("the lock was lost: it could not be renewed before its lease end");
                 }
                 _ => {}
             },
@@ -164,7 +164,7 @@ impl<'a> Supervisor<'a> {
         let since = *self.background.get_or_insert_with(Moment::now);
         if !self.noticed && Moment::now().since(since) >= BACKGROUND_NOTICE {
             self.notes.say(
-                "the command has ended, but processes of its group still run: the lock is held until they end",
+                "the command has ended, but processes of its group still run: the lock stays held until they end",
             );
             self.noticed = true;
         }

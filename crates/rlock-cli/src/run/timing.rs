@@ -29,8 +29,8 @@ impl Timing {
         let longest = lease / 2;
         match grace {
             Some(grace) if grace > longest => Err(Error::Usage(
-                "the grace takes more than half of the lease".to_string(),
-                "lengthen --lease or shorten --grace: a lock that is not renewed must be noticed before it",
+                "the grace is longer than half of the lease".to_string(),
+                "lengthen --lease or shorten --grace: rlock must notice a missed renewal before the grace begins",
             )),
             Some(grace) => Ok(Timing { lease, grace }),
             None => Ok(Timing { lease, grace: (lease / 3).min(USUAL_GRACE) }),

@@ -145,23 +145,19 @@ pub(super) fn a_sentinel(target: &Target) -> Error {
 
 fn refused(place: &Place, text: &str) -> Option<Error> {
     let address = || match place.service() {
-        Some(service) => format!("the primary that Sentinels call {service}"),
+        Some(service) => format!("the Sentinels' primary {service}"),
         None => place.address(),
     };
     let database = || place.starts.first().map_or(0, Target::database);
     if text.contains("DB index") {
         return Some(Error::Mismatch {
             what: format!("{} has no database {}", address(), database()),
-            advice: "name another at the end of the URL: redis://host:port/0; the option `databases` sets how many the server has".to_string(),
+            advice: "name another database at the end of the URL: redis://host:port/0; the server's option `databases` sets their number".to_string(),
         });
     }
     if text.contains("SELECT is not allowed") {
         return Some(Error::Mismatch {
-            what: format!(
-                "{} has no database {}: in a cluster there is only database 0",
-                address(),
-                database()
-            ),
+            what: format!("{} has no database {}: a cluster has database 0 only", address(), database()),
             advice: "remove the database from the end of the URL".to_string(),
         });
     }
@@ -179,9 +175,9 @@ fn replica(place: &Place) -> Option<Error> {
         let fields = servers::about(&mut Link::new(target.clone())).ok()?;
         let (host, port) = (fields.get("master_host")?, fields.get("master_port")?.parse().ok()?);
         Some(Error::Mismatch {
-            what: format!("{} is a replica, which takes no writes (READONLY)", target.address()),
+            what: format!("{} is a replica and accepts no writes (READONLY)", target.address()),
             advice: format!(
-                "write the URL of the primary, {}; to follow a fail-over, write redis+sentinel:// or redis+cluster://",
+                "use the URL of the primary, {}; to follow a fail-over, use redis+sentinel:// or redis+cluster://",
                 target.at(host, port).address()
             ),
         })

@@ -58,7 +58,9 @@ impl Locks {
                 Ok(Err(ClientError::NotALock { .. })) => {}
                 Ok(Err(error)) if moved(&error).is_some() => {}
                 Ok(Err(error)) => return Err(self.error(&error)),
-                Err(cause) => return Err(Error::System { what: "a question was lost", cause: cause.into() }),
+                Err(cause) => {
+                    return Err(Error::System { what: "an internal task failed", cause: cause.into() });
+                }
             }
         }
         Ok(found)
@@ -99,7 +101,7 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
         .thread_name("lock")
         .enable_all()
         .build()
-        .map_err(|cause| Error::System { what: "no thread for the lock", cause })?;
+        .map_err(|cause| Error::System { what: "cannot start a thread for the lock", cause })?;
     Ok(Box::leak(Box::new(runtime)))
 }
 

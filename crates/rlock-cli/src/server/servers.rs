@@ -245,7 +245,7 @@ fn watched(link: &mut Link, service: Option<&str>) -> Result<Vec<(String, Addres
                 true => {
                     "add `sentinel monitor <name> <host> <port> <quorum>` to its configuration".to_string()
                 }
-                false => format!("write a name that it watches at the end of the URL: {}", known.join(", ")),
+                false => format!("write a watched name at the end of the URL: {}", known.join(", ")),
             },
         });
     }

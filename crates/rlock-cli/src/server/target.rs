@@ -65,7 +65,7 @@ impl Place {
                 let (path, query) = path.split_once('?').unwrap_or((path, ""));
                 let (service, database) = path.split_once('/').unwrap_or((path, ""));
                 if service.is_empty() {
-                    return Err(Error::Url("the name of what the Sentinels watch is missing".to_string()));
+                    return Err(Error::Url("the name of the Sentinels' primary is missing".to_string()));
                 }
                 // The client crate gives the user and the password to the servers only, too, and these to Sentinels.
                 let login = sentinels_login(query);
@@ -78,7 +78,7 @@ impl Place {
                 let starts = hosts.map(target).collect::<Result<Vec<_>, Error>>()?;
                 (starts, Kind::Sentinel(service.to_string()))
             }
-            _ => return Err(Error::Url(format!("no such kind of servers: {kind}"))),
+            _ => return Err(Error::Url(format!("unknown kind of servers: {kind}"))),
         };
         Ok(Place { url: url.to_string(), starts, kind })
     }

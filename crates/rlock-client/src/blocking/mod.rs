@@ -85,7 +85,7 @@ impl Client {
     fn start(client: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
         let thread = Thread::start().map_err(|error| {
             Error::invalid(format!(
-                "cannot start the client's thread: {error}; see the limits on threads and open files"
+                "cannot start the client's thread: {error}; raise the limits on threads or open files"
             ))
         })?;
         let client = thread.run(client)?;

@@ -52,7 +52,7 @@ impl Inner {
                     true
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "no server told which has which slots");
+                    tracing::debug!(%error, "no server answered with the slots");
                     self.progress.send_if_modified(|progress| match progress {
                         Some(Ok(_)) => false,
                         Some(Err(_)) | None => progress.replace(Err(error)).is_none(),

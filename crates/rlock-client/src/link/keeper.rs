@@ -204,7 +204,7 @@ async fn keep_asking(live: &Live, connector: &dyn Connector, every: Duration) ->
         tokio::time::sleep(every).await;
         match live.request(&[connector.pulse()]).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
-            Ok(_) => return "the server is no primary any more".into(),
+            Ok(_) => return "the server is no longer a primary".into(),
             Err(why) => return why,
         }
     }

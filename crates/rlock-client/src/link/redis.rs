@@ -142,7 +142,7 @@ fn connect_error(error: &RedisError) -> Error {
         return error;
     }
     if error.kind() == ErrorKind::RESP3NotSupported {
-        return Error::Refused { message: format!("{message}; rlock needs a server from Redis 7 on") };
+        return Error::Refused { message: format!("{message}; rlock needs Redis 7 or later") };
     }
     if is_of_tls(&message) {
         return Error::Tls { message };

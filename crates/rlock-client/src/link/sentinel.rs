@@ -72,7 +72,7 @@ impl SentinelConnector {
         let primary = (self.primary)(&address)?.dial(events).await?;
         // Sentinels are late at times: what they name may have been demoted.
         if is_demoted(&ask(&primary, cmd("ROLE")).await?) {
-            return Err(Error::transport(format!("{address} is no primary, though a sentinel says so")));
+            return Err(Error::transport(format!("{address} is not a primary, but a sentinel names it")));
         }
         Ok(primary)
     }
@@ -118,7 +118,7 @@ fn said_by_a_sentinel(error: Error) -> Error {
     match error {
         Error::Permission { message } => Error::Permission {
             message: format!(
-                "{message} (said by a sentinel, whose user and password stand at the end of the URL: \
+                "{message} (said by a sentinel: write its user and password at the end of the URL: \
                  ?sentinel_username=…&sentinel_password=…)"
             ),
         },

@@ -74,7 +74,7 @@ impl Guard {
         // Two readers that come of one writer would be one owner to the server: the end of one would be that of both.
         if hold.guards() > 1 {
             return Err(Error::invalid(
-                "the writer has entered the lock more than once: give the other guards back before the downgrade",
+                "the writer holds other guards of this lock: release them before the downgrade",
             ));
         }
         let reader = Lock::reader_beside(self.handle(), &hold);

@@ -88,8 +88,8 @@ impl MultiLock {
         let two_ways = |pair: &[Lock]| matches!(pair, [one, other] if place(one) == place(other) && way(one) != way(other));
         if let Some([lock, _]) = locks.windows(2).find(|pair| two_ways(pair)) {
             return Err(Error::invalid(format!(
-                "the lock {} is named twice, to be held in different ways: name it once, as it is needed: of reading and writing the \
-                 writer, of fenced and unfenced the fenced one, of fair and unfair the fair one",
+                "the lock {} is named twice in different modes: name it once, as the writer if you read and write, fenced if \
+                 you need the token, fair if you need its order",
                 name(lock.name())
             )));
         }
@@ -211,7 +211,11 @@ impl MultiLock {
             if by.is_some_and(|by| clock.now() >= by) {
                 return Err(Error::timeout(missed.name(), clock.now().since(began)));
             }
-            tracing::debug!(lock = name(missed.name()), ?patience, "not all locks could be had; trying anew");
+            tracing::debug!(
+                lock = name(missed.name()),
+                ?patience,
+                "not all locks were acquired; trying again"
+            );
             tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
             patience = patience.saturating_mul(2).min(LONGEST_PATIENCE);
         }

@@ -24,7 +24,7 @@ pub(super) async fn check_apart(locks: &[Lock]) -> Result<(), Error> {
         let other = identity.and_then(|identity| known.insert(identity, server));
         if let Some(other) = other {
             return Err(Error::invalid(format!(
-                "a red lock needs servers that are independent, and {other} and {server} lead to the same one: name each server once"
+                "a red lock needs independent servers, but {other} and {server} lead to the same one: name each server once"
             )));
         }
     }

@@ -1,8 +1,8 @@
-//! Departures that are worked off a few owners at a time: the fair lists of waiters that left, and waiters that are sent
-//! away all together.
+//! Departures, processed a few owners at a time: the fair-list entries of departed waiters, and waiters that are sent away
+//! all together.
 //!
-//! A list may hold fifty thousand entries, and a search through it for each of as many owners would keep the server
-//! busy for minutes. So the departed owners of a lock are a set, and its list is walked once for all of them.
+//! A fair list may hold fifty thousand entries, and one search per departed owner would block the server for minutes. The
+//! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -82,19 +82,19 @@ impl Leaving {
     }
 }
 
-/// What was found in a part of a list.
+/// The result of walking a part of a fair list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The owners whose entries were removed.
     pub taken: Vec<Box<[u8]>>,
-    /// How many entries stay.
+    /// The number of entries that stay.
     pub passed: usize,
-    /// Whether the head of the list was reached.
+    /// Whether the walk has reached the head.
     pub at_head: bool,
 }
 
 impl Queues {
-    /// The next lock whose fair list has entries of owners that left: another one at each call.
+    /// The next lock whose fair list has entries of departed owners: another one at each call.
     pub fn next_fair_gone(&mut self) -> Option<LockId> {
         let from = self.cleared_up_to.take().map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.fair_gone.range((from, Bound::Unbounded)).next().or(self.fair_gone.first_key_value());
@@ -102,17 +102,17 @@ impl Queues {
         self.cleared_up_to.clone()
     }
 
-    /// Whether entries of owners that left may stand in a lock's fair list.
+    /// Whether a lock's fair list may have entries of departed owners.
     pub fn has_leaving(&self, lock: &LockId) -> bool {
         self.fair_gone.contains_key(lock)
     }
 
-    /// Whether this owner has left the queue, and its entry in the fair list has not been removed yet.
+    /// Whether this owner has left the queue, but its fair-list entry is not removed yet.
     pub fn is_leaving(&self, lock: &LockId, owner: &[u8]) -> bool {
         self.fair_gone.get(lock).is_some_and(|leaving| leaving.has(owner))
     }
 
-    /// How many owners have left the queue whose entries in the fair list have not been removed yet.
+    /// The number of owners that have left the queue, but whose fair-list entries are not removed yet.
     pub fn count_leaving(&self, lock: &LockId) -> usize {
         let count = |leaving: &Leaving| {
             let now = if leaving.absent { 0 } else { leaving.now.len() };
@@ -121,13 +121,13 @@ impl Queues {
         self.fair_gone.get(lock).map_or(0, count)
     }
 
-    /// An owner that does not wait here stands in the fair list, and is to be taken out of it.
+    /// An owner in the fair list does not wait here, and must be removed from the list.
     pub fn leaves_list(&mut self, lock: &LockId, owner: &[u8]) {
         let place = self.new_place();
         self.fair_gone.entry(lock.clone()).or_default().add(owner.into(), place);
     }
 
-    /// The owner is in the fair list no more, or stays in it; the place that it had in the queue.
+    /// The owner has left the fair list, or stays in it; returns its former place in the queue.
     pub fn stays_in_list(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
         let place = self.fair_gone.get_mut(lock)?.remove(owner);
         self.begin_anew_or_forget(lock);
@@ -145,7 +145,7 @@ impl Queues {
         }
     }
 
-    /// How many entries at the end of a lock's fair list the walk has passed; `None` where it is over.
+    /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
     pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
         self.fair_gone.get(lock).filter(|leaving| !leaving.absent).map(|leaving| leaving.walk.passed)
     }
@@ -165,7 +165,7 @@ impl Queues {
         self.begin_anew_or_forget(lock);
     }
 
-    /// Owners that left and are not in a lock's fair list, at most `most`: what is left of them is to be removed now.
+    /// Departed owners that are not in a lock's fair list, `most` at most: the rest of their data must be removed now.
     pub fn take_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
         let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.absent) else {
             return Vec::new();
@@ -175,12 +175,12 @@ impl Queues {
         absent.into_iter().map(|(owner, _)| owner).collect()
     }
 
-    /// There is no such list any more.
+    /// The lock's fair list no longer exists.
     pub fn forget_leaving(&mut self, lock: &LockId) {
         self.fair_gone.remove(lock);
     }
 
-    /// Somebody else has changed a lock's fair list in the middle.
+    /// Another client has changed a lock's fair list in the middle.
     pub fn disturb_walk(&mut self, lock: &LockId) {
         if let Some(leaving) = self.fair_gone.get_mut(lock) {
             leaving.walk.disturbed = true;
@@ -190,7 +190,7 @@ impl Queues {
         }
     }
 
-    /// The same for all lists.
+    /// Other clients have changed all fair lists in the middle.
     pub fn disturb_all_walks(&mut self) {
         self.fair_gone.values_mut().for_each(|leaving| leaving.walk.disturbed = true);
         self.fair_unknown.values_mut().for_each(|walk| *walk = Walk::default());
@@ -211,17 +211,17 @@ impl SentAway {
 }
 
 impl Queues {
-    /// Everybody who waits now is to be sent away for this reason. A reason that came before is the later one's now.
+    /// All present waiters will be sent away for this reason, which replaces an earlier reason.
     pub fn send_away(&mut self, why: DropReason) {
         self.sent_away = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
     }
 
-    /// Why waiters are being sent away, if they are.
+    /// The reason for which waiters are being sent away, if they are.
     pub fn sending_away(&self) -> Option<DropReason> {
         self.sent_away.map(|sent| sent.why)
     }
 
-    /// Takes out the next of those who are sent away, at most `most`, with the reason.
+    /// Removes the next waiters that are sent away, `most` at most, with the reason.
     pub fn take_sent_away(&mut self, most: usize) -> (Vec<(LockId, Waiter)>, Option<DropReason>) {
         let Some(SentAway { up_to, why }) = self.sent_away else { return (Vec::new(), None) };
         let tickets: Vec<_> = self.places.range(..=up_to).take(most).map(|(ticket, _)| *ticket).collect();
@@ -232,7 +232,7 @@ impl Queues {
         (gone, Some(why))
     }
 
-    /// Forgets all but who waits and for which locks: the server is a replica, and the rest is its primary's.
+    /// Forgets all but the waiters and their locks: the server is a replica, and its primary knows the rest.
     pub fn forget_all_but_waiters(&mut self) {
         let Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, .. } =
             std::mem::take(self);
@@ -240,17 +240,17 @@ impl Queues {
             Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, ..Self::default() };
     }
 
-    /// Forgets who has left fair lists: these are the primary's.
+    /// Forgets the departed owners in fair lists: the primary manages the lists.
     pub fn forget_lists(&mut self) {
         self.fair_gone.clear();
     }
 
-    /// So many waiters were granted a lock, or taken out of a queue that was served.
+    /// This number of waiters was granted a lock, or left the queue during a hand-off.
     pub fn count_served(&mut self, count: usize) {
         self.served = self.served.wrapping_add(count);
     }
 
-    /// How many since an earlier reading of [`Self::served`].
+    /// The count since an earlier reading of [`Self::served`].
     pub fn served_since(&self, before: usize) -> usize {
         self.served.wrapping_sub(before)
     }

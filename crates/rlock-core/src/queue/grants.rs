@@ -1,4 +1,4 @@
-//! Grants on their way to their owners.
+//! Grants that their owners have not received yet.
 
 use super::{LockId, Queues, Ticket};
 use crate::types::{Mode, UnixMs};
@@ -6,18 +6,18 @@ use crate::types::{Mode, UnixMs};
 /// A grant whose answer has not reached its client yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The call that is being answered.
+    /// The granted call.
     pub ticket: Ticket,
-    /// Who was granted the lock.
+    /// The owner that was granted the lock.
     pub owner: Box<[u8]>,
-    /// In which way.
+    /// The mode of the grant.
     pub mode: Mode,
-    /// When the granted lease ends: a lease with another end is another lease.
+    /// The end of the granted lease: a lease with another end is another lease.
     pub ends: UnixMs,
 }
 
 impl Queues {
-    /// A lock was granted; the answer is on its way.
+    /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
         let grants = self.unanswered.entry(lock.clone()).or_default();
         if grant.mode != Mode::Read {
@@ -28,7 +28,7 @@ impl Queues {
         self.take_unconfirmed(lock);
     }
 
-    /// The owner was heard of, or the answer has arrived: the grant stands.
+    /// The owner has called again, or the answer has arrived: the grant is confirmed.
     pub fn settle(&mut self, lock: &LockId, owner: &[u8]) {
         self.take_unanswered(lock, |grant| *grant.owner == *owner);
         self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
@@ -37,19 +37,19 @@ impl Queues {
         }
     }
 
-    /// A lock was granted by a message, which is to be confirmed until the lease ends.
+    /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
     pub fn granted_by_message(&mut self, lock: &LockId, owner: &[u8]) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.unconfirmed = Some(owner.into());
         }
     }
 
-    /// Whether a grant by message was in force up to now that nobody confirmed. It is over.
+    /// Ends the unconfirmed grant to an enqueued waiter; true if the lock had one.
     pub fn take_unconfirmed(&mut self, lock: &LockId) -> bool {
         self.locks.get_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
     }
 
-    /// Whether a grant waits for the answer of this call to arrive, and its owner was not heard of.
+    /// Whether the answer of this call is still pending, and its owner has not confirmed the grant.
     pub fn is_unanswered(&self, lock: &LockId, ticket: Ticket) -> bool {
         self.unanswered.get(lock).is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
     }
@@ -59,8 +59,7 @@ impl Queues {
         self.take_unanswered(lock, |grant| grant.ticket == ticket);
     }
 
-    /// The client went before the answer of this call: its grant, if it still stands open, is to be
-    /// taken back.
+    /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
     pub fn unanswerable(&mut self, lock: &LockId, ticket: Ticket) {
         let grant = self.take_unanswered(lock, |grant| grant.ticket == ticket);
         self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
@@ -81,12 +80,12 @@ impl Queues {
         taken
     }
 
-    /// A grant cannot be taken back now; it is the next one still.
+    /// A grant cannot be revoked now; it stays the next one.
     pub fn take_back_later(&mut self, lock: LockId, grant: Grant) {
         self.take_backs.push_front((lock, grant));
     }
 
-    /// The next grant to take back.
+    /// The next grant to revoke.
     pub fn next_take_back(&mut self) -> Option<(LockId, Grant)> {
         self.take_backs.pop_front()
     }

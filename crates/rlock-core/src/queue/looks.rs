@@ -1,4 +1,4 @@
-//! When to look at which lock.
+//! The times at which locks must be checked.
 
 use std::ops::Bound;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::types::{Expiry, MonoMs, UnixMs};
 /// microseconds, and one of more than 35 minutes keeps it turning without rest.
 const LONGEST_TIMER_MS: u64 = 60_000;
 
-/// Why a lock was found free that no command of ours had freed.
+/// Why a lock was found free without an rlock command that freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Its lease has ended.
@@ -26,23 +26,23 @@ pub enum Cause {
     Swapped,
     /// The server was out of memory.
     Evicted,
-    /// Anything else: nobody told of it, or another value was written over it and went.
+    /// Another cause: without an event, or another value replaced the lock and was removed.
     Other,
 }
 
-/// What is to be done about the timer.
+/// The next action on the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rearm {
     /// Nothing.
     Keep,
-    /// It is stopped: there is nothing to do.
+    /// Stop it: no work is left.
     Stop,
-    /// It fires in so many milliseconds, instead of whenever it was to fire.
+    /// Set it to fire in this number of milliseconds.
     In(u64),
 }
 
 impl Queues {
-    /// The lock was seen held, its key until `expiry`, and nobody can have it who waits first before `until`: look
+    /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
     /// again after that.
     pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
         let wake = match until {
@@ -62,15 +62,14 @@ impl Queues {
         }
     }
 
-    /// The lock was found free, or was freed: the end of the lease that was last seen and what has happened
-    /// since, at the first time of asking.
+    /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
     pub fn note_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
         let queue = self.locks.get_mut(lock)?;
         let seen = queue.seen.take();
         Some((queue.ends.take()?, seen))
     }
 
-    /// Something happened to the lock's key, which may have freed it.
+    /// An event on the lock's key may have freed it.
     pub fn note_cause(&mut self, lock: &LockId, cause: Cause) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.seen = Some(cause);
@@ -81,20 +80,19 @@ impl Queues {
         }
     }
 
-    /// The latest end that those who wait by Redisson's protocol may have been told of.
+    /// The latest lease end that waiting Redisson clients may know.
     pub fn told(&self, lock: &LockId) -> Option<Expiry> {
         self.locks.get(lock)?.told
     }
 
-    /// They were told to try again, and will hear of another end.
+    /// Waiting Redisson clients were woken, and will learn another lease end.
     pub fn told_anew(&mut self, lock: &LockId) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.told = None;
         }
     }
 
-    /// A lock with waiters is to be looked at, or looked at again, then; never, but for an event, where
-    /// no time is given.
+    /// Sets the time of the next check of a lock with waiters; without a time only an event leads to a check.
     pub fn wake_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
         let Some((lock, _)) = self.locks.get_key_value(lock) else { return };
         let lock = Rc::clone(lock);
@@ -111,14 +109,14 @@ impl Queues {
         }
     }
 
-    /// Whether more waiters for a lock are to be served at once than were served now.
+    /// Notes whether more waiters could be served now than the bound allowed.
     pub fn note_unserved(&mut self, lock: &LockId, unserved: bool) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.unserved = unserved;
         }
     }
 
-    /// So many of the locks with waiters are to be looked at now; the next call takes those after them.
+    /// Schedules `most` locks with waiters for a check now; the next call continues after them.
     pub fn wake_some(&mut self, now: UnixMs, most: usize) {
         let after = self.looked_up_to.take();
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -136,8 +134,8 @@ impl Queues {
         }
     }
 
-    /// So many of a database's locks that are waited for, in the order of their keys, those after this key: how many
-    /// wait, and since when the one who waits first.
+    /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
+    /// and the start of the first waiter's wait.
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
         let start = LockId { db, key: after.unwrap_or_default().into() };
         let from = if after.is_some() { Bound::Excluded(&start) } else { Bound::Included(&start) };
@@ -149,14 +147,13 @@ impl Queues {
         told.take(most).collect()
     }
 
-    /// At most so many of the locks to look at by now, each with waiters; who looks says when to look again.
+    /// At most `most` locks that are due for a check, each with waiters; the check sets the time of the next one.
     pub fn due(&self, now: UnixMs, most: usize) -> Vec<LockId> {
         let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);
         due.map(|(_, lock)| (**lock).clone()).collect()
     }
 
-    /// What is to be done about the timer, so that it fires when there is something to do next, but not
-    /// before so many milliseconds have passed.
+    /// The action that makes the timer fire at the next work, but not before this number of milliseconds has passed.
     pub fn rearm(&mut self, now: UnixMs, clock: MonoMs, least: u64) -> Rearm {
         let next = self.next_in(now, clock).map(|next| next.max(least).min(LONGEST_TIMER_MS));
         let wanted = next.map(|next| MonoMs(clock.0.saturating_add(next)));
@@ -169,12 +166,12 @@ impl Queues {
         next.map_or(Rearm::Stop, Rearm::In)
     }
 
-    /// The timer has fired, or is to be set whatever it was.
+    /// The timer has fired, or must be set anew.
     pub fn timer_is_gone(&mut self) {
         self.timer = None;
     }
 
-    /// In how many ms there is something to do; `None` if nothing ever is.
+    /// The time until the next work, in ms; `None` if no work is left.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
             self.take_backs.is_empty(),

@@ -1,7 +1,7 @@
-//! Who waits for which lock, in what order, and until when.
+//! The waiters of each lock, their order, and the ends of their waits.
 //!
-//! One queue per lock, strictly first come, first served; one entry per owner and mode. The queues hold no lock
-//! state: whether a lock is free is asked of the server each time. Points in time only say when to look.
+//! Each lock has one queue, strictly first come, first served, with one entry per owner and mode. The queues hold no
+//! state of locks: only the server knows whether a lock is free. Points in time only say when to check.
 
 mod departures;
 mod fair;
@@ -44,41 +44,41 @@ pub struct LockId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Somebody who waits.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Who.
+    /// Its owner.
     pub owner: Box<[u8]>,
-    /// In which way it wants the lock.
+    /// The mode in which it wants the lock.
     pub mode: Mode,
-    /// The lease that the grant gets.
+    /// The lease of the grant.
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
     pub fenced: bool,
-    /// Whether it stands in the list of Redisson's fair lock as well.
+    /// Whether the fair list also has it.
     pub fair: bool,
-    /// Since when.
+    /// The start of the wait.
     pub since: MonoMs,
-    /// Until when; for ever where there is none.
+    /// The end of the wait; `None` waits for ever.
     pub until: Option<MonoMs>,
     /// The call that waits.
     pub ticket: Ticket,
-    /// How it is told of the outcome.
+    /// How it receives the outcome.
     pub via: Via,
-    /// The number of the client that asked.
+    /// The id of the client that called.
     pub client_id: u64,
 }
 
-/// How a waiter is told of the outcome.
+/// How a waiter receives the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Its client is blocked, and gets the reply.
+    /// Its client is blocked, and receives the reply.
     Block,
-    /// By a message on this channel.
+    /// A message on this channel.
     Enqueue(Rc<[u8]>),
 }
 
-/// How many may wait.
+/// The most waiters.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// On the whole server.
@@ -163,7 +163,7 @@ struct Queue {
 }
 
 impl Queues {
-    /// Whether nobody waits and no grant is under way.
+    /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()
             && self.unanswered.is_empty()
@@ -171,22 +171,22 @@ impl Queues {
             && self.fair_gone.is_empty()
     }
 
-    /// Whether there is nothing to know of any lock.
+    /// Whether the queues know nothing about any lock.
     pub fn is_blank(&self) -> bool {
         self.is_idle() && self.streaks.is_empty()
     }
 
-    /// How many wait on the whole server.
+    /// The number of waiters on the whole server.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many wait for a lock.
+    /// The number of waiters for a lock.
     pub fn waiting_for(&self, lock: &LockId) -> usize {
         self.locks.get(lock).map_or(0, |queue| queue.order.len())
     }
@@ -197,15 +197,15 @@ impl Queues {
         self.last_ticket
     }
 
-    /// Refuses an owner for whom there is no place in a lock's queue. An owner that waits there has one.
+    /// Fails if a lock's queue has no place for this owner. An owner in the queue has a place.
     pub fn admit(&self, lock: &LockId, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
         let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
         let waits = |queue: &Queue| queue.owners.contains_key(&(owner.into(), mode));
         if full && !self.locks.get(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
     }
 
-    /// Puts somebody at the end of a lock's queue, after [`Self::admit`]. Who is in it already keeps the place; what
-    /// waited there is returned: it is answered no more.
+    /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
+    /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: &LockId, mut waiter: Waiter) -> Option<Waiter> {
         let known = self.locks.get_key_value(lock);
         let party = (waiter.owner.clone(), waiter.mode);
@@ -242,18 +242,18 @@ impl Queues {
         replaced
     }
 
-    /// Who is next.
+    /// The first waiter.
     pub fn head(&self, lock: &LockId) -> Option<&Waiter> {
         let order = &self.locks.get(lock)?.order;
         if planted(Bug::LastComeFirstServed) { order.values().next_back() } else { order.values().next() }
     }
 
-    /// Everybody who waits for a lock, in order.
+    /// All waiters for a lock, in order.
     pub fn in_order<'a>(&'a self, lock: &LockId) -> impl Iterator<Item = &'a Waiter> + use<'a> {
         self.locks.get(lock).into_iter().flat_map(|queue| queue.order.values())
     }
 
-    /// Takes the one who is next out of the queue.
+    /// Removes the first waiter from the queue.
     pub fn pop(&mut self, lock: &LockId) -> Option<Waiter> {
         let (lock, queue) = self.locks.get_key_value(lock)?;
         let place = *queue.order.keys().next()?;
@@ -261,7 +261,7 @@ impl Queues {
         self.remove_and_tidy(&lock, place)
     }
 
-    /// Takes an owner out of a lock's queue, in whichever ways it waits.
+    /// Removes an owner from a lock's queue, in all its modes.
     pub fn cancel(&mut self, lock: &LockId, owner: &[u8]) -> Vec<Waiter> {
         let Some((lock, queue)) = self.locks.get_key_value(lock) else { return Vec::new() };
         let lock = Rc::clone(lock);
@@ -270,7 +270,7 @@ impl Queues {
         places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(&lock, place)).collect()
     }
 
-    /// Takes a call out of whatever queue it waits in; `None` if it waits no more.
+    /// Removes a call from its queue; `None` if it no longer waits.
     pub fn leave(&mut self, ticket: Ticket) -> Option<(LockId, Waiter)> {
         let (lock, place) = self.places.get(&ticket)?.clone();
         let waiter = self.remove_and_tidy(&lock, place)?;
@@ -282,19 +282,19 @@ impl Queues {
         self.next_place
     }
 
-    /// Takes out waiters whose wait has ended, at most `most` of them; the others are still due.
+    /// Removes waiters whose wait has ended, `most` at most; the others stay due.
     pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockId, Waiter)> {
         let due = self.ends.iter().take_while(|(until, _)| *until <= now).take(most);
         let due: Vec<_> = due.map(|(_, ticket)| *ticket).collect();
         due.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
     }
 
-    /// Whether waits have ended whose waiters were not taken out yet.
+    /// Whether waiters whose wait has ended are still in the queues.
     pub fn has_ended_waits(&self, now: MonoMs) -> bool {
         self.ends.first().is_some_and(|(until, _)| *until <= now)
     }
 
-    /// Takes out the first waiters for a lock on a channel, at most `most`, and says how many they were.
+    /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
     pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8], most: usize) -> usize {
         let Some((lock, queue)) = self.locks.get_key_value(lock) else { return 0 };
         let places = queue.channels.get(channel).into_iter().flatten().copied();
@@ -302,12 +302,12 @@ impl Queues {
         places.into_iter().filter_map(|place| self.remove_and_tidy(&lock, place)).count()
     }
 
-    /// Takes out the first waiters for a lock, at most `most`.
+    /// Removes the first waiters for a lock, `most` at most.
     pub fn drain(&mut self, lock: &LockId, most: usize) -> Vec<Waiter> {
         std::iter::from_fn(|| self.pop(lock)).take(most).collect()
     }
 
-    /// Takes out everybody, and forgets what was to be taken back.
+    /// Removes all waiters, and forgets the grants to revoke.
     pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
         let all = std::mem::take(&mut self.locks);
         let (next_place, last_ticket, timer) = (self.next_place, self.last_ticket, self.timer);

@@ -1,4 +1,4 @@
-//! The queues in a form in which two histories that led to the same are the same: for the model checker.
+//! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
 use super::{Closed, LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
@@ -9,7 +9,7 @@ pub struct Lens<'a> {
     pub now: UnixMs,
     /// The clock that never steps.
     pub clock: MonoMs,
-    /// When foreign waiters get a turn: a streak counts up to that, and no further.
+    /// When the module yields to Redisson clients: a streak counts up to that, and no further.
     pub turns: Turns,
     /// The number of a ticket among those that live.
     pub ticket: &'a dyn Fn(Ticket) -> i64,
@@ -40,13 +40,13 @@ impl Lens<'_> {
 }
 
 impl Queues {
-    /// Every ticket that waits.
+    /// The tickets of all waiters.
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.places.keys().copied()
     }
 
-    /// Appends all of the queues that bears on what happens next; not what is only counted or told. Locks
-    /// come in the order of their numbers.
+    /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
+    /// numbers.
     pub fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let mut locks: Vec<_> = self.locks.iter().map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
@@ -103,7 +103,7 @@ impl Queues {
     }
 }
 
-/// Appends rows in their own order, and a mark after them.
+/// Appends rows in sorted order, and a mark after them.
 pub fn append_sorted<const N: usize>(rows: impl Iterator<Item = [i64; N]>, form: &mut Vec<i64>) {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_unstable();

@@ -1,8 +1,8 @@
-//! Locks that are read by owners from here.
+//! Locks with native readers.
 //!
-//! Redisson's renewal of a reader sets the end of the lock's key to that of its own lease, and so would end a longer one
-//! of ours: so it is known how long those last. And natives that read, the next always coming before the last has
-//! gone, would keep one of Redisson's from writing: so they are counted.
+//! Redisson's renewal of a reader sets the expiry of the lock's key to its own lease end, and would shorten a longer native
+//! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
+//! the module therefore counts them.
 
 use super::departures::Walk;
 use super::{LockId, Queues, Turns};
@@ -17,22 +17,21 @@ pub(super) struct Reading {
     pub(super) came: u32,
     /// Since when.
     pub(super) since: MonoMs,
-    /// Whether those who come to read are kept waiting.
+    /// Whether, and until when, new readers are held back.
     pub(super) closed: Option<Closed>,
 }
 
-/// Those who come to read are kept waiting, for one of Redisson's that waits to write.
+/// New readers are held back for a Redisson writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Until the lock is free, or the leases have ended that natives were given: those of Redisson's go on joining each
-    /// other.
+    /// Until the lock is free, or the native leases have ended: Redisson readers continue to join each other.
     UntilFree {
-        /// Then it is looked whether anybody still waits.
+        /// The time of the next check for a Redisson writer.
         look_at: MonoMs,
     },
-    /// The lock is free, and left to the other.
+    /// The lock is free, during a yield window.
     ForAMoment {
-        /// Until then.
+        /// The end of the window.
         until: MonoMs,
     },
 }
@@ -41,23 +40,23 @@ pub enum Closed {
 const RELEASES_PER_LOOK: u8 = 8;
 
 impl Queues {
-    /// Whether a release is to look at other readers.
+    /// Whether this release must check other readers.
     pub fn is_turn_to_look(&mut self) -> bool {
         self.releases = self.releases.wrapping_add(1);
         self.releases.is_multiple_of(RELEASES_PER_LOOK)
     }
 
-    /// Whether a lock is read by owners from here, and so is known to be one.
+    /// Whether a lock has native readers, and is therefore known to be a read/write lock.
     pub fn is_known_to_be_read(&self, lock: &LockId) -> bool {
         self.reading.get(lock).is_some_and(|reading| reading.ends.is_some())
     }
 
-    /// When the longest read lease ends that is known.
+    /// The latest known end of a read lease.
     pub fn read_end(&self, lock: &LockId) -> Option<UnixMs> {
         self.reading.get(lock)?.ends
     }
 
-    /// A read lease was given that ends then.
+    /// A read lease with this end was granted.
     pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs, clock: MonoMs) {
         match self.reading.get_mut(lock) {
             Some(reading) => reading.ends = reading.ends.max(Some(ends)),
@@ -68,14 +67,14 @@ impl Queues {
         }
     }
 
-    /// One has come to read who did not.
+    /// Counts a new reader.
     pub fn count_reader(&mut self, lock: &LockId) {
         if let Some(reading) = self.reading.get_mut(lock) {
             reading.came = reading.came.saturating_add(1);
         }
     }
 
-    /// Nobody reads the lock any more. Where those who come to read were kept waiting, they are until then.
+    /// The lock has no readers any more. If new readers are held back, they are held back until this time.
     pub fn forget_read_end(&mut self, lock: &LockId, until: Option<MonoMs>) {
         self.read_changed.remove(lock);
         match (self.reading.get_mut(lock), until) {
@@ -90,7 +89,7 @@ impl Queues {
         }
     }
 
-    /// Forgets those that have passed.
+    /// Forgets the read ends in the past.
     pub fn forget_old_read_ends(&mut self, now: UnixMs, clock: MonoMs) {
         self.reading.retain(|_, reading| {
             let moment = matches!(reading.closed, Some(Closed::ForAMoment { until }) if until > clock);
@@ -98,24 +97,24 @@ impl Queues {
         });
     }
 
-    /// Whether any is known.
+    /// Whether any read end is known.
     pub fn knows_read_ends(&self) -> bool {
         !self.reading.is_empty()
     }
 
-    /// Whether those who wait by Redisson's protocol to write, if there are any, have been passed over for long enough.
+    /// Whether waiting Redisson writers, if any, have been passed over until their turn.
     pub fn writers_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
         self.reading.get(lock).is_some_and(|reading| {
             reading.came >= turns.after_grants || clock.0.saturating_sub(reading.since.0) >= turns.after_ms
         })
     }
 
-    /// Whether those who come to read are kept waiting.
+    /// Whether, and until when, new readers are held back.
     pub fn closed_to_readers(&self, lock: &LockId) -> Option<Closed> {
         self.reading.get(lock)?.closed
     }
 
-    /// Whether a lock that is free is left to foreign writers: not where they have had their moment.
+    /// Whether a free lock is in the yield window of Redisson writers.
     pub fn is_left_to_writers(&self, lock: &LockId, clock: MonoMs) -> bool {
         match self.closed_to_readers(lock) {
             None => false,
@@ -124,14 +123,14 @@ impl Queues {
         }
     }
 
-    /// Those who come to read are kept waiting.
+    /// Holds new readers back.
     pub fn close_to_readers(&mut self, lock: &LockId, closed: Closed) {
         if let Some(reading) = self.reading.get_mut(lock) {
             reading.closed = Some(closed);
         }
     }
 
-    /// Foreign writers have had their chance, or there are none: those who come to read are counted anew.
+    /// Redisson writers had their chance, or do not exist: the count of new readers starts again.
     pub fn open_to_readers(&mut self, lock: &LockId, clock: MonoMs) {
         match self.reading.get_mut(lock) {
             Some(reading) if reading.ends.is_some() => {
@@ -141,12 +140,12 @@ impl Queues {
         }
     }
 
-    /// Somebody else has changed a lock's key: true if its end is to be looked at.
+    /// Another client has changed a lock's key: true if its expiry must be checked.
     pub fn note_read_change(&mut self, lock: &LockId) -> bool {
         self.is_known_to_be_read(lock) && self.read_changed.insert(lock.clone())
     }
 
-    /// The next lock whose key's end is to be looked at, and the latest end that it is to have.
+    /// The next lock whose key's expiry must be checked, and the latest end that it must have.
     pub fn next_read_change(&mut self) -> Option<(LockId, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
             if let Some(ends) = self.reading.get(&lock).and_then(|reading| reading.ends) {
@@ -156,17 +155,17 @@ impl Queues {
         None
     }
 
-    /// It could not be looked at now.
+    /// The lock could not be checked now.
     pub fn look_at_reads_later(&mut self, lock: LockId) {
         self.read_changed.insert(lock);
     }
 
-    /// It is not to be written here, or not yet: its slot is on its way.
+    /// The lock must not be written here, or not yet: its slot migrates.
     pub fn reads_are_moving(&mut self, lock: &LockId) {
         self.reads_moving.insert(lock.clone());
     }
 
-    /// What could not be written is to be looked at again; false if there is nothing.
+    /// Schedules the deferred locks and lists for another check; false without any.
     pub fn look_at_what_moves(&mut self) -> bool {
         let some = !self.reads_moving.is_empty() || !self.lists_moving.is_empty();
         self.read_changed.append(&mut self.reads_moving);

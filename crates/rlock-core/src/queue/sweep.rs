@@ -1,5 +1,5 @@
-//! Reasons to look at many locks: keys that went without an event for each, a step of the clock, the slow look at fair
-//! lists. They are worked off a few locks at a time.
+//! Reasons to check many locks: keys that changed without an event for each, a step of the clock, the slow check of fair
+//! lists. They are processed a few locks at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -7,19 +7,19 @@ use std::ops::Bound;
 use super::{Cause, LockId, Queues};
 use crate::types::UnixMs;
 
-/// Which databases.
+/// One database or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Databases {
     /// All of them.
     All,
-    /// The one of this number.
+    /// The database with this number.
     One(i32),
 }
 
-/// Why many locks are to be looked at.
+/// Why many locks must be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// Keys of these databases have come and gone without an event for each.
+    /// Keys of these databases were created or removed without an event for each.
     Keys(Databases, Cause),
     /// The wall clock was set forward or back.
     Clock,
@@ -99,7 +99,7 @@ where
 }
 
 impl Queues {
-    /// Locks are to be looked at for this reason.
+    /// Schedules a check of many locks for this reason.
     pub fn sweep(&mut self, sweep: Sweep) {
         if !self.sweeps.to_come.contains(&sweep) {
             self.sweeps.to_come.push_back(sweep);
@@ -109,7 +109,7 @@ impl Queues {
         }
     }
 
-    /// Goes on with what [`Self::sweep`] asked for, with at most `most` locks, which are to be looked at `now`.
+    /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`.
     pub fn go_on_with_sweeps(&mut self, now: UnixMs, most: usize) {
         let mut left = most;
         while left > 0 {

@@ -1,5 +1,5 @@
-//! Turns of foreign waiters, who hear of a release by Redisson's message and then have to be quick: a
-//! lock that is always handed on would never be free for them.
+//! Yield windows for waiting Redisson clients, which learn of a release from Redisson's message and compete for the lock:
+//! a lock with constant hand-offs would never be free for them.
 
 use super::{LockId, Queues};
 use crate::types::{LeaseMs, MonoMs};
@@ -14,18 +14,18 @@ pub(super) struct Streak {
 /// After so long without a native grant a streak is forgotten: its lock has ended and nobody told of it.
 const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
 
-/// How long foreign waiters are passed over, and what they get then.
+/// How long waiting Redisson clients are passed over before the module yields.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
-    /// After so many native grants in a row they have a turn.
+    /// The module yields after this number of native grants in a row.
     pub after_grants: u32,
-    /// Or after so many milliseconds.
+    /// The module also yields after this number of milliseconds.
     pub after_ms: u64,
 }
 
 impl Queues {
-    /// Counts a native grant. It counts on while nobody waits: two natives that take turns would keep a
-    /// lock for ever, with never more than one of them in the queue.
+    /// Counts a native grant. The count continues while the queue is empty: two alternating native owners would keep a lock
+    /// for ever, with one of them in the queue at most.
     pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {
         let new = Streak { grants: 0, since: clock, last: clock };
         let streak = self.streaks.entry(lock.clone()).or_insert(new);
@@ -33,24 +33,24 @@ impl Queues {
         streak.last = clock;
     }
 
-    /// Whether foreign waiters, if there are any, have been passed over for long enough.
+    /// Whether waiting Redisson clients, if any, have been passed over until their turn.
     pub fn foreign_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
         self.streaks.get(lock).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })
     }
 
-    /// Foreign waiters have had their chance, or there are none.
+    /// Waiting Redisson clients had their chance, or do not exist.
     pub fn end_streak(&mut self, lock: &LockId) {
         self.streaks.remove(lock);
     }
 
-    /// Forgets the streaks of locks that have ended and nobody told of it.
+    /// Forgets the streaks of locks that ended without an event.
     pub fn forget_old_streaks(&mut self, clock: MonoMs) {
         self.streaks.retain(|_, streak| clock.0.saturating_sub(streak.last.0) < FORGOTTEN_AFTER_MS);
     }
 
-    /// Leaves the lock to foreign waiters until then.
+    /// Opens a yield window until this time.
     pub fn open_window(&mut self, lock: &LockId, until: MonoMs) {
         self.end_streak(lock);
         if let Some(queue) = self.locks.get_mut(lock) {
@@ -58,15 +58,15 @@ impl Queues {
         }
     }
 
-    /// Somebody has taken the lock: when it is free again it is nobody's turn.
+    /// The lock was acquired: its yield window is over.
     pub fn close_window(&mut self, lock: &LockId) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.window = None;
         }
     }
 
-    /// How long the lock is left to foreign waiters yet, if it is. A window that has passed is closed, and so
-    /// is one that would last for longer than any does: the option was lowered meanwhile.
+    /// The rest of the yield window, if it is open. A window in the past is closed, and so is a window longer than
+    /// `longest`: the option was lowered in the meantime.
     pub fn window(&mut self, lock: &LockId, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
         let queue = self.locks.get_mut(lock)?;
         let left =

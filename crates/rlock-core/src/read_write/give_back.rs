@@ -1,4 +1,4 @@
-//! How holds of a read/write lock are given back, taken back and ended by force.
+//! Release, revocation and forced release of holds of a read/write lock.
 
 use super::{Held, Others, Reads, State, meant, newest, own_reads};
 use crate::bugs::{Bug, planted};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::request::Release;
 use crate::types::{Expiry, Holds, Mode, UnixMs};
 
-/// RLOCK.RELEASE; `others` is what is known of the other readers, asked for where the owner's last hold goes.
+/// RLOCK.RELEASE; `others` returns the facts about the other readers, and is called only for the owner's last hold.
 pub fn release(
     state: State,
     request: &Release<'_>,
@@ -120,8 +120,8 @@ fn reading() -> Change {
     Change { mode: Mode::Read, ..Change::default() }
 }
 
-/// RLOCK.FORCERELEASE; of one owner's holds where `of_owner`, whose read holds these are, dead ones too. `others` is
-/// what is known of the other readers.
+/// RLOCK.FORCERELEASE; with `of_owner` only for that owner, whose read holds it counts, dead ones included. `others`
+/// returns the facts about the other readers.
 pub fn force_release(
     state: State,
     of_owner: bool,
@@ -143,8 +143,8 @@ pub fn force_release(
     decision
 }
 
-/// Takes a grant back whose client is gone, if it is still as it was made; `ends` is the end of the lease granted.
-/// `others` is what is known of the other readers.
+/// Revokes a grant whose client has disconnected, if the lock is unchanged since; `ends` is the end of the granted lease.
+/// `others` returns the facts about the other readers.
 pub fn take_back(
     state: State,
     mode: Mode,

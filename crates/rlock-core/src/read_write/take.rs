@@ -1,4 +1,4 @@
-//! How a read/write lock is taken, entered again and handed on.
+//! Acquisition, re-entry and hand-off of a read/write lock.
 
 use super::{Held, Reads, State, holds_any};
 use crate::bugs::{Bug, planted};
@@ -9,8 +9,8 @@ use crate::request::Acquire;
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 
-/// RLOCK.ACQUIRE with READ or WRITE; `awaited` is whether others wait already, whom nobody overtakes who holds
-/// nothing.
+/// RLOCK.ACQUIRE with READ or WRITE. `awaited`: the lock already has waiters, and an owner without holds must not
+/// overtake them.
 pub fn acquire(
     state: State,
     request: &Acquire<'_>,
@@ -34,8 +34,8 @@ pub fn acquire(
     take(state, request.mode, request.arrive_at, request.lease, token, now, LockEvent::Acquire)
 }
 
-/// Gives the lock to the one who waits first, if it can have it. The lease counts from now. Who has come to hold it so
-/// by another call meanwhile holds it no more often than before.
+/// Hands the lock off to the first waiter, if it can have it. The lease counts from now. If the owner already holds it in
+/// this mode by another call, the number of its holds stays the same.
 pub fn hand_off(
     state: State,
     mode: Mode,

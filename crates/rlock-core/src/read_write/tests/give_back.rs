@@ -1,4 +1,4 @@
-//! Giving holds back, taking them back, ending them by force.
+//! Release, revocation and forced release of holds.
 
 use super::*;
 
