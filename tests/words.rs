@@ -56,6 +56,10 @@ fn sources() -> Vec<Source> {
     add(named(&["packaging/debian/control"]), Prose::markdown);
     add(named(&["redis.conf", "Dockerfile"]), |file| Prose::comments(file, "#"));
     add(named(&["Makefile"]), Prose::makefile);
+    let packages = ["crates/rlock-cli", "crates/rlock-client", "crates/rlock-core"];
+    add(packages.map(|package| format!("{package}/Cargo.toml")).into(), |file| {
+        Prose::comments(file, "description = ")
+    });
     add(named(&["crates/rlock-cli/src/args.rs"]), |file| Prose::comments(file, "///"));
     add(below("crates/rlock-cli/src", "rs"), Prose::literals);
     add(below("crates/rlock-client/src", "rs"), Prose::rustdoc);

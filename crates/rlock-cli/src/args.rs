@@ -23,8 +23,7 @@ Exit codes:
   127  `run`: the command was not found
   128+n  `run`: signal n ended the command";
 
-/// Run a command under a distributed lock, and inspect and release locks, on a Redis or Valkey server
-/// with the module rlock.
+/// The command line; its first line of help is the package's description.
 #[derive(Debug, Parser)]
 #[command(name = "rlock", version, about, after_help = EXIT_CODES, disable_help_subcommand = true)]
 #[command(subcommand_required = true, arg_required_else_help = true)]

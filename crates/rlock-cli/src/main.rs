@@ -1,4 +1,4 @@
-//! `rlock`: runs a command under a distributed lock, and looks after locks.
+//! `rlock`: runs a command under a distributed lock, and inspects and releases locks.
 //!
 //! # Layout
 //!
