@@ -1,8 +1,8 @@
 //! What fuzzing has found, told as a story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
-    self, ByList, Channel, FairScript, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
-    Wait, WaitMs, Word,
+    self, Budget, ByList, Channel, FairScript, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script,
+    Span, Wait, WaitMs, Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -20,6 +20,7 @@ const OPTIONS: Options = Options {
     window: 15,
     fair_turn: 20,
     kinds: Kinds::ReadWrite,
+    budget: Budget::Usual,
 };
 
 fn acquire(owner: usize, word: Word, lease: i64, wait: Wait, fair: bool) -> Op {

@@ -3,10 +3,10 @@
 
 mod fair_scene;
 
-use fair_scene::{Ask, FAIR, HOUR, How, NOW, PLAIN, Scene, settings};
+use fair_scene::{Ask, FAIR, HOUR, How, NOW, PLAIN, Scene, lock, settings};
 use rlock_core::call::Answer;
-use rlock_core::port::{AtOnce, Settings};
-use rlock_core::{Reply, leave};
+use rlock_core::port::{AtOnce, Ground, Settings};
+use rlock_core::{Reply, leave, timer};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };
 
@@ -91,4 +91,19 @@ fn a_replica_grants_nothing_though_it_is_drained() {
     assert_eq!(scene.holder(0), "");
     scene.settle();
     assert_eq!((&*scene.holder(0), &*scene.queue(0)), ("", ""));
+}
+
+/// The server refused writes, and a fair list was to be put right: the look at its lock set the timer for now, and what was
+/// set for later counted as later still. The timer turned without rest until writes were taken again.
+#[test]
+fn the_timer_rests_while_a_fair_list_may_not_be_written() {
+    for at_once in [ONE, AtOnce::USUAL] {
+        let scene = held(at_once);
+        assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
+        scene.settle();
+        scene.sim.with(|world| world.ground = Ground::Closed);
+        timer::fair_queue_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
+        let fired = scene.pass(1_000, || {});
+        assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
+    }
 }
