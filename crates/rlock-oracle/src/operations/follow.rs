@@ -201,11 +201,10 @@ impl Follow {
                 continue;
             };
             let after = self.real.queue(*lock);
-            let first = queue[..place].iter().find(|first| {
-                // With FAIR the list has the order.
-                !(first.fair || queue[place].fair)
-                    && after.iter().any(|by| (by.owner, by.word) == (first.owner, first.word))
-            });
+            // With FAIR the list has the order. Who was dropped, and asked again in this step, waits anew.
+            let first = queue[..place]
+                .iter()
+                .find(|first| !(first.fair || queue[place].fair) && after.contains(first));
             assert!(first.is_none(), "{told}: {owner:?} was served before {first:?}");
         }
     }
