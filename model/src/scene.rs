@@ -224,9 +224,8 @@ impl Scene {
             },
             foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
-            // As little as can be, so that work that is half done is explored. Not where readers are counted: two that come
-            // in one step, in which one of them goes, count otherwise here.
-            at_once: AtOnce { ended: 1, listed: 1, served: if self.writers { 9 } else { 1 }, looked: 1 },
+            // As little as can be, so that work that is half done is explored.
+            at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1 },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rlock_core::call::Answer;
-use rlock_core::request::Acquire;
+use rlock_core::request::{Acquire, Cancel};
 use rlock_core::{Expiry, Holds, LeaseMs, Mode, Owner, Reply};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
@@ -92,7 +92,8 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         // Time has passed on both by now.
         let read_before: Vec<_> = before.world.living_readers(&id);
         let reads = next.world.living_readers(&id);
-        let stayed = reads.iter().any(|reader| read_before.contains(reader));
+        let stayed = reads.iter().any(|reader| read_before.contains(reader))
+            || !read_before.is_empty() && joined_first(before, &reads, action, lock);
         let new = reads.iter().filter(|reader| !read_before.contains(reader)).count();
         let new = u8::try_from(new).unwrap_or(u8::MAX);
         let mut known = before.ghost.passed.get(&lock).copied().unwrap_or_default();
@@ -115,6 +116,17 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         next.ghost.passed.insert(lock, known);
     }
     Ok(())
+}
+
+/// Whether one of these readers joined those who read before, of whom the last has released the lock in this step. Each
+/// command serves the queue first: where more readers waited than are served at once, the next ones join before the
+/// command itself does anything. The lock was not free in between, and the readers count on.
+fn joined_first(before: &State, reads: &[&[u8]], action: Action, lock: u8) -> bool {
+    let (Action::Release { .. }, Ok(nobody)) = (action, Owner::new(&FOREIGN)) else { return false };
+    let (id, sim) = (scene::lock(lock), Sim::resume(before.world.clone()));
+    // A command that serves the queue, and does nothing else.
+    let _ = sim.cancel(&id, &Cancel { owner: nobody });
+    sim.into_world().living_readers(&id).iter().any(|reader| reads.contains(reader))
 }
 
 /// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of

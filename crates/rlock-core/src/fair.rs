@@ -225,13 +225,23 @@ pub(crate) fn clear_heads<S: Site>(site: &S) -> usize {
         return 0;
     }
     let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
-    let gone = site.fair_pop(server.settings().at_once.served, &leaves);
+    let most = server.settings().at_once.served;
+    let gone = site.fair_pop(most, &leaves);
     server.queues(|queues| {
         for owner in &gone {
             queues.stays_in_list(lock, owner);
         }
     });
+    if gone.len() >= most && a_head_is_left(site) {
+        server.queues(|queues| queues.note_heads_left(lock, true));
+    }
     gone.len()
+}
+
+/// Whether an owner that left stands at the head of the list.
+fn a_head_is_left<S: Site>(site: &S) -> bool {
+    let head = site.fair_head();
+    head.is_some_and(|head| site.server().queues(|queues| queues.is_leaving(site.lock(), &head.owner)))
 }
 
 /// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
@@ -242,10 +252,8 @@ pub(crate) fn clear_gone<S: Site>(site: &S) -> usize {
         return 1;
     }
     let most = server.settings().at_once.listed;
-    let mut done = clear_heads(site);
-    if done > 0 {
-        call_next(site);
-    }
+    let heads = clear_heads(site);
+    let mut done = heads;
     if let Some(passed) = server.queues(|queues| queues.walked_so_far(lock)) {
         let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
         let walked = site.fair_take_out(passed, most, &leaves);
@@ -255,6 +263,13 @@ pub(crate) fn clear_gone<S: Site>(site: &S) -> usize {
     let absent = server.queues(|queues| queues.take_absent(lock, most));
     if !absent.is_empty() {
         site.fair_forget(&absent);
+    }
+    let were_left = server.queues(|queues| queues.heads_were_left(lock));
+    if heads > 0 || were_left {
+        call_next(site);
+    }
+    if were_left && !a_head_is_left(site) {
+        server.queues(|queues| queues.note_heads_left(lock, false));
     }
     done.saturating_add(absent.len()).max(1)
 }

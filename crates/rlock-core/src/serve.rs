@@ -38,7 +38,8 @@ enum Served {
     Free,
     /// It is left to foreign waiters, who were told.
     ForeignTurn,
-    /// More waiters left its queue than are handled at once: the timer goes on with the others.
+    /// More waiters left its queue than are handled at once: the timer goes on with the others. These may all leave in
+    /// other ways before that, so those who wait by Redisson's protocol are told as if nobody here took it.
     Later,
 }
 
@@ -49,11 +50,11 @@ pub(crate) fn serve_unseen<S: Site>(site: &S, now: UnixMs) {
     let Some((_, mode)) = head(site) else { return };
     match serve(site, now, Freed::Unseen) {
         Served::NotFree => return,
-        Served::Free => {
+        Served::Free | Served::Later => {
             site.server().queues(|queues| queues.end_streak(lock));
             call_foreign_waiters(site, UnlockMessage::to_all(mode));
         }
-        Served::Given | Served::ForeignTurn | Served::Later => {}
+        Served::Given | Served::ForeignTurn => {}
     }
     look_again(site);
 }
@@ -86,7 +87,7 @@ pub(crate) fn perform_and_serve<S: Site>(
     }
     let served = serve(site, now, Freed::Now);
     match (change.unlock_message, served) {
-        (Some(message), Served::Free | Served::NotFree) => {
+        (Some(message), Served::Free | Served::NotFree | Served::Later) => {
             site.server().queues(|queues| queues.end_streak(lock));
             call_foreign_waiters(site, message);
         }

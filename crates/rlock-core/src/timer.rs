@@ -49,7 +49,11 @@ pub fn on_timer<V: Server>(server: &V) {
 /// Waits end, and waiters are sent away, also while the server refuses writes.
 fn arm_timer_when_refused<V: Server>(server: &V) {
     let clock = server.clock();
-    let more = server.queues(|queues| queues.sending_away().is_some() || queues.has_ended_waits(clock));
+    let more = server.queues(|queues| {
+        // A look at another lock may have set it for now, where a fair list is to be put right that may not be written.
+        queues.timer_is_gone();
+        queues.sending_away().is_some() || queues.has_ended_waits(clock)
+    });
     arm_timer_after(server, if more { 0 } else { RETRY_MS });
 }
 

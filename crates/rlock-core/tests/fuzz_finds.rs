@@ -1,8 +1,8 @@
 //! What fuzzing has found, told as a story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
-    self, ByList, Channel, FairScript, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
-    Wait, WaitMs, Word,
+    self, Budget, ByList, Channel, FairScript, Foreign, Ground, History, Kinds, Lock, Ms, Op, Options, Owner,
+    Script, Span, Wait, WaitMs, Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -20,6 +20,7 @@ const OPTIONS: Options = Options {
     window: 15,
     fair_turn: 20,
     kinds: Kinds::ReadWrite,
+    budget: Budget::Usual,
 };
 
 fn acquire(owner: usize, word: Word, lease: i64, wait: Wait, fair: bool) -> Op {
@@ -214,4 +215,65 @@ fn a_list_that_is_found_is_bounded_by_the_end_that_is_put_right() {
         Op::Pass(Span(19)),
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}
+
+/// An owner that asked again without FAIR was leaving the list when it took the lock with FAIR: the oracle had it leave twice,
+/// and waited for the second time.
+#[test]
+fn who_leaves_a_list_already_leaves_it_once() {
+    let joins = |lock| {
+        let script = FairScript::Lock;
+        let what = ByList::Script { script, owner: Owner(5), ahead: 0, budget: 1, lease: Ms(1) };
+        Op::ByList { lock, what }
+    };
+    let plain = |owner, wait| acquire(owner, Word::None, 1, wait, false);
+    let fair = |owner, wait| acquire(owner, Word::None, 1, wait, true);
+    let ops = [
+        plain(2, Wait::No),
+        joins(LOCK),
+        fair(1, BLOCK),
+        plain(1, BLOCK),
+        Op::ForceRelease { lock: LOCK, owner: None },
+        fair(1, Wait::No),
+        Op::Step(60_000),
+        fair(0, Wait::No),
+        joins(LOCK),
+    ];
+    check(Options { kinds: Kinds::Fair, window: 0, fair_turn: 1, ..OPTIONS }, ops);
+}
+
+/// Where one thing of each kind is done in a cycle: an enqueued waiter on a silent channel was dropped by the command with which
+/// it asked again, and so waits behind those who were there.
+#[test]
+fn who_was_dropped_and_asks_again_waits_anew() {
+    let message = Wait::Enqueue(WaitMs(0), Channel(0));
+    let ops = [
+        acquire(0, Word::None, 20, Wait::No, false),
+        Op::Subscribe(Channel(0), false),
+        acquire(2, Word::None, LONG, message, false),
+        acquire(1, Word::None, LONG, BLOCK, false),
+        Op::Flush,
+        acquire(2, Word::None, LONG, BLOCK, false),
+        Op::Pass(Span(1)),
+    ];
+    check(Options { kinds: Kinds::Plain, budget: Budget::HalfDone(3), ..OPTIONS }, ops);
+}
+
+/// The server refused writes while a fair list was to be put right: the timer turned without rest.
+#[test]
+fn the_timer_rests_while_writes_are_refused() {
+    let what =
+        ByList::Script { script: FairScript::Lock, owner: Owner(5), ahead: 0, budget: 1, lease: Ms(LONG) };
+    let joins = Op::ByList { lock: LOCK, what };
+    let ops = [
+        joins,
+        acquire(0, Word::None, LONG, BLOCK, true),
+        joins,
+        Op::ByList { lock: LOCK, what: ByList::DeleteList },
+        Op::Ground(Ground::Refused),
+        Op::Pass(Span(100)),
+    ];
+    for budget in [Budget::HalfDone(1), Budget::HalfDone(3)] {
+        check(Options { kinds: Kinds::Fair, budget, ..OPTIONS }, ops);
+    }
 }

@@ -2,8 +2,8 @@
 //! side.
 
 use rlock_oracle::operations::{
-    self, Channel, Count, Foreign, Ground, History, Kinds, Lock, Ms, Op, Options, Owner, Span, Wait, WaitMs,
-    Word,
+    self, Budget, Channel, Count, Foreign, Ground, History, Kinds, Lock, Ms, Op, Options, Owner, Span, Wait,
+    WaitMs, Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -21,6 +21,7 @@ const OPTIONS: Options = Options {
     window: 15,
     fair_turn: 5_000,
     kinds: Kinds::Plain,
+    budget: Budget::Usual,
 };
 
 fn acquire(owner: usize, wait: Wait) -> Op {

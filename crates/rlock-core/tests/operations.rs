@@ -4,8 +4,8 @@
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use rlock_oracle::operations::{
-    self, ByList, Count, FairOp, FairScript, Ground, History, Kinds, Lock, Ms, Op, Options, Owner, Span,
-    Wait, WaitMs, Word,
+    self, Budget, ByList, Count, FairOp, FairScript, Ground, History, Kinds, Lock, Ms, Op, Options, Owner,
+    Span, Wait, WaitMs, Word,
 };
 
 /// A history from records of bytes, so that shrinking drops operations and makes each one simpler.
@@ -18,7 +18,16 @@ fn history() -> impl Strategy<Value = History> {
     let op =
         (chosen, any::<[u8; 16]>()).prop_map(|(chosen, rest)| read::<Op>(&[&chosen[..], &rest].concat()));
     let ops = prop::collection::vec(op, 0..80);
-    (options, ops, any::<bool>()).prop_map(|(options, ops, near)| met(options, ops, near))
+    (options, budget(), ops, any::<bool>())
+        .prop_map(|(options, budget, ops, near)| met(Options { budget, ..options }, ops, near))
+}
+
+/// How much is done in one event-loop cycle.
+fn budget() -> impl Strategy<Value = Budget> {
+    prop_oneof![
+        4 => Just(Budget::Usual),
+        3 => (1..4_usize).prop_map(Budget::HalfDone),
+    ]
 }
 
 /// The history; where `near`, most of it happens to one lock, among few owners, while others listen: what comes about only
@@ -62,7 +71,8 @@ fn fair_history() -> impl Strategy<Value = History> {
         op
     });
     let ops = prop::collection::vec(prop_oneof![2 => op, 1 => ask], 0..80);
-    (options, ops, any::<bool>()).prop_map(|(options, ops, near)| met(options, ops, near))
+    (options, budget(), ops, any::<bool>())
+        .prop_map(|(options, budget, ops, near)| met(Options { budget, ..options }, ops, near))
 }
 
 fn read<T: for<'a> Arbitrary<'a>>(bytes: &[u8]) -> T {
@@ -144,6 +154,7 @@ fn a_lease_that_ended_while_writes_were_refused() {
         window: 1,
         fair_turn: 1,
         kinds: Kinds::Fair,
+        budget: Budget::Usual,
     };
     operations::check(&History { options, ops: ops.into() });
 }

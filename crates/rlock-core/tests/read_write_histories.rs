@@ -2,7 +2,8 @@
 //! side by side.
 
 use rlock_oracle::operations::{
-    self, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs, Word,
+    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs,
+    Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -20,6 +21,7 @@ const OPTIONS: Options = Options {
     window: 15,
     fair_turn: 5_000,
     kinds: Kinds::Plain,
+    budget: Budget::Usual,
 };
 
 fn take(owner: usize, word: Word, lease: i64, wait: Wait) -> Op {

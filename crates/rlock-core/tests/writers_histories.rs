@@ -2,7 +2,8 @@
 //! by side.
 
 use rlock_oracle::operations::{
-    self, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs, Word,
+    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs,
+    Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -19,6 +20,7 @@ const OPTIONS: Options = Options {
     window: 15,
     fair_turn: 5_000,
     kinds: Kinds::ReadWrite,
+    budget: Budget::Usual,
 };
 
 fn read(owner: usize, lease: i64, wait: Wait) -> Op {

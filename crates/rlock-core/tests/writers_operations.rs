@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use rlock_oracle::operations::{
-    self, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs, Word,
+    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs,
+    Word,
 };
 
 const LOCK: Lock = Lock(0);
@@ -72,6 +73,7 @@ fn history() -> impl Strategy<Value = History> {
         window,
         fair_turn: 5_000,
         kinds: Kinds::ReadWrite,
+        budget: Budget::Usual,
     });
     (options, prop::collection::vec(op(), 1..60)).prop_map(|(options, mut ops)| {
         ops.insert(0, Op::Listen(true));
@@ -105,6 +107,7 @@ fn who_is_the_primary_no_more_knows_of_no_turns() {
         window: 1,
         fair_turn: 1,
         kinds: Kinds::ReadWrite,
+        budget: Budget::Usual,
     };
     let ops =
         vec![read(1, 420), Op::Primary(false), Op::Listen(true), read(0, 1), Op::Pass(Span(1)), read(2, 1)];

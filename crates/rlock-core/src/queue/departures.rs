@@ -23,6 +23,9 @@ pub(super) struct Leaving {
     walk: Walk,
     /// Whether the walk is over: the entries of those that are left were not in the list.
     absent: bool,
+    /// Whether one of these stood at the head of the list after a command had removed as many as it may: who comes after
+    /// them has not heard of a release that was told to that one.
+    heads_left: bool,
 }
 
 /// A walk through a list from its end to its head.
@@ -76,9 +79,9 @@ impl Leaving {
     }
 
     /// Where the walk is, for the model checker.
-    pub(super) fn position(&self) -> [i64; 3] {
+    pub(super) fn position(&self) -> [i64; 4] {
         let passed = i64::try_from(self.walk.passed).unwrap_or(i64::MAX);
-        [passed, self.walk.disturbed.into(), self.absent.into()]
+        [passed, self.walk.disturbed.into(), self.absent.into(), self.heads_left.into()]
     }
 }
 
@@ -140,14 +143,28 @@ impl Queues {
             return;
         };
         leaving.begin();
-        if leaving.now.is_empty() {
+        if leaving.now.is_empty() && !leaving.heads_left {
             self.fair_gone.remove(lock);
         }
     }
 
+    /// Notes whether an owner that left still stands at the head of a lock's fair list.
+    pub fn note_heads_left(&mut self, lock: &LockId, left: bool) {
+        if let Some(leaving) = self.fair_gone.get_mut(lock) {
+            leaving.heads_left = left;
+        }
+        self.begin_anew_or_forget(lock);
+    }
+
+    /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
+    pub fn heads_were_left(&self, lock: &LockId) -> bool {
+        self.fair_gone.get(lock).is_some_and(|leaving| leaving.heads_left)
+    }
+
     /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
     pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
-        self.fair_gone.get(lock).filter(|leaving| !leaving.absent).map(|leaving| leaving.walk.passed)
+        let leaving = self.fair_gone.get(lock)?;
+        (!leaving.absent && !leaving.now.is_empty()).then_some(leaving.walk.passed)
     }
 
     /// A part of a lock's fair list was walked.
@@ -211,8 +228,10 @@ impl SentAway {
 }
 
 impl Queues {
-    /// All present waiters will be sent away for this reason, which replaces an earlier reason.
+    /// All present waiters will be sent away for this reason, which replaces an earlier one. But a waiter of a demoted server
+    /// is granted nothing by it, whatever comes after.
     pub fn send_away(&mut self, why: DropReason) {
+        let why = self.sending_away().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
         self.sent_away = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
     }
 

@@ -96,7 +96,9 @@ impl Oracle {
 
     /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
     pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
-        if self.native(lock, owner).is_none() && self.list(lock).iter().any(|entry| entry.owner == owner) {
+        let leaves = self.places[lock.0].gone.iter().any(|(gone, _)| *gone == owner);
+        let stands = self.list(lock).iter().any(|entry| entry.owner == owner);
+        if self.native(lock, owner).is_none() && stands && !leaves {
             self.came_so_far += 1;
             let number = self.came_so_far;
             self.place(lock).gone.push((owner, number));

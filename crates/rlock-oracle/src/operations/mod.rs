@@ -5,6 +5,7 @@ mod bytes;
 mod commands;
 mod fair;
 mod fair_op;
+mod follow;
 mod happenings;
 mod hash;
 mod looks;
@@ -29,5 +30,5 @@ pub use op::{
     CHANNELS, Channel, Count, Foreign, Ground, History, LOCKS, Lock, Ms, OWNERS, Op, Owner, Script, Span,
     Wait, WaitMs, Word,
 };
-pub use options::{Kinds, Options};
+pub use options::{Budget, Kinds, Options};
 pub use run::check;

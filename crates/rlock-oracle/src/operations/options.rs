@@ -23,6 +23,17 @@ pub struct Options {
     pub fair_turn: i64,
     /// What the locks of the history are.
     pub kinds: Kinds,
+    /// How much is done in one event-loop cycle.
+    pub budget: Budget,
+}
+
+/// How much is done in one event-loop cycle, and what happens before the rest is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// As much as in production: more than there ever is to do in a history.
+    Usual,
+    /// So much of each kind, and whatever happens next meets what is half done: what is certain then is compared.
+    HalfDone(usize),
 }
 
 /// Which kinds of locks there are in a history: where all kinds meet on one key, most calls are refused.
@@ -60,11 +71,24 @@ impl Kinds {
     }
 }
 
+impl Budget {
+    /// From a byte that also says how many may wait; the stored corpus, which is older than budgets, has nearly none of these
+    /// values.
+    fn of(byte: u8) -> Self {
+        let few = usize::from(byte % 3) + 1;
+        match byte {
+            97..=128 => Self::HalfDone(few),
+            _ => Self::Usual,
+        }
+    }
+}
+
 impl<'a> Arbitrary<'a> for Options {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let first = u8::arbitrary(bytes)?;
         let mut below = |bound: u8| u8::arbitrary(bytes).map(|byte| byte % bound);
         let mut options = Self {
-            max_waiters: usize::from(8 - below(8)?),
+            max_waiters: usize::from(8 - first % 8),
             max_waiters_per_key: usize::from(5 - below(5)?),
             grant_confirm: i64::from(below(60)?) + 1,
             turn_grants: u32::from(below(6)?) + 1,
@@ -72,6 +96,7 @@ impl<'a> Arbitrary<'a> for Options {
             window: u64::from(below(30)?),
             fair_turn: 1,
             kinds: Kinds::Plain,
+            budget: Budget::of(first),
         };
         options.kinds = match u8::arbitrary(bytes)? {
             // The rest as it is in the stored corpus, which is older than FAIR.

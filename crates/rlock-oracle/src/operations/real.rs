@@ -11,7 +11,7 @@ use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
-use super::options::Options;
+use super::options::{Budget, Options};
 use super::real_words::{
     answer, channel_of, entry, error, hash_of, holds_other, id, lease, lock_of, name, owner_of, said,
 };
@@ -34,7 +34,10 @@ impl Real {
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
-            at_once: AtOnce::USUAL,
+            at_once: match options.budget {
+                Budget::Usual => AtOnce::USUAL,
+                Budget::HalfDone(few) => AtOnce { ended: few, listed: few, served: few, looked: few },
+            },
         };
         let sim = Sim::new(settings);
         sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
