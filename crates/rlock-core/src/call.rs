@@ -274,9 +274,6 @@ impl<'a, S: Site> Call<'a, S> {
             // Before anybody joins: who was dropped and asks again keeps its place.
             fair::settle(site, server.now());
         }
-        if request.fair {
-            fair::comes_back(site, request.owner.bytes());
-        }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = match wait {
             Wait::Block(_) => (Via::Block, Answer::Later),
@@ -289,6 +286,10 @@ impl<'a, S: Site> Call<'a, S> {
         if answer == Answer::Later {
             // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
             server.block(lock, ticket)?;
+        }
+        if request.fair {
+            // Not before: who is refused has not come back.
+            fair::comes_back(site, request.owner.bytes());
         }
         let (replaced, count) = server.queues(|queues| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));

@@ -277,3 +277,34 @@ fn the_timer_rests_while_writes_are_refused() {
         check(Options { kinds: Kinds::Fair, budget, ..OPTIONS }, ops);
     }
 }
+
+/// An owner that was leaving the list asked to wait again, and was refused, since the queue was full: that it leaves was
+/// forgotten all the same.
+#[test]
+fn who_is_refused_has_not_come_back() {
+    let joins = |lock, ahead| {
+        let script = FairScript::Lock;
+        let what = ByList::Script { script, owner: Owner(5), ahead, budget: 1, lease: Ms(1) };
+        Op::ByList { lock, what }
+    };
+    let (other, plain) = (Lock(2), false);
+    let elsewhere = |wait| {
+        let (owner, lease, word, holds, fenced) = (Owner(0), Ms(1), Word::None, None, false);
+        Op::Acquire { lock: other, owner, lease, word, holds, wait, fenced, fair: plain }
+    };
+    let ops = [
+        acquire(1, Word::None, 1, Wait::No, plain),
+        joins(other, 0),
+        acquire(0, Word::None, 1, BLOCK, true),
+        acquire(2, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)), plain),
+        Op::Disconnect(0),
+        joins(LOCK, 330_000),
+        elsewhere(BLOCK),
+        acquire(0, Word::None, 1, BLOCK, true),
+        joins(LOCK, 0),
+        Op::Step(60_000),
+        elsewhere(Wait::No),
+        acquire(0, Word::None, 1, Wait::No, plain),
+    ];
+    check(Options { kinds: Kinds::Fair, max_waiters: 2, window: 0, fair_turn: 1, ..OPTIONS }, ops);
+}
