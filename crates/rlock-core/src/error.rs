@@ -16,7 +16,7 @@ pub enum Error {
     Arity,
     /// The owner cannot be a field of a lock's hash.
     BadOwner,
-    /// `lease-ms`, or what follows LEASE, is no integer from 1 to 2^43.
+    /// `lease-ms`, or the value of LEASE, is not an integer from 1 to 2^43.
     BadLease,
     /// The value of HOLDS is not an integer from this to 2^53.
     BadHolds {
