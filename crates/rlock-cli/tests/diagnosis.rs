@@ -219,8 +219,9 @@ fn servers_that_answer_but_do_not_serve() {
     ask::<String>(&mut stale.connect(), "REPLICAOF 127.0.0.1 1");
     all_fail(&ALL[..3], &format!("redis://{}", address(&stale)), &["MASTERDOWN", "without its primary"]);
     let full = TestServer::start();
-    ask::<String>(&mut full.connect(), "CONFIG SET maxclients 1");
-    let _only = full.connect();
+    // The one connection that there may be.
+    let only = &mut full.connect();
+    ask::<String>(only, "CONFIG SET maxclients 1");
     all_fail(
         &ALL,
         &format!("redis://{}", address(&full)),
