@@ -132,7 +132,7 @@ impl<'a> FairQueue<'a> {
         let first = self.owners(most).into_iter().take_while(|owner| leaves(owner));
         let first: Vec<Box<[u8]>> = first.map(Into::into).collect();
         match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
-            Told::List(_) => self.forget(&first),
+            Told::List(_) => self.remove_deadlines(&first),
             Told::Bytes(_) | Told::Nothing => return Vec::new(),
         }
         first
@@ -169,15 +169,20 @@ impl<'a> FairQueue<'a> {
             let marks = OwnedString::from_integer(from_end(taken.len()));
             self.write(c"LREM", &[self.list.borrow(), marks.borrow(), mark.borrow()]);
         }
-        self.forget(&taken);
+        self.remove_deadlines(&taken);
         Walked { taken, passed: stay, at_head }
     }
 
-    /// Removes the deadlines of owners.
+    /// Removes the deadlines of owners that are not in the list.
     pub(crate) fn forget(&self, owners: &[Box<[u8]>]) {
-        if owners.is_empty() || self.is_elsewhere() {
-            return;
+        if !owners.is_empty() && !self.is_elsewhere() {
+            self.remove_deadlines(owners);
         }
+    }
+
+    /// The list was written just before, so it is not elsewhere. If its last entry was removed, its key is gone, and
+    /// [`Self::is_elsewhere`] would take it for moved while the slot moves.
+    fn remove_deadlines(&self, owners: &[Box<[u8]>]) {
         let owners: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
         let words: Vec<_> =
             [self.deadlines.borrow()].into_iter().chain(owners.iter().map(OwnedString::borrow)).collect();

@@ -272,8 +272,7 @@ async fn never_two_holders_of_any_kind() {
     let last = Waiting::start(heir, &line.split(' ').collect::<Vec<_>>());
     assert_eq!(last.answer(), "[1, 1000000, 0]");
     let lists = format!("EXISTS redisson_lock_queue:{place}fair redisson_lock_timeout:{place}fair");
-    // The timer removes the deadlines of owners that are in no list any more.
-    eventually("the fair list to be gone", SOON, || (say(client, &lists) == "0").then_some(()));
+    story(client, &[(&lists, "0")]);
     await_role(&old, "slave");
     replica_agrees(heir, &old);
 }
