@@ -111,34 +111,6 @@ fn a_grant_to_a_client_whose_user_a_reload_removes_goes_to_the_next() {
     }
 }
 
-/// The server stands still while bob hangs up and the lock is released, so that it reads both in one event-loop cycle. It
-/// does not mark a client that has hung up, but frees it when it reads that: before the answer. One thread alone reads in the
-/// order in which they came.
-#[test]
-fn a_grant_to_a_client_that_hangs_up_in_the_same_cycle_goes_to_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    for hangs_up_first in [true, false] {
-        story(client, &[ALICE]);
-        let bob = Deaf::send(&server, b"RLOCK.ACQUIRE lock bob 600000 BLOCK 0\r\n");
-        waits(client, "bob");
-        let carol = block(&server, server.connect(), "carol");
-        let before = counter(&server, "take_backs");
-        server.signal(libc::SIGSTOP);
-        let mut bob = Some(bob).filter(|_| !hangs_up_first);
-        client
-            .send_packed_command(&redis::cmd("RLOCK.RELEASE").arg(&["lock", "alice"]).get_packed_command())
-            .unwrap();
-        drop(bob.take());
-        server.signal(libc::SIGCONT);
-        assert_eq!(client.recv_response().unwrap(), redis::Value::Int(1));
-        assert_eq!(carol.answer(), GRANTED, "{hangs_up_first}");
-        let revoked = u64::from(!hangs_up_first);
-        assert_eq!(counter(&server, "take_backs"), before + revoked, "{hangs_up_first}");
-        story(client, &[("RLOCK.RELEASE lock carol", "1")]);
-    }
-}
-
 /// bob tracks a key, or listens to a channel, and reads nothing of what it is sent: the message about the key, or on the
 /// channel, is too much.
 #[test]
