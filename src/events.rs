@@ -40,7 +40,9 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if !fair::is_own_doing() {
         for name in names::locks_of_fair_key(key.bytes()).into_iter().flatten() {
             let change = match event.to_bytes() {
-                b"lpop" | b"lpush" | b"rpush" => ListChange::AtAnEnd,
+                // Another waiter has joined, at the end: nobody was dropped.
+                b"rpush" | b"zadd" => continue,
+                b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
             timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);

@@ -4,6 +4,7 @@
 //! somebody else's.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::CStr;
 
 use rlock_core::fair::Entry;
@@ -102,6 +103,43 @@ impl<'a> FairQueue<'a> {
     /// Whether an owner stands in the queue, as its deadline tells.
     pub(crate) fn stands(&self, owner: &[u8]) -> bool {
         !self.is_empty() && self.deadline(owner).is_some()
+    }
+
+    /// Which of these owners are not in the queue, as their entries tell in a list of at most `most` entries. In a longer
+    /// list their deadlines tell: to search it for each owner would take too long, and Redisson's scripts remove both.
+    pub(crate) fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
+        if owners.is_empty() || self.is_elsewhere() {
+            return Vec::new();
+        }
+        let listed: HashSet<Vec<u8>> = match self.len() {
+            0 => {
+                if Key::open_write(self.ctx, self.list.borrow()).kind() == KeyKind::Empty {
+                    // Deadlines without a list are left from a list that was deleted alone.
+                    self.write(c"DEL", &[self.deadlines.borrow()]);
+                }
+                return owners.to_vec();
+            }
+            len if len <= most => self.owners(most).into_iter().collect(),
+            _ => return self.without_deadline(owners),
+        };
+        owners.iter().filter(|owner| !listed.contains(&owner[..])).cloned().collect()
+    }
+
+    fn without_deadline(&self, owners: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
+        let names: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
+        let words: Vec<_> =
+            [self.deadlines.borrow()].into_iter().chain(names.iter().map(OwnedString::borrow)).collect();
+        let Told::List(scores) = self.ctx.call(c"ZMSCORE", &words) else { return Vec::new() };
+        let missing = owners.iter().zip(scores).filter(|(_, score)| score.is_none());
+        missing.map(|(owner, _)| owner.clone()).collect()
+    }
+
+    /// Whether the list has an entry of this owner.
+    pub(crate) fn has(&self, owner: &[u8]) -> bool {
+        let (owner, count, one) = (OwnedString::new(owner), OwnedString::new(b"COUNT"), integer(1));
+        let words = [self.list.borrow(), owner.borrow(), count.borrow(), one.borrow()];
+        matches!(self.ctx.call(c"LPOS", &words), Told::List(places) if !places.is_empty())
+            || self.is_elsewhere()
     }
 
     /// Puts an owner at the end, unless it stands in the queue.
@@ -222,7 +260,7 @@ impl<'a> FairQueue<'a> {
     fn range(&self, first: i64, last: i64) -> Vec<Vec<u8>> {
         let (first, last) = (OwnedString::from_integer(first), OwnedString::from_integer(last));
         match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
-            Told::List(owners) => owners,
+            Told::List(owners) => owners.into_iter().flatten().collect(),
             Told::Bytes(_) | Told::Nothing => Vec::new(),
         }
     }

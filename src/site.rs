@@ -216,8 +216,16 @@ impl<'s> Site for LockSite<'s> {
         self.fair().lower(passed, most, latest)
     }
 
-    fn fair_list(&self) -> Vec<Box<[u8]>> {
-        self.fair().owners(usize::MAX).into_iter().map(Into::into).collect()
+    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+        self.fair().deadline(owner)
+    }
+
+    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
+        self.fair().missing(owners, most)
+    }
+
+    fn fair_has(&self, owner: &[u8]) -> bool {
+        self.fair().has(owner)
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

@@ -190,6 +190,7 @@ fn a_server_without_the_effects_commands_is_refused() {
         "HSET",
         "LINDEX",
         "LPOP",
+        "LPOS",
         "LPUSH",
         "LRANGE",
         "LREM",
@@ -201,6 +202,7 @@ fn a_server_without_the_effects_commands_is_refused() {
         "RPUSH",
         "SET",
         "ZADD",
+        "ZMSCORE",
         "ZREM",
         "ZSCORE",
     ] {

@@ -197,3 +197,53 @@ fn a_flush_with_many_awaited_locks() {
         (MANY as u64, MANY as u64)
     );
 }
+
+/// Somebody deletes Redisson's list and sorted set: those who wait here go back in their order.
+#[test]
+fn natives_whose_fair_list_is_deleted() {
+    let (server, mut client) = server();
+    let mut act = server.connect();
+    enqueue(&mut client, "FAIR");
+    let delete = || story(&mut act, &[(&format!("DEL {LIST} {DEADLINES}"), "2")]);
+    check(&server, delete, || {
+        [format!("LLEN {LIST}"), format!("ZCARD {DEADLINES}")]
+            .iter()
+            .all(|count| number(&mut client, count) == MANY as i64)
+    });
+    let names = (0..MANY).map(|waiter| format!("\"w{waiter}\"")).collect::<Vec<_>>();
+    assert_eq!(say(&mut client, &format!("LRANGE {LIST} 0 -1")), format!("[{}]", names.join(", ")));
+    // The list alone: its deadlines are left.
+    story(&mut act, &[(&format!("DEL {LIST}"), "1")]);
+    eventually("they are back", WHOLE, || {
+        (number(&mut client, &format!("LLEN {LIST}")) == MANY as i64).then_some(())
+    });
+    assert_eq!(say(&mut client, &format!("LRANGE {LIST} 0 -1")), format!("[{}]", names.join(", ")));
+}
+
+/// An administrator removes the first native waiter from a long list, and leaves its deadline. It keeps its turn.
+#[test]
+fn the_first_native_is_removed_from_a_long_list_alone() {
+    let (server, mut client) = server();
+    let _listens = Subscriber::channel(&server, "news");
+    enqueue(&mut client, "FAIR");
+    story(&mut client, &[(&format!("LREM {LIST} 1 w0"), "1"), ("RLOCK.RELEASE lock alice", "1")]);
+    eventually("w0 has it", WHOLE, || (say(&mut client, "HGET lock w0") == r#""1""#).then_some(()));
+}
+
+/// Redisson waiters that died: their expired entries stand before the one who asks now. 400,000 kept a server busy for
+/// 1.5 s in one command.
+#[test]
+fn expired_redisson_waiters_at_the_head() {
+    const DEAD: usize = 400_000;
+    let server = TestServer::start();
+    let (mut client, mut act) = (server.connect(), server.connect());
+    for first in (0..DEAD).step_by(10_000) {
+        let dead = (first..first + 10_000).map(|waiter| format!("dead{waiter}")).collect::<Vec<_>>();
+        let scores = dead.iter().map(|name| (1_000, name)).collect::<Vec<_>>();
+        let mut pipe = redis::pipe();
+        pipe.rpush(LIST, &dead).ignore().zadd_multiple(DEADLINES, &scores).ignore();
+        pipe.query::<()>(&mut client).expect("they stand in the list");
+    }
+    let acquire = || story(&mut act, &[("RLOCK.ACQUIRE lock alice 60000 FAIR BLOCK 0", "[1, 60000, 0]")]);
+    check(&server, acquire, || is_over(&server, &mut client, 0));
+}

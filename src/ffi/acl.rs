@@ -75,7 +75,7 @@ impl Ctx<'_> {
         let Told::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
             return false;
         };
-        users.iter().any(|user| names_command(user))
+        users.iter().flatten().any(|user| names_command(user))
     }
 
     /// The user of the command under way; `None` for the server itself and for other modules.

@@ -12,8 +12,8 @@ use super::string::{OwnedString, StringRef};
 pub(crate) enum Told {
     /// Bytes.
     Bytes(Vec<u8>),
-    /// An array of bytes; other elements are left out.
-    List(Vec<Vec<u8>>),
+    /// An array of bytes; other elements, such as integers and nulls, are `None`.
+    List(Vec<Option<Vec<u8>>>),
     /// Nothing, an integer, something else, or an error.
     Nothing,
 }
@@ -80,7 +80,7 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
                 let is_string = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_STRING;
                 is_string.then(|| bytes(element))
             };
-            Told::List((0..len).filter_map(element).collect())
+            Told::List((0..len).map(element).collect())
         }
         _ => Told::Nothing,
     }

@@ -33,7 +33,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 21] = [
+const NEEDED: [&CStr; 23] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
@@ -42,6 +42,7 @@ const NEEDED: [&CStr; 21] = [
     c"HSET",
     c"LINDEX",
     c"LPOP",
+    c"LPOS",
     c"LPUSH",
     c"LRANGE",
     c"LREM",
@@ -53,6 +54,7 @@ const NEEDED: [&CStr; 21] = [
     c"RPUSH",
     c"SET",
     c"ZADD",
+    c"ZMSCORE",
     c"ZREM",
     c"ZSCORE",
 ];

@@ -6,8 +6,6 @@
 //! puts it back; the module also keeps the deadline of a native waiter at the head far ahead. The module cannot know
 //! whether a Redisson waiter is alive: at the head of a free lock it is called, and keeps its turn for a limited time.
 
-use std::collections::BTreeSet;
-
 use crate::bugs::{Bug, planted};
 use crate::port::{Server, Site};
 use crate::queue::Waiter;
@@ -66,52 +64,15 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if access(site, &head.owner, head.mode) != Access::Free {
         return Next::Waiter(head);
     }
-    settle(site, now);
-    while let Some(entry) = site.fair_head() {
-        if server.queues(|queues| queues.is_leaving(lock, &entry.owner)) {
-            return Next::Later;
-        }
-        if let Some(ours) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
-            return Next::Waiter(ours);
-        }
-        match turn(site, &entry, now) {
-            Turn::Has => return Next::Foreign,
-            Turn::Passed => {
-                clear_heads(site);
-            }
-            Turn::Stuck => break,
-        }
+    if settle(site, now) == Order::InDoubt {
+        return Next::Later;
     }
-    Next::Waiter(head)
-}
-
-/// What becomes of one of Redisson's at the head of a free lock.
-enum Turn {
-    /// It has its turn.
-    Has,
-    /// It counts as gone, and was taken out of the list.
-    Passed,
-    /// It counts as gone, and the server does not let it be taken out.
-    Stuck,
-}
-
-/// Calls the one at the head of a free lock the first time, or takes it out of the list where it counts as gone.
-fn turn<S: Site>(site: &S, entry: &Entry, now: UnixMs) -> Turn {
-    let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) else {
-        let passed = site.fair_pop(1, &|owner| *owner == *entry.owner);
-        return if passed.is_empty() { Turn::Stuck } else { Turn::Passed };
-    };
-    let latest = now.after(site.server().settings().fair_turn);
-    let far = deadline > latest && !planted(Bug::FairTurnEndless);
-    if far {
-        site.set_fair_deadline(&entry.owner, latest);
+    match first_in_list(site, now, None) {
+        First::Native(waiter) => Next::Waiter(waiter),
+        First::Redisson => Next::Foreign,
+        First::InDoubt => Next::Later,
+        First::Nobody => Next::Waiter(head),
     }
-    let (server, lock) = (site.server(), site.lock());
-    let first = server.queues(|queues| queues.note_called(lock, &entry.owner));
-    if (first || far) && !planted(Bug::FairInSilence) {
-        site.call_fair(&entry.owner);
-    }
-    Turn::Has
 }
 
 /// Whether somebody stands before this owner, who waits for the lock already, if it is free.
@@ -119,25 +80,75 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
     if access(site, owner, Mode::Mutex) != Access::Free || planted(Bug::FairBarges) {
         return false;
     }
-    let (server, lock) = (site.server(), site.lock());
     clear_heads(site);
-    while let Some(entry) = site.fair_head().filter(|entry| *entry.owner != *owner) {
-        let waits_or_leaves = server.queues(|queues| {
-            queues.fair_waiter(lock, &entry.owner).is_some() || queues.is_leaving(lock, &entry.owner)
-        });
-        // Behind more departed owners than are removed at once somebody may stand.
-        if waits_or_leaves {
-            return true;
+    !matches!(first_in_list(site, now, Some(owner)), First::Nobody)
+}
+
+/// Who is first in the fair list of a free lock.
+enum First {
+    /// A native waiter.
+    Native(Waiter),
+    /// A Redisson waiter: it has its turn, and was called.
+    Redisson,
+    /// More entries of departed owners, or expired ones, stand before it than one command removes.
+    InDoubt,
+    /// No living entry, or the asking owner.
+    Nobody,
+}
+
+/// Looks for the first living entry of the fair list, and removes the expired ones before it. The list may hold fifty
+/// thousand of these: one call removes a bounded number of them.
+fn first_in_list<S: Site>(site: &S, now: UnixMs, asking: Option<&[u8]>) -> First {
+    let (server, lock) = (site.server(), site.lock());
+    let most = server.settings().at_once.listed;
+    let mut removed = 0_usize;
+    while let Some(entry) = site.fair_head().filter(|entry| asking != Some(&*entry.owner)) {
+        if server.queues(|queues| queues.is_leaving(lock, &entry.owner)) {
+            return First::InDoubt;
         }
-        match turn(site, &entry, now) {
-            Turn::Has => return true,
-            Turn::Passed => {
-                clear_heads(site);
-            }
-            Turn::Stuck => break,
+        if let Some(waiter) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
+            return First::Native(waiter);
         }
+        if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
+            give_turn(site, &entry.owner, deadline, now);
+            return First::Redisson;
+        }
+        if removed >= most {
+            return First::InDoubt;
+        }
+        let expired = |owner: &[u8]| {
+            let other = asking != Some(owner) && !is_known(site, owner);
+            other && site.fair_deadline(owner).is_none_or(|deadline| deadline <= now)
+        };
+        let gone = site.fair_pop(most.saturating_sub(removed), &expired).len();
+        if gone == 0 {
+            // The server does not let them be removed.
+            return First::Nobody;
+        }
+        removed = removed.saturating_add(gone);
+        clear_heads(site);
     }
-    false
+    First::Nobody
+}
+
+/// Whether an owner waits here with FAIR, or has left a moment ago.
+fn is_known<S: Site>(site: &S, owner: &[u8]) -> bool {
+    let lock = site.lock();
+    site.server().queues(|queues| queues.fair_waiter(lock, owner).is_some() || queues.is_leaving(lock, owner))
+}
+
+/// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
+fn give_turn<S: Site>(site: &S, owner: &[u8], deadline: UnixMs, now: UnixMs) {
+    let latest = now.after(site.server().settings().fair_turn);
+    let far = deadline > latest && !planted(Bug::FairTurnEndless);
+    if far {
+        site.set_fair_deadline(owner, latest);
+    }
+    let (server, lock) = (site.server(), site.lock());
+    let first = server.queues(|queues| queues.note_called(lock, owner));
+    if (first || far) && !planted(Bug::FairInSilence) {
+        site.call_fair(owner);
+    }
 }
 
 /// Until when one of Redisson's has its turn at a lock that is free; `None` if it was not called yet, or it is one of
@@ -154,37 +165,71 @@ pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
     entry.deadline.filter(|_| called)
 }
 
-/// Puts those of ours back who were dropped from the list, and keeps the deadline of one of ours at the head far
-/// ahead. Writing must be allowed.
-pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
+/// Whether the order of the fair list can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// No native waiter is missing before the others.
+    Known,
+    /// Native waiters that were dropped are not all put back yet.
+    InDoubt,
+}
+
+/// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
+/// its head far ahead. Writing must be allowed.
+///
+/// Fifty thousand may have been dropped: one call compares a bounded number of waiters with the list, from the last to the
+/// first, so that each part goes back before the part that came later.
+pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) -> Order {
     let (server, lock) = (site.server(), site.lock());
-    let ahead = UnixMs(now.0.saturating_add(SET_AHEAD_MS));
-    // Each of ours is looked at only after somebody else was at the list: there may be ten thousand.
-    let ours = if server.queues(|queues| queues.take_fair_change(lock)) && !planted(Bug::FairDropped) {
-        server.queues(|queues| queues.fair_owners(lock))
-    } else {
-        Vec::new()
-    };
-    let dropped: Vec<Box<[u8]>> = if ours.is_empty() {
-        ours
-    } else {
-        let listed: BTreeSet<Box<[u8]>> = site.fair_list().into_iter().collect();
-        ours.into_iter().filter(|owner| !listed.contains(owner)).collect()
-    };
-    if !dropped.is_empty() {
-        // Scripts drop heads only: whoever was dropped stood before all who are left.
-        if planted(Bug::FairPutBackLast) {
-            dropped.iter().for_each(|owner| site.fair_join(owner, LeaseMs::SHORTEST));
-        } else {
-            site.fair_put_back(&dropped, ahead);
-        }
+    let mut order = Order::Known;
+    let most = server.settings().at_once.listed;
+    if let Some(owners) = server.queues(|queues| queues.next_unchecked(lock, most))
+        && !planted(Bug::FairDropped)
+    {
+        put_back(site, &site.fair_missing(&owners, most), now);
+        order = check_first(site, now);
     }
-    let Some(head) = site.fair_head() else { return };
-    let is_ours = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
+    let Some(head) = site.fair_head() else { return order };
+    let is_native = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
-    if is_ours && near && !planted(Bug::FairHeadDies) {
-        site.set_fair_deadline(&head.owner, ahead);
+    if is_native && near && !planted(Bug::FairHeadDies) {
+        site.set_fair_deadline(&head.owner, far_ahead(now));
     }
+    order
+}
+
+/// Redisson's scripts drop heads only: while the first native waiter is in the list, none before the others is missing,
+/// though the check may not be finished.
+fn check_first<S: Site>(site: &S, now: UnixMs) -> Order {
+    let (server, lock) = (site.server(), site.lock());
+    let head = server.queues(|queues| queues.head(lock).filter(|head| head.fair).cloned());
+    let Some(head) = head.filter(|head| !site.fair_has(&head.owner)) else { return Order::Known };
+    let most = server.settings().at_once.listed;
+    let (first, goes_on) =
+        server.queues(|queues| (queues.first_fair_owners(lock, most), queues.fair_is_half_checked(lock)));
+    let missing = site.fair_missing(&first, most);
+    if goes_on && missing.len() == first.len() {
+        return Order::InDoubt;
+    }
+    // Without a missing deadline, only the first one's entry is missing.
+    put_back(site, if missing.is_empty() { first.get(..1).unwrap_or_default() } else { &missing }, now);
+    Order::Known
+}
+
+fn put_back<S: Site>(site: &S, dropped: &[Box<[u8]>], now: UnixMs) {
+    if dropped.is_empty() {
+        return;
+    }
+    // Scripts drop heads only: whoever was dropped stood before all who are left.
+    if planted(Bug::FairPutBackLast) {
+        dropped.iter().for_each(|owner| site.fair_join(owner, LeaseMs::SHORTEST));
+    } else {
+        site.fair_put_back(dropped, far_ahead(now));
+    }
+}
+
+fn far_ahead(now: UnixMs) -> UnixMs {
+    UnixMs(now.0.saturating_add(SET_AHEAD_MS))
 }
 
 /// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,

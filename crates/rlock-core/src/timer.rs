@@ -183,7 +183,10 @@ fn look_at<S: Site>(site: &S) -> Looked {
     if server.queues(|queues| queues.has_fair(lock)) {
         match site.ground() {
             Ground::Firm if site.fair_is_elsewhere() => return sent_where_it_goes(site),
-            Ground::Firm => fair::settle(site, server.now()),
+            Ground::Firm => {
+                // In doubt the lock stays due.
+                fair::settle(site, server.now());
+            }
             Ground::Closed => {
                 if let Access::Until(_) = access(site, &owner, mode) {
                     // Those who wait by Redisson's protocol may have been told of this lease.
@@ -192,7 +195,7 @@ fn look_at<S: Site>(site: &S) -> Looked {
                 return Looked::Refused;
             }
             // Its list is not ours to put right any more, or the look at it would be due for ever.
-            Ground::Moved => drop(server.queues(|queues| queues.take_fair_change(lock))),
+            Ground::Moved => server.queues(|queues| queues.forget_fair_change(lock)),
         }
     }
     if let Access::Until(_) = access(site, &owner, mode) {

@@ -98,6 +98,14 @@ impl Server for Sim {
     }
 }
 
+impl SimSite<'_> {
+    /// The owners in the fair list.
+    fn list(&self) -> Vec<Box<[u8]>> {
+        let names = |list: &VecDeque<Entry>| list.iter().map(|entry| entry.owner.clone()).collect();
+        self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
+    }
+}
+
 impl Site for SimSite<'_> {
     type Server = Sim;
     type Key = ();
@@ -176,7 +184,7 @@ impl Site for SimSite<'_> {
     }
 
     fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        let first = self.fair_list().into_iter().take(most).take_while(|owner| leaves(owner));
+        let first = self.list().into_iter().take(most).take_while(|owner| leaves(owner));
         let first: Vec<_> = first.collect();
         self.sim.with(|world| match world.fair.get_mut(self.lock) {
             Some(list) if !world.fair_is_stuck => {
@@ -188,7 +196,7 @@ impl Site for SimSite<'_> {
     }
 
     fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
-        let list = self.fair_list();
+        let list = self.list();
         let end = list.len().saturating_sub(passed);
         let start = end.saturating_sub(most);
         let (taken, stay): (Vec<_>, Vec<_>) =
@@ -209,7 +217,7 @@ impl Site for SimSite<'_> {
         most: usize,
         latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
     ) -> (usize, bool) {
-        let list = self.fair_list();
+        let list = self.list();
         let end = list.len().saturating_sub(passed);
         let start = end.saturating_sub(most);
         for (place, owner) in list.iter().enumerate().take(end).skip(start) {
@@ -224,9 +232,16 @@ impl Site for SimSite<'_> {
         (end.saturating_sub(start), start == 0)
     }
 
-    fn fair_list(&self) -> Vec<Box<[u8]>> {
-        let names = |list: &VecDeque<Entry>| list.iter().map(|entry| entry.owner.clone()).collect();
-        self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
+    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+        self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
+    }
+
+    fn fair_missing(&self, owners: &[Box<[u8]>], _: usize) -> Vec<Box<[u8]>> {
+        owners.iter().filter(|owner| !self.fair_has(owner)).cloned().collect()
+    }
+
+    fn fair_has(&self, owner: &[u8]) -> bool {
+        self.fair_stands(owner)
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

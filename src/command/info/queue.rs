@@ -28,7 +28,7 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec
     let lock = site::lock_id(ctx, name);
     let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::queues(|queues| {
         let ours = queues.in_order(&lock).take(limit).cloned().collect();
-        (queues.waiting_for(&lock), queues.fair_owners(&lock).len(), ours)
+        (queues.waiting_for(&lock), queues.count_fair(&lock), ours)
     });
     let list = FairQueue::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
