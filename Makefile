@@ -63,8 +63,8 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 interop: build ## Run the module with Redisson and with clients of other languages
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. SERVER names another server, of which
-# ONLY=uncontended is stored as well.
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
+# results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))

@@ -19,6 +19,7 @@ mod resp;
 mod results;
 mod rng;
 mod spread;
+mod stalls;
 mod store;
 mod uncontended;
 mod wire;
@@ -29,7 +30,7 @@ use std::time::{Instant, SystemTime};
 use plan::{Plan, Task};
 use progress::Progress;
 use report::tables;
-use results::{Environment, Results, SCHEMA};
+use results::{Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -63,13 +64,16 @@ fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
     let results = measure(plan);
     print!("{}", tables::everything(&results));
-    if plan.is_full() || plan.is_uncontended_alone() && !store::is_main(&results) {
-        let path = store::save(&results)?;
-        store::render()?;
-        println!("\nstored in {}, and docs/BENCHMARKS.md remade", path.display());
+    let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results) {
+        store::save(results)?
+    } else if plan.is_alone("stalls") {
+        store::save_stalls(results)?
     } else {
-        println!("\nnot stored: only a run of everything is, or of uncontended on another server");
-    }
+        println!("\nnot stored: only a run of everything is, of stalls, or of uncontended on another server");
+        return Ok(());
+    };
+    store::render()?;
+    println!("\nstored in {}, and docs/BENCHMARKS.md remade", path.display());
     Ok(())
 }
 
@@ -83,6 +87,7 @@ fn measure(plan: &Plan) -> Results {
         memory: Vec::new(),
         readers: Vec::new(),
         client: None,
+        stalls: None,
         environment: environment.clone(),
     };
     if plan.wants("uncontended") {
@@ -100,9 +105,11 @@ fn measure(plan: &Plan) -> Results {
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));
     }
+    let stalls = plan.wants("stalls").then(|| stalls::run(plan, &progress));
     progress.end();
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
+    results.stalls = stalls.map(|rows| Stalls { environment: environment.clone(), rows });
     results.environment = environment;
     results
 }

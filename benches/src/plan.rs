@@ -3,13 +3,15 @@
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
-pub(crate) const BENCHMARKS: [&str; 5] = ["uncontended", "contention", "memory", "readers", "client"];
+pub(crate) const BENCHMARKS: [&str; 6] =
+    ["uncontended", "contention", "memory", "readers", "client", "stalls"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, readers, client; without any: all, and the results are stored,
-            as are those of uncontended alone on another server than the one that the targets are about
+benchmarks: uncontended, contention, memory, readers, client, stalls; without any: all, and the results are stored,
+            as are those of uncontended alone on another server than the one that the targets are about, and those of
+            stalls alone beside the results of its server
 render: make docs/BENCHMARKS.md and its plots from the stored results again
---quick           a few rounds of each, and nothing is stored
+--quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
 --depth N         uncontended: only 1, or only 50, in flight
@@ -26,8 +28,10 @@ pub(crate) struct Plan {
     pub(crate) contention_rounds: usize,
     pub(crate) memory_rounds: usize,
     pub(crate) readers_rounds: usize,
+    pub(crate) stalls_rounds: usize,
     full: bool,
-    uncontended_alone: bool,
+    quick: bool,
+    alone: bool,
 }
 
 /// What the command line asks for.
@@ -49,14 +53,15 @@ impl Task {
             if BENCHMARKS.contains(&argument.as_str()) {
                 plan.benchmarks.push(argument.clone());
             } else if argument == "--quick" {
-                plan.set_rounds(8, 1, 1, 10);
+                plan.set_rounds(8, 1, 1, 10, 1);
+                plan.quick = true;
             } else {
                 plan.option(argument, rest.next())
                     .ok_or_else(|| format!("rlock-bench: {argument}\n{USAGE}"))?;
             }
             plan.full = false;
         }
-        plan.uncontended_alone = arguments == [BENCHMARKS[0]];
+        plan.alone = arguments.len() == 1 && plan.benchmarks.len() == 1;
         Ok(Task::Measure(plan))
     }
 }
@@ -72,18 +77,28 @@ impl Plan {
             contention_rounds: 0,
             memory_rounds: 0,
             readers_rounds: 0,
+            stalls_rounds: 0,
             full: true,
-            uncontended_alone: false,
+            quick: false,
+            alone: false,
         };
-        plan.set_rounds(150, 8, 3, 60);
+        plan.set_rounds(150, 8, 3, 60, 3);
         plan
     }
 
-    fn set_rounds(&mut self, uncontended: usize, contention: usize, memory: usize, readers: usize) {
+    fn set_rounds(
+        &mut self,
+        uncontended: usize,
+        contention: usize,
+        memory: usize,
+        readers: usize,
+        stalls: usize,
+    ) {
         self.uncontended_rounds = uncontended;
         self.contention_rounds = contention;
         self.memory_rounds = memory;
         self.readers_rounds = readers;
+        self.stalls_rounds = stalls;
     }
 
     fn option(&mut self, name: &str, value: Option<&String>) -> Option<()> {
@@ -91,7 +106,7 @@ impl Plan {
         match name {
             "--rounds" => {
                 let rounds = value.parse().ok().filter(|rounds| *rounds > 0)?;
-                self.set_rounds(rounds, rounds, rounds, rounds);
+                self.set_rounds(rounds, rounds, rounds, rounds, rounds);
             }
             "--setting" => {
                 let known = Setting::ALL.iter().any(|setting| setting.name() == value);
@@ -109,9 +124,14 @@ impl Plan {
         self.full
     }
 
-    /// Whether they are all that is stored of servers beside the main one.
-    pub(crate) fn is_uncontended_alone(&self) -> bool {
-        self.uncontended_alone
+    /// Whether only the smallest of each size is measured, where a size takes long.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Whether the run is of this benchmark alone, with nothing else changed.
+    pub(crate) fn is_alone(&self, benchmark: &str) -> bool {
+        self.alone && self.wants(benchmark)
     }
 
     /// Whether this benchmark is part of the run.
@@ -146,10 +166,12 @@ mod tests {
             other => panic!("{line}: {other:?}"),
         };
         assert!(plan("").is_full() && plan("").wants("client"));
-        assert!(plan("uncontended").is_uncontended_alone());
-        assert!(
-            !["", "memory", "uncontended --depth 1"].iter().any(|line| plan(line).is_uncontended_alone())
-        );
+        assert!(plan("uncontended").is_alone("uncontended") && plan("stalls").is_alone("stalls"));
+        for line in ["", "memory", "uncontended stalls", "uncontended --depth 1", "stalls --quick", "--quick"]
+        {
+            assert!(!["uncontended", "stalls"].iter().any(|one| plan(line).is_alone(one)), "{line}");
+        }
+        assert!(plan("stalls --quick").is_quick() && !plan("stalls --rounds 1").is_quick());
         for line in ["memory", "--quick", "--rounds 3", "--depth 1", "--setting plain"] {
             assert!(!plan(line).is_full(), "{line}");
         }

@@ -22,6 +22,9 @@ pub(crate) struct Results {
     /// Nothing where the client was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Client>,
+    /// Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stalls: Option<Stalls>,
 }
 
 /// Where, when and how it was measured.
@@ -165,6 +168,28 @@ pub(crate) struct Readers {
     pub(crate) cpu_us: Spread,
     /// To the same with the fewest readers.
     pub(crate) to_fewest: Spread,
+}
+
+/// What many waiters that end at one moment cost other clients.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stalls {
+    /// They may be measured without the other benchmarks, and later.
+    pub(crate) environment: Environment,
+    pub(crate) rows: Vec<Stall>,
+}
+
+/// One scenario with so many waiters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stall {
+    pub(crate) scenario: String,
+    pub(crate) waiters: usize,
+    pub(crate) rounds: usize,
+    /// Until the last of them has ended.
+    pub(crate) total_ms: Spread,
+    /// The longest that a PING of another client took, in all rounds.
+    pub(crate) longest_ping_ms: f64,
 }
 
 /// What the Rust client costs, beside the raw commands by the same driver and other crates.

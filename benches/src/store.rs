@@ -25,14 +25,41 @@ fn folder() -> PathBuf {
     root().join("docs/bench")
 }
 
-/// Stores the results of a server in place of earlier ones.
-pub(crate) fn save(results: &Results) -> Result<PathBuf, String> {
+fn path_of(results: &Results) -> PathBuf {
     let name = results.environment.server.to_lowercase().replace(' ', "-");
-    let path = folder().join(format!("{name}.json"));
+    folder().join(format!("{name}.json"))
+}
+
+/// Stores the results of a server in place of earlier ones. Stalls stay where they were not measured anew: they can be
+/// measured without the others.
+pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
+    let path = path_of(&results);
+    if results.stalls.is_none() {
+        // A file of another layout, or none, has no stalls to keep.
+        results.stalls = read(&path).ok().and_then(|stored| stored.stalls);
+    }
+    write_results(&path, &results)?;
+    Ok(path)
+}
+
+/// Stores the stalls of a server beside its other results.
+pub(crate) fn save_stalls(results: Results) -> Result<PathBuf, String> {
+    let path = path_of(&results);
+    if !path.exists() {
+        let server = results.environment.server;
+        return Err(format!(
+            "not stored: there are no other results of {server} yet, run `make bench` first"
+        ));
+    }
+    let stored = Results { stalls: results.stalls, ..read(&path)? };
+    write_results(&path, &stored)?;
+    Ok(path)
+}
+
+fn write_results(path: &Path, results: &Results) -> Result<(), String> {
     let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
     text.push('\n');
-    write(&path, &text)?;
-    Ok(path)
+    write(path, &text)
 }
 
 /// Reads all stored results.
@@ -87,6 +114,7 @@ mod tests {
     use crate::memory::What;
     use crate::placement::Placement;
     use crate::readers::{SIZES, Way};
+    use crate::stalls::Scenario;
     use crate::uncontended::{DEPTHS, Setting};
 
     /// Whoever changes a benchmark, the template or a plot has to remake what is stored.
@@ -104,6 +132,12 @@ mod tests {
         for results in [main].iter().chain(&others) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
+            if let Some(stalls) = &results.stalls {
+                let rows = stalls.rows.iter().map(|one| (one.scenario.as_str(), one.waiters));
+                let sizes = |one: Scenario| one.sizes().iter().map(move |size| (one.name(), *size));
+                let expected = Scenario::ALL.into_iter().flat_map(sizes);
+                assert!(rows.eq(expected), "{server}: other stalls; run `make bench ONLY=stalls`");
+            }
             if !is_main(results) && results.contention.is_empty() {
                 continue;
             }

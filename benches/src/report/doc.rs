@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{client, tables, targets};
+use super::{client, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::results::{Environment, Results};
@@ -25,6 +25,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("memory", tables::memory(&main.memory)),
         ("readers", tables::readers(&main.readers)),
         ("client", of_client(main)),
+        ("stalls", stalls::servers(main, &stored.others)),
         ("others", others(&stored.others)),
     ];
     for (name, value) in parts {

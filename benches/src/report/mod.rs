@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod doc;
 pub(crate) mod plots;
 mod readme;
+mod stalls;
 pub(crate) mod tables;
 mod targets;
 mod theme;

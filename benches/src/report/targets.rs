@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::stalls;
 use super::tables::{figure, grouped, number};
 use crate::client::Who;
 use crate::contender::Contender;
@@ -9,7 +10,7 @@ use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
 use crate::readers::Way;
-use crate::results::{Client, Contention, Results};
+use crate::results::{Client, Contention, Results, Stalls};
 use crate::spread::Spread;
 use crate::uncontended::Setting;
 
@@ -62,6 +63,7 @@ pub(crate) fn table(results: &Results) -> String {
     rows.extend(memory(results));
     rows.extend(readers(results));
     rows.extend(results.client.iter().flat_map(of_client));
+    rows.extend(results.stalls.iter().flat_map(of_stalls));
     rows.sort_by_key(|row| !row.met);
     let mut text = String::from("| what | target | measured | |\n|---|---|---|---|\n");
     for Row { what, target, measured, met } in rows {
@@ -151,6 +153,22 @@ fn of_client(costs: &Client) -> Vec<Row> {
     let what = format!("client: renewal of {} locks, % of a core", grouped(costs.renewal.locks));
     let renewal = row(what, RENEWAL, costs.renewal.percent);
     Placement::ALL.into_iter().filter_map(pairs).chain(hand_off).chain([renewal]).collect()
+}
+
+fn of_stalls(results: &Stalls) -> Vec<Row> {
+    let cases = stalls::cases(results);
+    let row = |what: &str, most: f64, figures: Vec<f64>| {
+        let worst = figures.iter().copied().reduce(f64::max)?;
+        let what = format!("many waits that end at one moment: {what}, worst of {} cases", figures.len());
+        Some(row_of(what, format!("≤ {most}"), number(worst), worst <= most))
+    };
+    let longest = cases.iter().map(stalls::Case::longest).collect();
+    let growth = cases.iter().filter_map(stalls::Case::growth).collect();
+    let rows = [
+        row("the longest PING of another client, ms", stalls::LONGEST_MS, longest),
+        row("total, growth with five times as many", stalls::GROWTH, growth),
+    ];
+    rows.into_iter().flatten().collect()
 }
 
 fn row_of(what: String, target: String, measured: String, met: bool) -> Row {

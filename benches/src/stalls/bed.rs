@@ -1,0 +1,202 @@
+//! A server with many waiters.
+
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+use crate::resp::{Reply, append, command};
+use crate::wire::Wire;
+
+use super::Scenario;
+use super::blocked;
+
+pub(super) const LOCK: &str = "lock";
+pub(super) const LEASE: &str = "3600000";
+pub(super) const LIST: &str = "redisson_lock_queue:{lock}";
+pub(super) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+pub(super) const CHANNEL: &str = "news";
+
+/// How many commands are sent in one write.
+const CHUNK: usize = 100;
+
+/// The replies to a lock that is acquired, and to one that is waited for.
+const ACQUIRED: &str = "*3\r\n:1\r\n:3600000\r\n:0\r\n";
+const ENQUEUED: &str = "*3\r\n:0\r\n:0\r\n:0\r\n";
+
+/// Deadlines of a fair list that the module must lower lie this far ahead, in ms; those that it sets, below the half.
+pub(super) const FAR: i64 = 10_000_000_000;
+
+/// What a set-up may take.
+const SET_UP: Duration = Duration::from_secs(60);
+
+/// The module has found a list that the server has loaded: it searches at each run of the server's cron, every 100 ms. If
+/// it has not, the total is longer.
+const FOUND: Duration = Duration::from_millis(500);
+
+/// All have begun to wait this long before their waits end.
+const MARGIN: Duration = Duration::from_millis(50);
+
+/// A server where everything is ready to end.
+pub(super) struct Bed {
+    pub(super) scenario: Scenario,
+    pub(super) waiters: usize,
+    server: TestServer,
+    pub(super) wire: Wire,
+    /// When their waits end, if they end by themselves.
+    pub(super) until: Instant,
+    _listens: Option<Subscriber>,
+    _blocked: Vec<TcpStream>,
+}
+
+impl Bed {
+    /// Gets it ready; once more, with more time, where the machine was too busy to do so before the waits ended.
+    pub(super) fn start(scenario: Scenario, waiters: usize) -> Bed {
+        let mut ahead = Duration::from_millis(500) + Duration::from_micros(60) * waiters as u32;
+        loop {
+            let bed = Bed::ready(scenario, waiters, ahead);
+            if !scenario.times_out() || Instant::now() + MARGIN < bed.until {
+                return bed;
+            }
+            ahead *= 2;
+            assert!(ahead < SET_UP, "{}: {waiters} waiters take too long to come", scenario.name());
+        }
+    }
+
+    fn ready(scenario: Scenario, waiters: usize, ahead: Duration) -> Bed {
+        let server = TestServer::start();
+        let wire = Wire::connect(server.port()).expect("a connection");
+        let heard = scenario != Scenario::Channel;
+        // It is not read: what it gets fits in the server's buffer for a subscriber, which holds 32 MB.
+        let listens = heard.then(|| Subscriber::channel(&server, CHANNEL));
+        let until = Instant::now();
+        let mut bed = Bed { scenario, waiters, server, wire, until, _listens: listens, _blocked: Vec::new() };
+        match scenario {
+            Scenario::FlushOther | Scenario::FlushOwn => bed.hold_many(),
+            Scenario::FairExpired => bed.fill_list(1),
+            Scenario::Readers => bed.hold(&["WRITE"]),
+            _ => bed.hold(&[]),
+        }
+        if scenario == Scenario::FairDrain {
+            bed.other_comes_first();
+        }
+        bed.until = Instant::now() + ahead;
+        match scenario {
+            Scenario::FairLoad => return bed.restarted(),
+            Scenario::FairExpired => return bed,
+            Scenario::BlockTimeout => bed.block(ahead),
+            _ => bed.enqueue(),
+        }
+        let waiters = waiters as i64;
+        eventually("all of them to wait", SET_UP, || {
+            let count = bed.wire.info("rlock", "rlock_waiters");
+            // Where the machine is too busy, their waits have ended already.
+            (count == waiters || scenario.times_out() && Instant::now() > bed.until).then_some(())
+        });
+        bed
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.server.port()
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    fn hold(&mut self, mode: &[&str]) {
+        let words = [&["RLOCK.ACQUIRE", LOCK, "alice", LEASE], mode].concat();
+        self.wire.exchange(&command(&words), ACQUIRED.as_bytes());
+    }
+
+    fn hold_many(&mut self) {
+        self.send_all(ACQUIRED, |index| words(&["RLOCK.ACQUIRE", &format!("{LOCK}{index}"), "alice", LEASE]));
+    }
+
+    /// A Redisson waiter, which lives for long.
+    fn other_comes_first(&mut self) {
+        let deadline = (self.now() + FAR).to_string();
+        self.wire.exchange(&command(&["RPUSH", LIST, "other"]), b":1\r\n");
+        self.wire.exchange(&command(&["ZADD", DEADLINES, &deadline, "other"]), b":1\r\n");
+    }
+
+    /// All wait until the same moment, or for ever.
+    fn enqueue(&mut self) {
+        let (scenario, until) = (self.scenario, self.until);
+        self.send_all(ENQUEUED, |index| {
+            let lock = if scenario.has_many_locks() { format!("{LOCK}{index}") } else { LOCK.into() };
+            let wait = if scenario.times_out() { ms_until(until) } else { 0 };
+            let mut all = words(&["RLOCK.ACQUIRE", &lock, &format!("w{index}"), LEASE]);
+            all.extend(words(scenario.way()));
+            all.extend(words(&["ENQUEUE", &wait.to_string(), CHANNEL]));
+            all
+        });
+    }
+
+    fn block(&mut self, ahead: Duration) {
+        self._blocked = blocked::connect(self.port(), self.waiters);
+        self.until = Instant::now() + ahead;
+        blocked::wait(&mut self._blocked, self.until);
+    }
+
+    /// Entries of Redisson waiters in the fair list, with this deadline and the milliseconds after it.
+    fn fill_list(&mut self, deadline: i64) {
+        let indices: Vec<usize> = (0..self.waiters).collect();
+        for chunk in indices.chunks(CHUNK) {
+            let (mut entries, mut deadlines) = (words(&["RPUSH", LIST]), words(&["ZADD", DEADLINES]));
+            for index in chunk {
+                entries.push(format!("w{index}"));
+                deadlines.extend([(deadline + *index as i64).to_string(), format!("w{index}")]);
+            }
+            for command in [entries, deadlines] {
+                let command: Vec<&str> = command.iter().map(String::as_str).collect();
+                self.wire.ask(&command, |_| ());
+            }
+        }
+    }
+
+    /// The server has loaded such a list. It may not write yet, so that nothing is missed of what the module does.
+    fn restarted(mut self) -> Bed {
+        let deadline = self.now() + FAR;
+        self.fill_list(deadline);
+        let stopped = self.server.shutdown_with(&["SAVE"]);
+        let server = TestServer::builder().dir(stopped).conf("min-replicas-to-write", 1).start();
+        let wire = Wire::connect(server.port()).expect("a connection");
+        sleep(FOUND);
+        Bed { server, wire, ..self }
+    }
+
+    /// Sends a command for each waiter, and expects this reply to each.
+    fn send_all(&mut self, reply: &str, one: impl Fn(usize) -> Vec<String>) {
+        let indices: Vec<usize> = (0..self.waiters).collect();
+        for chunk in indices.chunks(CHUNK) {
+            let mut request = Vec::new();
+            chunk.iter().for_each(|index| append(&mut request, &one(*index)));
+            self.wire.exchange(&request, reply.repeat(chunk.len()).as_bytes());
+        }
+    }
+
+    /// A command's reply.
+    pub(super) fn number(&mut self, words: &[&str]) -> i64 {
+        self.wire.ask(words, |reply| match reply {
+            Reply::Int(number) => *number,
+            other => panic!("{words:?}: a number was expected, not {other:?}"),
+        })
+    }
+
+    /// The wall clock that the server has, too.
+    pub(super) fn now(&self) -> i64 {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
+        i64::try_from(now.as_millis()).expect("a clock before the year 292278994")
+    }
+}
+
+/// How long to wait from now, in ms: until that moment, and at least 1, since 0 is for ever.
+pub(super) fn ms_until(until: Instant) -> u128 {
+    until.saturating_duration_since(Instant::now()).as_millis().max(1)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,136 @@
+//! What ends the waits, and how the end is seen.
+
+use std::thread::sleep;
+use std::time::Instant;
+
+use crate::resp::{append, command};
+use crate::wire::Wire;
+
+use super::Scenario;
+use super::bed::{Bed, CHANNEL, DEADLINES, FAR, LEASE, LIST, LOCK};
+
+/// What ends the waits.
+pub(super) enum Trigger {
+    /// This moment.
+    Moment(Instant),
+    /// Commands, with their replies.
+    Commands(Commands),
+}
+
+/// Commands on a connection of their own.
+pub(super) struct Commands {
+    wire: Wire,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Trigger {
+    /// What ends them all on this server.
+    pub(super) fn of(bed: &Bed) -> Trigger {
+        if bed.scenario.times_out() {
+            return Trigger::Moment(bed.until);
+        }
+        let mut wire = Wire::connect(bed.port()).expect("a connection");
+        if bed.scenario == Scenario::FlushOther {
+            wire.exchange(&command(&["SELECT", "1"]), b"+OK\r\n");
+            wire.exchange(&command(&["SET", "x", "y"]), b"+OK\r\n");
+        }
+        let (request, answer) = commands(bed.scenario, bed.waiters);
+        Trigger::Commands(Commands { wire, request, answer })
+    }
+
+    /// Returns the moment at which everything had to end: that one, or the one before the first command was sent.
+    pub(super) fn pull(&mut self) -> Instant {
+        match self {
+            Trigger::Moment(moment) => {
+                sleep(moment.saturating_duration_since(Instant::now()));
+                *moment
+            }
+            Trigger::Commands(Commands { wire, request, answer }) => {
+                let begin = Instant::now();
+                wire.exchange(request, answer);
+                begin
+            }
+        }
+    }
+}
+
+/// What is sent, and the replies that are awaited.
+fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
+    let one = |words: &[&str], answer: &str| (command(words), answer.into());
+    match scenario {
+        Scenario::FairDrain | Scenario::PlainDrain => {
+            one(&["CONFIG", "SET", "rlock.accept", "no"], "+OK\r\n")
+        }
+        Scenario::FairCancel => {
+            let mut request = Vec::new();
+            for index in 0..waiters {
+                append(&mut request, &["RLOCK.CANCEL", LOCK, &format!("w{index}")]);
+            }
+            (request, ":1\r\n".repeat(waiters).into())
+        }
+        // Nothing listens there.
+        Scenario::Demotion => one(&["REPLICAOF", "127.0.0.1", "1"], "+OK\r\n"),
+        Scenario::FlushOther => one(&["FLUSHDB"], "+OK\r\n"),
+        // The server's own time to free many keys is not measured.
+        Scenario::FlushOwn => one(&["FLUSHDB", "ASYNC"], "+OK\r\n"),
+        Scenario::FairLoad => one(&["CONFIG", "SET", "min-replicas-to-write", "0"], "+OK\r\n"),
+        Scenario::FairRemoved => one(&["LREM", LIST, "1", &format!("w{}", waiters / 2)], ":1\r\n"),
+        Scenario::FairDeleted => one(&["DEL", LIST, DEADLINES], ":2\r\n"),
+        // It may get the lock at once, or wait for it.
+        Scenario::FairExpired => {
+            one(&["RLOCK.ACQUIRE", LOCK, "alice", LEASE, "FAIR", "ENQUEUE", "0", CHANNEL], "")
+        }
+        Scenario::Channel | Scenario::Readers => one(&["RLOCK.RELEASE", LOCK, "alice"], ":1\r\n"),
+        Scenario::FairTimeout | Scenario::PlainTimeout | Scenario::BlockTimeout => (Vec::new(), Vec::new()),
+    }
+}
+
+impl Bed {
+    /// Whether all of it is done.
+    pub(super) fn is_over(&mut self) -> bool {
+        match self.scenario {
+            // No waiters, and none of their entries.
+            Scenario::FairTimeout | Scenario::FairCancel => self.waiting() == 0 && self.are_listed(0),
+            Scenario::FairDrain => self.waiting() == 0 && self.are_listed(1),
+            // The reply is all that shows; PINGs are sent for a while after it.
+            Scenario::FlushOther => true,
+            // No deadline is as it was before.
+            Scenario::FairLoad => {
+                let far = (self.now() + FAR / 2).to_string();
+                self.number(&["ZCOUNT", DEADLINES, &far, "+inf"]) == 0
+            }
+            // Each waiter has its entry again.
+            Scenario::FairRemoved | Scenario::FairDeleted => self.are_listed(self.waiters),
+            // The caller has the lock, and no entry is left.
+            Scenario::FairExpired => self.number(&["HEXISTS", LOCK, "alice"]) == 1 && self.are_listed(0),
+            // The clients have their replies, too.
+            Scenario::BlockTimeout => {
+                self.waiting() == 0 && self.wire.info("clients", "blocked_clients") == 0
+            }
+            Scenario::PlainTimeout
+            | Scenario::PlainDrain
+            | Scenario::Demotion
+            | Scenario::Channel
+            | Scenario::Readers
+            | Scenario::FlushOwn => self.waiting() == 0,
+        }
+    }
+
+    /// Panics if it did not end in the way that is measured.
+    pub(super) fn check(&mut self) {
+        if let Some(counter) = self.scenario.counter() {
+            let count = self.wire.info("rlock", counter);
+            assert_eq!(count, self.waiters as i64, "{}: {counter}", self.scenario.name());
+        }
+    }
+
+    fn waiting(&mut self) -> i64 {
+        self.wire.info("rlock", "rlock_waiters")
+    }
+
+    /// Whether the fair list has so many entries, and as many deadlines.
+    fn are_listed(&mut self, count: usize) -> bool {
+        self.number(&["LLEN", LIST]) == count as i64 && self.number(&["ZCARD", DEADLINES]) == count as i64
+    }
+}

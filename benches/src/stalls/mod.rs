@@ -1,0 +1,85 @@
+//! Whatever can end at one moment for many waiters: how long all of it takes, and how long another client waits
+//! meanwhile.
+
+mod bed;
+mod blocked;
+mod ends;
+mod pings;
+mod scenario;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use rlock_testkit::eventually;
+
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::results::Stall;
+use crate::spread::{Spread, rounded};
+
+use bed::Bed;
+use ends::Trigger;
+use pings::Pings;
+pub(crate) use scenario::Scenario;
+
+/// No scenario takes this long, unless something has gone wrong.
+const WHOLE: Duration = Duration::from_secs(120);
+
+/// For how long PINGs go on after the end: what is put off may keep the server busy a little later.
+const AFTERWARDS: Duration = Duration::from_millis(100);
+
+/// One scenario with so many waiters, and what was measured in each round.
+struct Lane {
+    scenario: Scenario,
+    waiters: usize,
+    totals: Vec<f64>,
+    longest: f64,
+}
+
+/// Measures all scenarios in each round, on a fresh server each time.
+pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Stall> {
+    blocked::raise_file_limit();
+    let mut lanes: Vec<Lane> = Scenario::ALL.into_iter().flat_map(|scenario| lanes(scenario, plan)).collect();
+    for round in 1..=plan.stalls_rounds {
+        for lane in &mut lanes {
+            let (name, waiters) = (lane.scenario.name(), lane.waiters);
+            progress.show(&format!("stalls, {name}, {waiters}: round {round} of {}", plan.stalls_rounds));
+            lane.round();
+        }
+    }
+    lanes.into_iter().map(Lane::result).collect()
+}
+
+fn lanes(scenario: Scenario, plan: &Plan) -> Vec<Lane> {
+    let sizes = scenario.sizes().iter().take(if plan.is_quick() { 1 } else { usize::MAX });
+    sizes.map(|waiters| Lane { scenario, waiters: *waiters, totals: Vec::new(), longest: 0.0 }).collect()
+}
+
+impl Lane {
+    fn round(&mut self) {
+        let mut bed = Bed::start(self.scenario, self.waiters);
+        // Anywhere else an earlier benchmark may have bound this process, and with it its servers.
+        Placement::TwoCores.apply(bed.pid(), None);
+        let mut trigger = Trigger::of(&bed);
+        let pings = Pings::start(bed.port());
+        let begin = trigger.pull();
+        eventually(self.scenario.name(), WHOLE, || bed.is_over().then_some(()));
+        let total = begin.elapsed();
+        sleep(AFTERWARDS);
+        let longest = pings.longest();
+        bed.check();
+        self.totals.push(total.as_secs_f64() * 1e3);
+        self.longest = self.longest.max(longest.as_secs_f64() * 1e3);
+    }
+
+    fn result(self) -> Stall {
+        Stall {
+            scenario: self.scenario.name().into(),
+            waiters: self.waiters,
+            rounds: self.totals.len(),
+            total_ms: Spread::of(self.totals),
+            longest_ping_ms: rounded(self.longest),
+        }
+    }
+}

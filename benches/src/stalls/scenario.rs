@@ -1,0 +1,136 @@
+//! What can end at one moment for many.
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    FairTimeout,
+    FairDrain,
+    FairCancel,
+    PlainTimeout,
+    PlainDrain,
+    Demotion,
+    Channel,
+    Readers,
+    FlushOther,
+    FlushOwn,
+    FairLoad,
+    FairRemoved,
+    FairDeleted,
+    FairExpired,
+    BlockTimeout,
+}
+
+/// How many waiters, keys or entries.
+const SIZES: [usize; 3] = [10_000, 20_000, 50_000];
+
+/// How many connections.
+const CONNECTIONS: [usize; 2] = [1_000, 5_000];
+
+impl Scenario {
+    /// All of them, in the order of the table.
+    pub(crate) const ALL: [Scenario; 15] = [
+        Scenario::FairTimeout,
+        Scenario::FairDrain,
+        Scenario::FairCancel,
+        Scenario::PlainTimeout,
+        Scenario::PlainDrain,
+        Scenario::Demotion,
+        Scenario::Channel,
+        Scenario::Readers,
+        Scenario::FlushOther,
+        Scenario::FlushOwn,
+        Scenario::FairLoad,
+        Scenario::FairRemoved,
+        Scenario::FairDeleted,
+        Scenario::FairExpired,
+        Scenario::BlockTimeout,
+    ];
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scenario::FairTimeout => "fair-timeout",
+            Scenario::FairDrain => "fair-drain",
+            Scenario::FairCancel => "fair-cancel",
+            Scenario::PlainTimeout => "plain-timeout",
+            Scenario::PlainDrain => "plain-drain",
+            Scenario::Demotion => "demotion",
+            Scenario::Channel => "channel",
+            Scenario::Readers => "readers",
+            Scenario::FlushOther => "flush-other",
+            Scenario::FlushOwn => "flush-own",
+            Scenario::FairLoad => "fair-load",
+            Scenario::FairRemoved => "fair-removed",
+            Scenario::FairDeleted => "fair-deleted",
+            Scenario::FairExpired => "fair-expired",
+            Scenario::BlockTimeout => "block-timeout",
+        }
+    }
+
+    /// Its name for readers.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Scenario::FairTimeout => "FAIR waiters time out",
+            Scenario::FairDrain => "FAIR waiters behind a Redisson waiter are drained",
+            Scenario::FairCancel => "FAIR waiters are cancelled by one pipeline",
+            Scenario::PlainTimeout => "waiters time out",
+            Scenario::PlainDrain => "waiters are drained",
+            Scenario::Demotion => "waiters of a server that is demoted",
+            Scenario::Channel => "waiters on a channel without a subscriber are dropped",
+            Scenario::Readers => "readers are admitted together",
+            Scenario::FlushOther => "locks with a waiter each, FLUSHDB of another database",
+            Scenario::FlushOwn => "locks with a waiter each, FLUSHDB of their database",
+            Scenario::FairLoad => "entries of a fair list that is found after a restart",
+            Scenario::FairRemoved => "FAIR waiters, another client removes one entry of the list",
+            Scenario::FairDeleted => "FAIR waiters, another client deletes the list and its deadlines",
+            Scenario::FairExpired => "dead Redisson waiters ahead of one ACQUIRE FAIR",
+            Scenario::BlockTimeout => "blocked waiters (BLOCK) time out",
+        }
+    }
+
+    /// How many waiters, keys or entries it is measured with, in ascending order.
+    pub(crate) fn sizes(self) -> &'static [usize] {
+        if self == Scenario::BlockTimeout { &CONNECTIONS } else { &SIZES }
+    }
+
+    /// Whether all waits end by themselves, at a moment that is known before.
+    pub(super) fn times_out(self) -> bool {
+        [Scenario::FairTimeout, Scenario::PlainTimeout, Scenario::BlockTimeout].contains(&self)
+    }
+
+    /// Whether every waiter waits for a lock of its own.
+    pub(super) fn has_many_locks(self) -> bool {
+        [Scenario::FlushOther, Scenario::FlushOwn].contains(&self)
+    }
+
+    /// How its waiters ask for the lock.
+    pub(super) fn way(self) -> &'static [&'static str] {
+        match self {
+            Scenario::FairTimeout
+            | Scenario::FairDrain
+            | Scenario::FairCancel
+            | Scenario::FairRemoved
+            | Scenario::FairDeleted => &["FAIR"],
+            Scenario::Readers => &["READ"],
+            _ => &[],
+        }
+    }
+
+    /// The statistic that counts every one of them in the end.
+    pub(super) fn counter(self) -> Option<&'static str> {
+        match self {
+            Scenario::FairTimeout | Scenario::PlainTimeout | Scenario::BlockTimeout => Some("rlock_timeouts"),
+            Scenario::FairDrain | Scenario::PlainDrain | Scenario::Demotion => {
+                Some("rlock_waiters_sent_away")
+            }
+            Scenario::FairCancel => Some("rlock_cancelled"),
+            Scenario::Channel => Some("rlock_waiters_gone"),
+            Scenario::Readers | Scenario::FlushOwn => Some("rlock_hand_offs"),
+            Scenario::FlushOther
+            | Scenario::FairLoad
+            | Scenario::FairRemoved
+            | Scenario::FairDeleted
+            | Scenario::FairExpired => None,
+        }
+    }
+}
