@@ -167,11 +167,27 @@ impl<'a> FairQueue<'a> {
         if !head.is_some_and(|head| leaves(&head)) || self.is_elsewhere() {
             return Vec::new();
         }
-        let first = self.owners(most).into_iter().take_while(|owner| leaves(owner));
-        let first: Vec<Box<[u8]>> = first.map(Into::into).collect();
+        let first = self.first_that(most, leaves);
         match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
             Told::List(_) => self.remove_deadlines(&first),
             Told::Bytes(_) | Told::Nothing => return Vec::new(),
+        }
+        first
+    }
+
+    /// The owners of the first entries, at most `most`, as long as `leaves` is true of them. Most often that is one, so few
+    /// entries are read first.
+    fn first_that(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+        let (mut first, mut step): (Vec<Box<[u8]>>, _) = (Vec::new(), 4_usize);
+        while first.len() < most {
+            let end = first.len().saturating_add(step).min(most);
+            let place = |place: usize| i64::try_from(place).unwrap_or(i64::MAX);
+            let entries = self.range(place(first.len()), place(end).saturating_sub(1));
+            first.extend(entries.into_iter().take_while(|owner| leaves(owner)).map(Into::into));
+            if first.len() < end {
+                break;
+            }
+            step = step.saturating_mul(4);
         }
         first
     }

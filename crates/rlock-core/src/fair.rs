@@ -203,7 +203,9 @@ pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) -> Order {
 fn check_first<S: Site>(site: &S, now: UnixMs) -> Order {
     let (server, lock) = (site.server(), site.lock());
     let head = server.queues(|queues| queues.head(lock).filter(|head| head.fair).cloned());
-    let Some(head) = head.filter(|head| !site.fair_has(&head.owner)) else { return Order::Known };
+    if head.is_none_or(|head| site.fair_has(&head.owner)) {
+        return Order::Known;
+    }
     let most = server.settings().at_once.listed;
     let (first, goes_on) =
         server.queues(|queues| (queues.first_fair_owners(lock, most), queues.fair_is_half_checked(lock)));
