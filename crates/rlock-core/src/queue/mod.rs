@@ -27,6 +27,7 @@ use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use departures::{Leaving, SentAway, Walk};
+use looks::AT_ONCE;
 use reads::Reading;
 use sweep::Sweeps;
 use turns::Streak;
@@ -334,7 +335,7 @@ impl Queues {
                     && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
-                self.wake_at(lock, Some(UnixMs(i64::MIN)));
+                self.wake_at(lock, Some(AT_ONCE));
             }
             Some(_) => {}
         }
