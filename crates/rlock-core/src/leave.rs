@@ -30,17 +30,30 @@ pub fn send_all_away_at_once<V: Server>(server: &V, why: DropReason) {
     arm_timer(server);
 }
 
-/// The server is a replica now: it grants nothing, revokes nothing, and sends all waiters away.
+/// The server is a replica now: it grants nothing, revokes nothing until it is promoted, and sends all waiters away.
 pub fn demoted<V: Server>(server: &V) {
     if planted(Bug::KeepWhenDemoted) {
         return;
     }
     server.queues(|queues| {
-        queues.forget_all_but_waiters();
+        queues.demoted();
         queues.send_away(DropReason::Demoted);
     });
     go_on_sending_away(server);
     arm_timer(server);
+}
+
+/// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
+/// nothing, though it was granted a lock before.
+pub fn promoted<V: Server>(server: &V) {
+    server.queues(|queues| queues.promoted());
+    arm_timer(server);
+}
+
+/// The server has the data of another primary, from the start or from where its own ended: nothing that was granted here
+/// before is revoked any more.
+pub fn synchronised<V: Server>(server: &V) {
+    server.queues(|queues| queues.synchronised());
 }
 
 /// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed

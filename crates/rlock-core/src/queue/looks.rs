@@ -198,7 +198,7 @@ impl Queues {
     /// The time until the next work, in ms; `None` if no work is left.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
-            self.take_backs.is_empty(),
+            self.take_backs.is_empty() || self.is_replica,
             self.fair_gone.is_empty(),
             self.read_changed.is_empty(),
             self.fair_unknown.is_empty(),

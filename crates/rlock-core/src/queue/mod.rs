@@ -9,6 +9,7 @@ mod grants;
 mod looks;
 mod normal;
 mod reads;
+mod role;
 mod sweep;
 mod turns;
 
@@ -132,6 +133,8 @@ pub struct Queues {
     last_ticket: Ticket,
     /// When the timer fires, if it is set.
     timer: Option<MonoMs>,
+    /// Whether the server is a replica since it was demoted, and writes nothing.
+    is_replica: bool,
 }
 
 type Place = u64;

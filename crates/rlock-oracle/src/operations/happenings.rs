@@ -52,7 +52,9 @@ impl Oracle {
                 }
             }
             Op::Primary(false) => {
-                self.primary = false;
+                if !std::mem::replace(&mut self.primary, false) {
+                    self.synchronise();
+                }
                 self.send_all_away();
                 // What was known here of read leases.
                 self.places.iter_mut().for_each(|place| place.natives.clear());
@@ -200,7 +202,7 @@ impl Oracle {
         }
     }
 
-    /// The queues are a primary's: a replica forgets everything.
+    /// The queues are a primary's: a replica forgets everything but grants that have not arrived.
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.send_away(lock, "demoted");
@@ -210,6 +212,10 @@ impl Oracle {
             self.place(lock).streak = None;
             self.forget_gate(lock);
         }
+    }
+
+    /// What the primary has told an owner counts, and nobody here knows of it.
+    fn synchronise(&mut self) {
         self.open.clear();
         self.take_backs.clear();
     }
