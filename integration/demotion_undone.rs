@@ -137,3 +137,67 @@ fn what_another_primary_has_said_is_not_revoked() {
         story(&mut client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
 }
+
+const LIST: &str = "redisson_lock_queue:{lock}";
+const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+
+/// So many wait with FAIR, blocked or for a message, behind one that waits by Redisson's protocol.
+fn wait_in_the_list(
+    server: &TestServer,
+    client: &mut Connection,
+    blocked: usize,
+    enqueued: usize,
+) -> Vec<Waiting> {
+    let far = "9000000000000";
+    story(client, &[ALICE]);
+    story(
+        client,
+        &[(&format!("RPUSH {LIST} uuid:1"), "1"), (&format!("ZADD {DEADLINES} {far} uuid:1"), "1")],
+    );
+    let wait = |n| {
+        let owner = format!("b{n}");
+        Waiting::start(server, &["RLOCK.ACQUIRE", "lock", &owner, "600000", "FAIR", "BLOCK", "0"])
+    };
+    let blocked = (0..blocked).map(wait).collect();
+    let mut pipe = redis::pipe();
+    for n in 0..enqueued {
+        let command = pipe.cmd("RLOCK.ACQUIRE").arg("lock").arg(format!("e{n}")).arg(600_000).arg("FAIR");
+        command.arg("ENQUEUE").arg(0).arg("unheard").ignore();
+    }
+    pipe.query::<()>(client).expect("they are enqueued");
+    blocked
+}
+
+#[test]
+fn who_was_sent_away_leaves_the_fair_list_when_the_server_is_primary_again() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let blocked = wait_in_the_list(&server, &mut client, 20, 1_500);
+    at_once(&mut client, &[DEMOTE, PROMOTE]);
+    blocked.iter().for_each(|waiting| assert!(waiting.outcome(SOON).is_err()));
+    for key in [LIST, DEADLINES] {
+        let all = format!("{} {key} 0 -1", if key == LIST { "LRANGE" } else { "ZRANGE" });
+        eventually("they leave the list", SOON, || (say(&mut client, &all) == r#"["uuid:1"]"#).then_some(()));
+    }
+    story(&mut client, &[(RELEASE, "1"), ("MODULE UNLOAD rlock", "OK")]);
+}
+
+/// The list is the new primary's as long as the server is a replica, and for good once the server has its data.
+#[test]
+fn a_replica_takes_nobody_out_of_the_fair_list() {
+    let (server, other) = (TestServer::start(), TestServer::start());
+    let mut client = server.connect();
+    other.replicate_from(&server);
+    let blocked = wait_in_the_list(&server, &mut client, 3, 600);
+    wait_for_replicas_in_sync(&server, &other);
+    story(&mut client, &[(DEMOTE, "OK")]);
+    blocked.iter().for_each(|waiting| assert!(waiting.outcome(SOON).is_err()));
+    eventually("all to be sent away", SOON, || (counter(&server, "waiters") == 0).then_some(()));
+    sleep(A_WHILE);
+    assert_eq!(number(&mut client, &format!("LLEN {LIST}")), 604);
+    story(&mut other.connect(), &[(PROMOTE, "OK")]);
+    server.replicate_from(&other);
+    story(&mut client, &[(PROMOTE, "OK")]);
+    sleep(A_WHILE);
+    assert_eq!(number(&mut client, &format!("LLEN {LIST}")), 604);
+}

@@ -44,14 +44,14 @@ pub fn demoted<V: Server>(server: &V) {
 }
 
 /// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
-/// nothing, though it was granted a lock before.
+/// nothing, though it was granted a lock before, and stands in no fair list.
 pub fn promoted<V: Server>(server: &V) {
     server.queues(|queues| queues.promoted());
     arm_timer(server);
 }
 
-/// The server has the data of another primary, from the start or from where its own ended: nothing that was granted here
-/// before is revoked any more.
+/// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that
+/// primary's, whatever the server put off.
 pub fn synchronised<V: Server>(server: &V) {
     server.queues(|queues| queues.synchronised());
 }
@@ -71,10 +71,6 @@ pub(crate) fn go_on_sending_away<V: Server>(server: &V) {
     let (gone, why) = server.queues(|queues| queues.take_sent_away(most));
     if let Some(why) = why {
         send_away(server, gone, why);
-    }
-    if !server.is_primary() {
-        // The lists are the new primary's.
-        server.queues(|queues| queues.forget_lists());
     }
 }
 

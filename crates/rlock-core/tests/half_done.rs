@@ -3,7 +3,7 @@
 
 mod fair_scene;
 
-use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings};
+use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
 use rlock_core::port::{AtOnce, Ground, Settings};
 use rlock_core::{Reply, leave, timer};
@@ -144,6 +144,27 @@ fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
         scene.sim.promote();
         scene.wait(100);
         assert_eq!(scene.holder(0), "a", "way {way}");
+    }
+}
+
+/// A demoted server may write nothing: those who were sent away leave the list when it is the primary again, and may write.
+/// Blocked waiters stayed in it until their deadlines.
+#[test]
+fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
+    for happens in [|_| {}, |scene: &Scene| scene.disconnect(0, "b")] as [Happens; 2] {
+        let scene = waiting(&["a", "f1", "b"]);
+        happens(&scene);
+        scene.sim.demote();
+        let fired = scene.pass(100, || scene.is("h", "a f1 b"));
+        assert!(fired <= 1, "the timer fired {fired} times on a replica");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.may_end()));
+        scene.sim.with(|world| world.may_write = false);
+        scene.sim.promote();
+        scene.pass(100, || scene.is("h", "a f1 b"));
+        scene.sim.with(|world| world.may_write = true);
+        scene.wait(20);
+        scene.is("h", "f1");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
     }
 }
 

@@ -251,11 +251,6 @@ impl Queues {
         (gone, Some(why))
     }
 
-    /// Forgets the departed owners in fair lists: the primary manages the lists.
-    pub fn forget_lists(&mut self) {
-        self.fair_gone.clear();
-    }
-
     /// This number of waiters was granted a lock, or left the queue during a hand-off.
     pub fn count_served(&mut self, count: usize) {
         self.served = self.served.wrapping_add(count);

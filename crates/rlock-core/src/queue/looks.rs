@@ -199,7 +199,7 @@ impl Queues {
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
             self.take_backs.is_empty() || self.is_replica,
-            self.fair_gone.is_empty(),
+            self.fair_gone.is_empty() || self.is_replica,
             self.read_changed.is_empty(),
             self.fair_unknown.is_empty(),
             self.sent_away.is_none(),

@@ -202,22 +202,21 @@ impl Oracle {
         }
     }
 
-    /// The queues are a primary's: a replica forgets everything but grants that have not arrived.
+    /// The queues are a primary's: a replica writes nothing, and puts off what it would do to grants and lists.
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.send_away(lock, "demoted");
-            // A replica writes nothing.
-            self.place(lock).gone.clear();
             self.place(lock).list_found = false;
             self.place(lock).streak = None;
             self.forget_gate(lock);
         }
     }
 
-    /// What the primary has told an owner counts, and nobody here knows of it.
+    /// Grants and lists are as the primary has them.
     fn synchronise(&mut self) {
         self.open.clear();
         self.take_backs.clear();
+        self.places.iter_mut().for_each(|place| place.gone.clear());
     }
 
     /// The answer of a call arrives.
