@@ -9,7 +9,7 @@ use rlock_core::queue::{Cause, Databases, LockId};
 use rlock_core::timer::ListChange;
 use rlock_core::{MonoMs, leave, names, timer};
 
-use crate::ffi::{Ctx, ServerEvent, Shared, StringRef};
+use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
 use crate::unknown::{self, Sought};
 use crate::{effects, fair, site, waiters};
 
@@ -77,10 +77,18 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         }
         ServerEvent::Demoted => leave::demoted(&ctx),
         ServerEvent::Promoted => {
+            leave::promoted(&ctx);
             effects::begin();
             unknown::look_for(Sought::All);
         }
-        ServerEvent::Loaded => unknown::look_for(Sought::All),
+        ServerEvent::Synchronised => leave::synchronised(&ctx),
+        ServerEvent::Loaded => {
+            // Some servers tell of the link later than they are ready to be promoted.
+            if !is_primary(ctx) {
+                leave::synchronised(&ctx);
+            }
+            unknown::look_for(Sought::All);
+        }
         ServerEvent::SlotsCame => unknown::look_once_more(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),

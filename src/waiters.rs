@@ -54,9 +54,9 @@ pub(crate) fn queues<T>(body: impl FnOnce(&mut Queues) -> T) -> T {
     with(|state| body(&mut state.queues))
 }
 
-/// Whether nobody waits anywhere and nothing is to be taken back.
+/// Whether nobody waits anywhere and nothing is to be taken back here.
 pub(crate) fn idle() -> bool {
-    queues(|queues| queues.is_idle())
+    queues(|queues| queues.may_end())
 }
 
 /// Says that the state is in doubt: everybody is to be sent away.

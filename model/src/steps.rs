@@ -110,7 +110,7 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
         Action::Pass => sim.pass(before.next_moment().unwrap_or(0)),
         Action::Fire => sim.fire(),
         Action::Role if before.world.primary => sim.demote(),
-        Action::Role => sim.with(|world| world.primary = true),
+        Action::Role => sim.promote(),
         Action::Pause => sim.with(|world| world.may_write = !world.may_write),
         Action::Slot => sim.with(|world| {
             let firm = world.ground == Ground::Firm;

@@ -16,10 +16,11 @@ use super::string::StringRef;
 use crate::unknown::Sought;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
-const SERVER_EVENTS: [u64; 7] = [
+const SERVER_EVENTS: [u64; 8] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+    raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE,
     raw::REDISMODULE_EVENT_CRON_LOOP,
     raw::REDISMODULE_EVENT_FORK_CHILD,
     raw::REDISMODULE_EVENT_PERSISTENCE,
@@ -37,6 +38,8 @@ pub(crate) enum ServerEvent {
     Demoted,
     /// It is no replica any more.
     Promoted,
+    /// It is a replica, and has what its primary has: all of it, or what was missing comes next.
+    Synchronised,
     /// It has loaded what was stored, or what its primary has sent.
     Loaded,
     /// Slots have come from another server, all at one moment.
@@ -196,6 +199,7 @@ unsafe extern "C" fn on_server_event(
 ) {
     guarded(Callback::ServerEvent, (), || {
         let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
+        let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
         let emptied = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
@@ -207,6 +211,7 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
+            raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE if subevent == linked => ServerEvent::Synchronised,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION if subevent == came => ServerEvent::SlotsCame,
             raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,

@@ -30,17 +30,30 @@ pub fn send_all_away_at_once<V: Server>(server: &V, why: DropReason) {
     arm_timer(server);
 }
 
-/// The server is a replica now: it grants nothing, revokes nothing, and sends all waiters away.
+/// The server is a replica now: it grants nothing, revokes nothing until it is promoted, and sends all waiters away.
 pub fn demoted<V: Server>(server: &V) {
     if planted(Bug::KeepWhenDemoted) {
         return;
     }
     server.queues(|queues| {
-        queues.forget_all_but_waiters();
+        queues.demoted();
         queues.send_away(DropReason::Demoted);
     });
     go_on_sending_away(server);
     arm_timer(server);
+}
+
+/// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
+/// nothing, though it was granted a lock before, and stands in no fair list.
+pub fn promoted<V: Server>(server: &V) {
+    server.queues(|queues| queues.promoted());
+    arm_timer(server);
+}
+
+/// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that
+/// primary's, whatever the server put off.
+pub fn synchronised<V: Server>(server: &V) {
+    server.queues(|queues| queues.synchronised());
 }
 
 /// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed
@@ -58,10 +71,6 @@ pub(crate) fn go_on_sending_away<V: Server>(server: &V) {
     let (gone, why) = server.queues(|queues| queues.take_sent_away(most));
     if let Some(why) = why {
         send_away(server, gone, why);
-    }
-    if !server.is_primary() {
-        // The lists are the new primary's.
-        server.queues(|queues| queues.forget_lists());
     }
 }
 

@@ -141,14 +141,15 @@ fn who_waits_no_more_leaves_the_list() {
     scene.is("h", "b f1");
 }
 
-/// A demoted server may write nothing: the entries stay, and when it is a primary again nobody here owns them.
+/// A server that has another primary's data keeps the entries, and when it is a primary again nobody here owns them.
 #[test]
 fn a_demoted_server_keeps_the_list() {
     let scene = waiting(&["a", "f1"]);
     scene.sim.demote();
     scene.pass(10, || {});
     scene.is("h", "a f1");
-    scene.sim.with(|world| world.primary = true);
+    scene.sim.synchronise();
+    scene.sim.promote();
     scene.release(0, "h");
     assert_eq!((scene.queue(0), scene.called()), (String::new(), String::new()));
     // Whoever asks next waits for those, as for anybody.
@@ -165,7 +166,8 @@ fn a_demoted_server_keeps_the_list() {
 fn an_owner_that_comes_back_keeps_its_place() {
     let scene = waiting(&["a", "b"]);
     scene.sim.demote();
-    scene.sim.with(|world| world.primary = true);
+    scene.sim.synchronise();
+    scene.sim.promote();
     assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later));
     assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
     scene.is("h", "a b");
@@ -173,7 +175,8 @@ fn an_owner_that_comes_back_keeps_its_place() {
     scene.is("a", "b");
     let scene = waiting(&["a", "b"]);
     scene.sim.demote();
-    scene.sim.with(|world| world.primary = true);
+    scene.sim.synchronise();
+    scene.sim.promote();
     scene.release(0, "h");
     assert_eq!(scene.ask(0, "b", NOW), DENIED);
     assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));

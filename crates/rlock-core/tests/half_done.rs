@@ -3,7 +3,7 @@
 
 mod fair_scene;
 
-use fair_scene::{Ask, FAIR, HOUR, How, NOW, PLAIN, Scene, lock, settings};
+use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
 use rlock_core::port::{AtOnce, Ground, Settings};
 use rlock_core::{Reply, leave, timer};
@@ -91,6 +91,81 @@ fn a_replica_grants_nothing_though_it_is_drained() {
     assert_eq!(scene.holder(0), "");
     scene.settle();
     assert_eq!((&*scene.holder(0), &*scene.queue(0)), ("", ""));
+}
+
+/// A client was granted a lock, and went before the answer, or was told that the server had been demoted: when the server was
+/// the primary again, at once or later, the grant stood for its whole lease.
+#[test]
+fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
+    for goes_first in [true, false] {
+        let scene = held(AtOnce::USUAL);
+        assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later));
+        assert_eq!(scene.release(0, "h"), Reply::Released);
+        assert_eq!(scene.holder(0), "a");
+        if goes_first {
+            scene.disconnect(0, "a");
+            scene.sim.demote();
+        } else {
+            scene.sim.demote();
+            scene.disconnect(0, "a");
+        }
+        let fired = scene.pass(100, || assert_eq!(scene.holder(0), "a"));
+        assert!(fired <= 1, "the timer fired {fired} times on a replica");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.may_end()));
+        scene.sim.with(|world| world.may_write = false);
+        scene.sim.promote();
+        scene.pass(100, || assert_eq!(scene.holder(0), "a"));
+        scene.sim.with(|world| world.may_write = true);
+        scene.wait(20);
+        assert_eq!(scene.holder(0), "", "it went first: {goes_first}");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
+    }
+}
+
+/// Another primary has told the owner that it holds the lock, or the owner was heard from on a replica that takes writes.
+#[test]
+fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
+    let heard_from: [Happens; 3] = [
+        |scene| scene.sim.synchronise(),
+        |scene| assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. })))),
+        // The answer arrives in spite of the demotion.
+        |scene| {
+            let ticket = scene.ticket(0, "a").expect("a client");
+            assert!(matches!(scene.sim.deliver(ticket), Some(Ok(Reply::Acquired { .. }))));
+        },
+    ];
+    for (way, hear) in heard_from.into_iter().enumerate() {
+        let scene = held(AtOnce::USUAL);
+        assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later));
+        assert_eq!(scene.release(0, "h"), Reply::Released);
+        scene.sim.demote();
+        hear(&scene);
+        scene.disconnect(0, "a");
+        scene.sim.promote();
+        scene.wait(100);
+        assert_eq!(scene.holder(0), "a", "way {way}");
+    }
+}
+
+/// A demoted server may write nothing: those who were sent away leave the list when it is the primary again, and may write.
+/// Blocked waiters stayed in it until their deadlines.
+#[test]
+fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
+    for happens in [|_| {}, |scene: &Scene| scene.disconnect(0, "b")] as [Happens; 2] {
+        let scene = waiting(&["a", "f1", "b"]);
+        happens(&scene);
+        scene.sim.demote();
+        let fired = scene.pass(100, || scene.is("h", "a f1 b"));
+        assert!(fired <= 1, "the timer fired {fired} times on a replica");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.may_end()));
+        scene.sim.with(|world| world.may_write = false);
+        scene.sim.promote();
+        scene.pass(100, || scene.is("h", "a f1 b"));
+        scene.sim.with(|world| world.may_write = true);
+        scene.wait(20);
+        scene.is("h", "f1");
+        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
+    }
 }
 
 /// The server refused writes, and a fair list was to be put right: the look at its lock set the timer for now, and what was

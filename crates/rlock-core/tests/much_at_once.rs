@@ -4,7 +4,7 @@ use rlock_core::call::Answer;
 use rlock_core::fair::Entry;
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
-use rlock_core::request::{Acquire, Wait};
+use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::timer::ListChange;
 use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, leave, timer};
 use rlock_sim::{Sim, Value};
@@ -162,4 +162,47 @@ fn expired_heads_are_removed_a_few_at_a_time() {
     sim.pass_and_fire(20);
     assert_eq!(listed(&sim, &lock), Vec::<String>::new());
     assert!(sim.with(|world| world.keys.contains_key(&lock)), "it is hers now");
+}
+
+/// Waiters left one queue a few at a time, and the timer looked at that lock first in each cycle: the lease of another lock
+/// ended, and the lock was granted when that queue was empty.
+#[test]
+fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
+    const WAITERS: usize = 1_000;
+    let (many, other) = (lock(0), lock(1));
+    for fair in [false, true] {
+        let sim = sim();
+        let ask = |lock: &LockId, owner: &str, lease_ms, wait| {
+            let request = Acquire {
+                owner: Owner::new(owner.as_bytes()).expect("an owner"),
+                lease: lease(lease_ms),
+                mode: Mode::Mutex,
+                arrive_at: None,
+                fair,
+                fenced: false,
+                wait,
+            };
+            sim.acquire(1, lock, &request).expect("an answer");
+        };
+        let for_ever = WaitMs::new(0).expect("a wait");
+        ask(&many, "holder", HOUR, None);
+        (0..WAITERS).for_each(|n| {
+            ask(&many, &format!("w{n}"), HOUR, Some(Wait::Enqueue(for_ever, b"unheard")));
+        });
+        ask(&other, "holder", 5, None);
+        ask(&other, "next", HOUR, Some(Wait::Block(for_ever)));
+        let owner = Owner::new(b"holder").expect("an owner");
+        let release = Release { owner, mode: None, down_to: DownTo::AtMost(0), lease: None };
+        sim.release(&many, &release).expect("an answer");
+        sim.pass(6);
+        let next_has_it = || sim.with(|world| world.hold(&other).is_some_and(|hold| *hold.owner == *b"next"));
+        for _ in 0..3 {
+            sim.fire();
+            sim.pass(1);
+        }
+        assert!(next_has_it(), "fair: {fair}");
+        assert!(sim.with(|world| world.queues.waiting_for(&many)) > WAITERS / 2, "the work is bounded");
+        sim.pass_and_fire(100);
+        assert_eq!(sim.with(|world| world.queues.waiting_for(&many)), 0);
+    }
 }

@@ -184,6 +184,17 @@ impl Sim {
         leave::demoted(self);
     }
 
+    /// The server is the primary again.
+    pub fn promote(&self) {
+        self.with(|world| world.primary = true);
+        leave::promoted(self);
+    }
+
+    /// The server is a replica, and has the data of its primary: the same that it had.
+    pub fn synchronise(&self) {
+        leave::synchronised(self);
+    }
+
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));

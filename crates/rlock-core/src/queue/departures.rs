@@ -251,19 +251,6 @@ impl Queues {
         (gone, Some(why))
     }
 
-    /// Forgets all but the waiters and their locks: the server is a replica, and its primary knows the rest.
-    pub fn forget_all_but_waiters(&mut self) {
-        let Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, .. } =
-            std::mem::take(self);
-        *self =
-            Self { locks, places, ends, wakes, sent_away, next_place, last_ticket, timer, ..Self::default() };
-    }
-
-    /// Forgets the departed owners in fair lists: the primary manages the lists.
-    pub fn forget_lists(&mut self) {
-        self.fair_gone.clear();
-    }
-
     /// This number of waiters was granted a lock, or left the queue during a hand-off.
     pub fn count_served(&mut self, count: usize) {
         self.served = self.served.wrapping_add(count);

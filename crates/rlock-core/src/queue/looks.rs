@@ -11,6 +11,9 @@ use crate::types::{Expiry, MonoMs, UnixMs};
 /// microseconds, and one of more than 35 minutes keeps it turning without rest.
 const LONGEST_TIMER_MS: u64 = 60_000;
 
+/// When a lock is due that must be checked at once: whatever the wall clock says, and however it is set.
+pub(super) const AT_ONCE: UnixMs = UnixMs(i64::MIN);
+
 /// Why a lock was found free without an rlock command that freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
@@ -99,7 +102,7 @@ impl Queues {
         let Some(queue) = self.locks.get_mut(&lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
         let at_once = queue.fair_is_unchecked() || queue.unserved;
-        let wake = if at_once && !queue.order.is_empty() { Some(UnixMs(i64::MIN)) } else { wake };
+        let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
             self.wakes.remove(&(before, Rc::clone(&lock)));
@@ -147,10 +150,31 @@ impl Queues {
         told.take(most).collect()
     }
 
-    /// At most `most` locks that are due for a check, each with waiters; the check sets the time of the next one.
-    pub fn due(&self, now: UnixMs, most: usize) -> Vec<LockId> {
+    /// At most `most` locks that are due for a check, each with waiters, those first that became due first; the check sets
+    /// the time of the next one.
+    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockId> {
+        self.line_up(now);
         let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);
         due.map(|(_, lock)| (**lock).clone()).collect()
+    }
+
+    /// The number of locks that are due for a check, up to `most`.
+    pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
+        self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most).count()
+    }
+
+    /// Locks that must be checked at once come behind those that are due by now. A queue that takes many event-loop cycles
+    /// to empty is such a lock in each of them, and the first one would use up what a cycle may do.
+    ///
+    /// If the clock is set back before the check, the sweep of all locks that follows makes the lock due again.
+    fn line_up(&mut self, now: UnixMs) {
+        while self.wakes.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
+            let Some((_, lock)) = self.wakes.pop_first() else { return };
+            if let Some(queue) = self.locks.get_mut(&lock) {
+                queue.wake = Some(now);
+                self.wakes.insert((now, lock));
+            }
+        }
     }
 
     /// The action that makes the timer fire at the next work, but not before this number of milliseconds has passed.
@@ -174,8 +198,8 @@ impl Queues {
     /// The time until the next work, in ms; `None` if no work is left.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
-            self.take_backs.is_empty(),
-            self.fair_gone.is_empty(),
+            self.take_backs.is_empty() || self.is_replica,
+            self.fair_gone.is_empty() || self.is_replica,
             self.read_changed.is_empty(),
             self.fair_unknown.is_empty(),
             self.sent_away.is_none(),

@@ -9,6 +9,7 @@ mod grants;
 mod looks;
 mod normal;
 mod reads;
+mod role;
 mod sweep;
 mod turns;
 
@@ -27,6 +28,7 @@ use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use departures::{Leaving, SentAway, Walk};
+use looks::AT_ONCE;
 use reads::Reading;
 use sweep::Sweeps;
 use turns::Streak;
@@ -131,6 +133,8 @@ pub struct Queues {
     last_ticket: Ticket,
     /// When the timer fires, if it is set.
     timer: Option<MonoMs>,
+    /// Whether the server is a replica since it was demoted, and writes nothing.
+    is_replica: bool,
 }
 
 type Place = u64;
@@ -340,7 +344,7 @@ impl Queues {
                     && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
-                self.wake_at(lock, Some(UnixMs(i64::MIN)));
+                self.wake_at(lock, Some(AT_ONCE));
             }
             Some(_) => {}
         }

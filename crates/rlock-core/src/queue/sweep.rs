@@ -109,9 +109,10 @@ impl Queues {
         }
     }
 
-    /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`.
+    /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`. A sweep slows
+    /// down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
     pub fn go_on_with_sweeps(&mut self, now: UnixMs, most: usize) {
-        let mut left = most;
+        let mut left = most.saturating_sub(self.count_due(now, most)).max(1);
         while left > 0 {
             let Sweeps { under_way, to_come } = &mut self.sweeps;
             let next = || to_come.pop_front().map(|sweep| (sweep, sweep.first(), None));

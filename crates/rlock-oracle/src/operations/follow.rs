@@ -339,6 +339,7 @@ impl Follow {
     fn end(&mut self) {
         let told = "at the end";
         self.step(Op::Ground(Ground::Firm), told);
+        self.step(Op::Primary(true), told);
         (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), told));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {

@@ -52,7 +52,9 @@ impl Oracle {
                 }
             }
             Op::Primary(false) => {
-                self.primary = false;
+                if !std::mem::replace(&mut self.primary, false) {
+                    self.synchronise();
+                }
                 self.send_all_away();
                 // What was known here of read leases.
                 self.places.iter_mut().for_each(|place| place.natives.clear());
@@ -200,18 +202,21 @@ impl Oracle {
         }
     }
 
-    /// The queues are a primary's: a replica forgets everything.
+    /// The queues are a primary's: a replica writes nothing, and puts off what it would do to grants and lists.
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.send_away(lock, "demoted");
-            // A replica writes nothing.
-            self.place(lock).gone.clear();
             self.place(lock).list_found = false;
             self.place(lock).streak = None;
             self.forget_gate(lock);
         }
+    }
+
+    /// Grants and lists are as the primary has them.
+    fn synchronise(&mut self) {
         self.open.clear();
         self.take_backs.clear();
+        self.places.iter_mut().for_each(|place| place.gone.clear());
     }
 
     /// The answer of a call arrives.

@@ -27,8 +27,9 @@ impl Oracle {
                 }
             }
         });
-        let take_backs = self.take_backs.first().map(|_| self.clock);
-        let gone = self.places.iter().any(|place| !place.gone.is_empty()).then_some(self.clock);
+        let take_backs = self.take_backs.first().filter(|_| self.primary).map(|_| self.clock);
+        let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
+        let gone = gone.then_some(self.clock);
         let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
         ends.chain(looks).chain(take_backs).chain(gone).chain(found).min()
     }

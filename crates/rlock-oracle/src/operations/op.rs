@@ -162,7 +162,8 @@ pub enum Op {
     Listen(bool),
     /// What may be done outside commands from now on.
     Ground(Ground),
-    /// The server is the primary from now on, or a replica.
+    /// The server is the primary from now on, or a replica. A replica that becomes one again has the data of its primary,
+    /// the same that it had.
     Primary(bool),
     /// `rlock.accept`
     Accept(bool),

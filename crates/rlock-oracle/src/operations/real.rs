@@ -78,7 +78,12 @@ impl Real {
                 };
             }),
             Op::Primary(true) => self.promote(),
-            Op::Primary(false) => self.sim.demote(),
+            Op::Primary(false) => {
+                if !self.sim.with(|world| world.primary) {
+                    self.sim.synchronise();
+                }
+                self.sim.demote();
+            }
             Op::Accept(accept) => self.sim.with(|world| {
                 world.settings.admission = if accept { Admission::Open } else { Admission::HoldersOnly };
             }),
@@ -89,9 +94,10 @@ impl Real {
 
     /// The server becomes the primary, and finds the lists and the read leases that there are.
     fn promote(&self) {
-        if self.sim.with(|world| std::mem::replace(&mut world.primary, true)) {
+        if self.sim.with(|world| world.primary) {
             return;
         }
+        self.sim.promote();
         let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
         lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));

@@ -226,10 +226,11 @@ impl Run {
         }
     }
 
-    /// Nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
+    /// The server is the primary, nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
     /// loses it: everybody who waits has a turn, and then there is nothing to remember.
     fn end(&mut self) {
         self.step(Op::Ground(Ground::Firm), "at the end");
+        self.step(Op::Primary(true), "at the end");
         (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), "at the end"));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {

@@ -1,0 +1,46 @@
+//! The queues of a server that is a replica for a while.
+
+use std::mem::take;
+
+use super::Queues;
+
+impl Queues {
+    /// The server is a replica: forgets what its primary knows better. Waiters stay until they are sent away. Grants that
+    /// did not arrive stay too, and departed owners in fair lists: the grants are revoked and the owners leave the lists if
+    /// the server is the primary again before it has other data.
+    pub fn demoted(&mut self) {
+        *self = Self {
+            locks: take(&mut self.locks),
+            places: take(&mut self.places),
+            ends: take(&mut self.ends),
+            wakes: take(&mut self.wakes),
+            unanswered: take(&mut self.unanswered),
+            take_backs: take(&mut self.take_backs),
+            fair_gone: take(&mut self.fair_gone),
+            sent_away: self.sent_away,
+            next_place: self.next_place,
+            last_ticket: self.last_ticket,
+            timer: self.timer,
+            is_replica: true,
+            ..Self::default()
+        };
+    }
+
+    /// The server is the primary again, and may write.
+    pub fn promoted(&mut self) {
+        self.is_replica = false;
+    }
+
+    /// The server has the data of another primary. There an owner may have asked again and received the lock that it was
+    /// granted here, which can leave the data as they are; and it manages the fair lists.
+    pub fn synchronised(&mut self) {
+        self.unanswered.clear();
+        self.take_backs.clear();
+        self.fair_gone.clear();
+    }
+
+    /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
+    pub fn may_end(&self) -> bool {
+        self.is_idle() || self.is_replica && self.places.is_empty() && self.unanswered.is_empty()
+    }
+}
