@@ -224,10 +224,6 @@ impl<'s> Site for LockSite<'s> {
         self.fair().missing(owners, most)
     }
 
-    fn fair_has(&self, owner: &[u8]) -> bool {
-        self.fair().has(owner)
-    }
-
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
         self.fair().set_deadline(OwnedString::new(owner).borrow(), at);
     }

@@ -198,36 +198,65 @@ fn a_flush_with_many_awaited_locks() {
     );
 }
 
-/// Somebody deletes Redisson's list and sorted set: those who wait here go back in their order.
+/// The next `count` native waiters get the lock in their order, each when the one before it releases.
+fn are_served_in_order(client: &mut Connection, count: usize) {
+    let mut holder = "alice".to_owned();
+    for waiter in 0..count {
+        story(client, &[(&format!("RLOCK.RELEASE lock {holder}"), "1")]);
+        holder = format!("w{waiter}");
+        assert_eq!(say(client, "HGETALL lock"), format!("[\"{holder}\", \"1\"]"));
+    }
+}
+
+/// Another client deletes Redisson's list and sorted set: the first natives go back, and the others keep their turns.
 #[test]
 fn natives_whose_fair_list_is_deleted() {
     let (server, mut client) = server();
     let mut act = server.connect();
+    let _listens = Subscriber::channel(&server, "news");
     enqueue(&mut client, "FAIR");
     let delete = || story(&mut act, &[(&format!("DEL {LIST} {DEADLINES}"), "2")]);
-    check(&server, delete, || {
-        [format!("LLEN {LIST}"), format!("ZCARD {DEADLINES}")]
-            .iter()
-            .all(|count| number(&mut client, count) == MANY as i64)
-    });
-    let names = (0..MANY).map(|waiter| format!("\"w{waiter}\"")).collect::<Vec<_>>();
-    assert_eq!(say(&mut client, &format!("LRANGE {LIST} 0 -1")), format!("[{}]", names.join(", ")));
-    // The list alone: its deadlines are left.
-    story(&mut act, &[(&format!("DEL {LIST}"), "1")]);
-    eventually("they are back", WHOLE, || {
-        (number(&mut client, &format!("LLEN {LIST}")) == MANY as i64).then_some(())
-    });
-    assert_eq!(say(&mut client, &format!("LRANGE {LIST} 0 -1")), format!("[{}]", names.join(", ")));
+    check(&server, delete, || say(&mut client, &format!("LRANGE {LIST} 0 1")) == r#"["w0", "w1"]"#);
+    story(
+        &mut client,
+        &[(&format!("RPUSH {LIST} other"), "501"), (&format!("ZADD {DEADLINES} 99999999999999 other"), "1")],
+    );
+    // The same again, while most are not back.
+    story(&mut client, &[(&format!("DEL {LIST}"), "1")]);
+    are_served_in_order(&mut client, 1_600);
 }
 
-/// An administrator removes the first native waiter from a long list, and leaves its deadline. It keeps its turn.
+/// An administrator removes entries from a long list, and leaves their deadlines: the natives keep their turns.
 #[test]
-fn the_first_native_is_removed_from_a_long_list_alone() {
+fn natives_that_are_removed_from_a_long_list() {
     let (server, mut client) = server();
     let _listens = Subscriber::channel(&server, "news");
     enqueue(&mut client, "FAIR");
-    story(&mut client, &[(&format!("LREM {LIST} 1 w0"), "1"), ("RLOCK.RELEASE lock alice", "1")]);
-    eventually("w0 has it", WHOLE, || (say(&mut client, "HGET lock w0") == r#""1""#).then_some(()));
+    for waiter in [0, 5, 6, 700] {
+        story(&mut client, &[(&format!("LREM {LIST} 1 w{waiter}"), "1")]);
+    }
+    are_served_in_order(&mut client, 1_000);
+    story(&mut client, &[(&format!("LTRIM {LIST} 1000 -1"), "OK"), ("RLOCK.RELEASE lock w999", "1")]);
+    assert_eq!(say(&mut client, "HGETALL lock"), r#"["w1000", "1"]"#);
+}
+
+/// The deadlines alone are deleted, or evicted: no waiter enters the list twice, and nothing is left of them in the end.
+#[test]
+fn natives_whose_deadlines_are_deleted() {
+    let (server, mut client) = server();
+    let mut act = server.connect();
+    let _listens = Subscriber::channel(&server, "news");
+    enqueue(&mut client, "FAIR");
+    for _ in 0..3 {
+        story(&mut client, &[(&format!("DEL {DEADLINES}"), "1")]);
+        eventually("the first one's deadline is back", WHOLE, || {
+            (say(&mut client, &format!("ZSCORE {DEADLINES} w0")) != "nil").then_some(())
+        });
+        assert_eq!(number(&mut client, &format!("LLEN {LIST}")), MANY as i64);
+    }
+    are_served_in_order(&mut client, 100);
+    let drain = || story(&mut act, &[("CONFIG SET rlock.accept no", "OK")]);
+    check(&server, drain, || is_over(&server, &mut client, 0));
 }
 
 /// Redisson waiters that died: their expired entries stand before the one who asks now. 400,000 kept a server busy for

@@ -33,7 +33,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 23] = [
+const NEEDED: [&CStr; 22] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
@@ -54,7 +54,6 @@ const NEEDED: [&CStr; 23] = [
     c"RPUSH",
     c"SET",
     c"ZADD",
-    c"ZMSCORE",
     c"ZREM",
     c"ZSCORE",
 ];

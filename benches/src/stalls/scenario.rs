@@ -81,7 +81,7 @@ impl Scenario {
             Scenario::FlushOther => "locks with a waiter each, FLUSHDB of another database",
             Scenario::FlushOwn => "locks with a waiter each, FLUSHDB of their database",
             Scenario::FairLoad => "entries of a fair list that is found after a restart",
-            Scenario::FairRemoved => "FAIR waiters, another client removes one entry of the list",
+            Scenario::FairRemoved => "FAIR waiters, another client removes the first entry of the list",
             Scenario::FairDeleted => "FAIR waiters, another client deletes the list and its deadlines",
             Scenario::FairExpired => "dead Redisson waiters ahead of one ACQUIRE FAIR",
             Scenario::BlockTimeout => "blocked waiters (BLOCK) time out",

@@ -270,7 +270,7 @@ impl<'a, S: Site> Call<'a, S> {
         // Closed: what follows may open it again.
         drop(self);
         let (server, lock) = (site.server(), site.lock());
-        if request.fair && server.queues(|queues| queues.fair_is_unchecked(lock)) {
+        if request.fair && server.queues(|queues| queues.fair_has_changed(lock)) {
             // Before anybody joins: an owner that was dropped and asks again keeps its place.
             fair::settle(site, server.now());
         }
@@ -299,15 +299,14 @@ impl<'a, S: Site> Call<'a, S> {
             (queues.join(lock, waiter), queues.len())
         });
         server.note(Note::Waiting(count));
-        let is_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair)
-            && server.queues(|queues| queues.fair_is_unchecked(lock));
+        let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
         if let Some(replaced) = replaced {
             // One who waited for a message gets none: it is the same owner that asks again.
             server.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
         }
         fair::clear_heads(site);
-        // Where the check of the list goes on, it puts an owner back that was dropped and has asked again.
-        if request.fair && !is_in_list {
+        // An owner that was dropped and asks again goes back to its own place.
+        if request.fair && !belongs_in_list {
             site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
         }
         look_again(site);

@@ -64,9 +64,7 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if access(site, &head.owner, head.mode) != Access::Free {
         return Next::Waiter(head);
     }
-    if settle(site, now) == Order::InDoubt {
-        return Next::Later;
-    }
+    settle(site, now);
     match first_in_list(site, now, None) {
         First::Native(waiter) => Next::Waiter(waiter),
         First::Redisson => Next::Foreign,
@@ -165,63 +163,35 @@ pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
     entry.deadline.filter(|_| called)
 }
 
-/// Whether the order of the fair list can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// No native waiter is missing before the others.
-    Known,
-    /// Native waiters that were dropped are not all put back yet.
-    InDoubt,
-}
-
 /// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
 /// its head far ahead. Writing must be allowed.
 ///
-/// Fifty thousand may have been dropped: one call compares a bounded number of waiters with the list, from the last to the
-/// first, so that each part goes back before the part that came later.
-pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) -> Order {
+/// Fifty thousand may have been dropped, so one call looks for a bounded number. The others keep their turns: whoever is
+/// first in the queue is looked for before it is passed over, and goes to the head of the list if the list lacks it.
+pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
-    let mut order = Order::Known;
+    let head = site.fair_head();
     let most = server.settings().at_once.listed;
-    if let Some(owners) = server.queues(|queues| queues.next_unchecked(lock, most))
-        && !planted(Bug::FairDropped)
-    {
-        put_back(site, &site.fair_missing(&owners, most), now);
-        order = check_first(site, now);
-    }
-    let Some(head) = site.fair_head() else { return order };
+    let owners = server.queues(|queues| queues.fair_to_check(lock, most));
+    let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
+    let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
+    let missing =
+        if is_listed || planted(Bug::FairDropped) { Vec::new() } else { site.fair_missing(&owners, most) };
+    let head = if missing.is_empty() {
+        head
+    } else {
+        put_back(site, &missing, now);
+        site.fair_head()
+    };
+    let Some(head) = head else { return };
     let is_native = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     if is_native && near && !planted(Bug::FairHeadDies) {
         site.set_fair_deadline(&head.owner, far_ahead(now));
     }
-    order
-}
-
-/// Redisson's scripts drop heads only: while the first native waiter is in the list, none before the others is missing,
-/// though the check may not be finished.
-fn check_first<S: Site>(site: &S, now: UnixMs) -> Order {
-    let (server, lock) = (site.server(), site.lock());
-    let head = server.queues(|queues| queues.head(lock).filter(|head| head.fair).cloned());
-    if head.is_none_or(|head| site.fair_has(&head.owner)) {
-        return Order::Known;
-    }
-    let most = server.settings().at_once.listed;
-    let (first, goes_on) =
-        server.queues(|queues| (queues.first_fair_owners(lock, most), queues.fair_is_half_checked(lock)));
-    let missing = site.fair_missing(&first, most);
-    if goes_on && missing.len() == first.len() {
-        return Order::InDoubt;
-    }
-    // Without a missing deadline, only the first one's entry is missing.
-    put_back(site, if missing.is_empty() { first.get(..1).unwrap_or_default() } else { &missing }, now);
-    Order::Known
 }
 
 fn put_back<S: Site>(site: &S, dropped: &[Box<[u8]>], now: UnixMs) {
-    if dropped.is_empty() {
-        return;
-    }
     // Scripts drop heads only: whoever was dropped stood before all who are left.
     if planted(Bug::FairPutBackLast) {
         dropped.iter().for_each(|owner| site.fair_join(owner, LeaseMs::SHORTEST));

@@ -144,12 +144,9 @@ pub trait Site {
     /// When this owner's entry in the fair list counts as dead; `None` if that is now.
     fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
-    /// Which of these owners are not in the fair list. It reads `most` entries of the list: in a longer list, owners with a
-    /// deadline count as entries.
+    /// Which of these owners are not in the fair list. In a list of more than `most` entries it looks only for the first
+    /// owners, until it finds one.
     fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
-
-    /// Whether the fair list itself has this owner. It searches the list from its head.
-    fn fair_has(&self, owner: &[u8]) -> bool;
 
     /// Sets an owner's deadline.
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);

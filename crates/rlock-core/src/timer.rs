@@ -183,10 +183,7 @@ fn look_at<S: Site>(site: &S) -> Looked {
     if server.queues(|queues| queues.has_fair(lock)) {
         match site.ground() {
             Ground::Firm if site.fair_is_elsewhere() => return sent_where_it_goes(site),
-            Ground::Firm => {
-                // In doubt the lock stays due.
-                fair::settle(site, server.now());
-            }
+            Ground::Firm => fair::settle(site, server.now()),
             Ground::Closed => {
                 if let Access::Until(_) = access(site, &owner, mode) {
                     // Those who wait by Redisson's protocol may have been told of this lease.

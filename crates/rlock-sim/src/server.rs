@@ -236,12 +236,14 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
     }
 
-    fn fair_missing(&self, owners: &[Box<[u8]>], _: usize) -> Vec<Box<[u8]>> {
-        owners.iter().filter(|owner| !self.fair_has(owner)).cloned().collect()
-    }
-
-    fn fair_has(&self, owner: &[u8]) -> bool {
-        self.fair_stands(owner)
+    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
+        let list = self.list();
+        let is_missing = |owner: &&Box<[u8]>| !list.contains(owner);
+        if list.len() <= most {
+            owners.iter().filter(is_missing).cloned().collect()
+        } else {
+            owners.iter().take_while(is_missing).cloned().collect()
+        }
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::departures::Walk;
-use super::{LockId, Place, Queue, Queues, Waiter};
+use super::{LockId, Queues, Waiter};
 use crate::types::Mode;
 
 impl Queues {
@@ -37,43 +37,32 @@ impl Queues {
         self.locks.get(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
     }
 
-    /// Of the first `most` waiters, the owners of those in the lock's fair list.
-    pub fn first_fair_owners(&self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
-        let fair = self.in_order(lock).take(most).filter(|waiter| waiter.fair);
-        fair.map(|waiter| waiter.owner.clone()).collect()
-    }
-
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
     pub fn note_fair_change(&mut self, lock: &LockId) -> bool {
         let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return false };
-        queue.fair_changed = true;
+        (queue.fair_changed, queue.fair_checked) = (true, None);
         true
     }
 
-    /// The next waiters to compare with the lock's fair list, which another client may have changed: of the last `most`
-    /// that this check has not reached, those that belong in the list, in their order. `None` if the list is checked.
-    pub fn next_unchecked(&mut self, lock: &LockId, most: usize) -> Option<Vec<Box<[u8]>>> {
-        let queue = self.locks.get_mut(lock).filter(|queue| queue.fair_is_unchecked())?;
-        let before = queue.fair_unchecked.take().unwrap_or_else(|| {
-            queue.fair_changed = false;
-            Place::MAX
-        });
-        let (mut owners, mut last) = (Vec::new(), None);
-        for (place, waiter) in queue.order.range(..before).rev().take(most) {
-            if waiter.fair {
-                owners.push(waiter.owner.clone());
-            }
-            last = Some(*place);
-        }
-        queue.fair_unchecked = last.filter(|place| queue.order.range(..place).next().is_some());
-        owners.reverse();
-        Some(owners)
+    /// The waiters to look for in the lock's fair list, in their order: the first `most` after another client may have changed
+    /// it, or the first one if it was not the first before.
+    pub fn fair_to_check(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
+        let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
+        let first = queue.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place);
+        let most = if take(&mut queue.fair_changed) {
+            most
+        } else {
+            usize::from(first.is_some() && queue.fair_checked != first)
+        };
+        queue.fair_checked = first;
+        let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
+        fair.map(|waiter| waiter.owner.clone()).collect()
     }
 
     /// The lock's fair list needs no check: it is on another server.
     pub fn forget_fair_change(&mut self, lock: &LockId) {
         if let Some(queue) = self.locks.get_mut(lock) {
-            (queue.fair_changed, queue.fair_unchecked) = (false, None);
+            queue.fair_changed = false;
         }
     }
 
@@ -113,19 +102,8 @@ impl Queues {
         self.fair_unknown.insert(lock, Walk::at(passed));
     }
 
-    /// Whether another client may have changed a lock's fair list, and the check of it is not finished.
-    pub fn fair_is_unchecked(&self, lock: &LockId) -> bool {
-        self.locks.get(lock).is_some_and(Queue::fair_is_unchecked)
-    }
-
-    /// Whether a check of a lock's fair list has begun, and has not reached its first waiters.
-    pub fn fair_is_half_checked(&self, lock: &LockId) -> bool {
-        self.locks.get(lock).is_some_and(|queue| queue.fair_unchecked.is_some())
-    }
-}
-
-impl Queue {
-    pub(super) fn fair_is_unchecked(&self) -> bool {
-        self.fair_changed || self.fair_unchecked.is_some()
+    /// Whether another client may have changed a lock's fair list since the last check.
+    pub fn fair_has_changed(&self, lock: &LockId) -> bool {
+        self.locks.get(lock).is_some_and(|queue| queue.fair_changed)
     }
 }

@@ -101,7 +101,7 @@ impl Queues {
         let lock = Rc::clone(lock);
         let Some(queue) = self.locks.get_mut(&lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
-        let at_once = queue.fair_is_unchecked() || queue.unserved;
+        let at_once = queue.fair_changed || queue.unserved;
         let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {

@@ -147,10 +147,10 @@ struct Queue {
     wake: Option<UnixMs>,
     /// How many stand in the list of Redisson's fair lock as well.
     fair: usize,
-    /// Whether another client may have changed that list since the last check of it began.
+    /// Whether another client may have changed that list since it was last checked.
     fair_changed: bool,
-    /// The check under way goes from the last waiter to the first: those before this place are left.
-    fair_unchecked: Option<Place>,
+    /// The first waiter, if it was found in that list.
+    fair_checked: Option<Place>,
     /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
     unserved: bool,
     /// Which one of Redisson's was called since the lock is free.
@@ -220,7 +220,7 @@ impl Queues {
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
         let left = if waiter.fair { self.stays_in_list(&lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
-        let check = self.locks.get(&lock).map(|queue| (queue.fair_changed, queue.fair_unchecked));
+        let changed = self.locks.get(&lock).is_some_and(|queue| queue.fair_changed);
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
@@ -237,9 +237,7 @@ impl Queues {
         }
         let queue = self.locks.entry(lock).or_default();
         queue.fair += usize::from(waiter.fair);
-        if let Some(check) = check.filter(|_| queue.fair > 0) {
-            (queue.fair_changed, queue.fair_unchecked) = check;
-        }
+        queue.fair_changed = changed && queue.fair > 0;
         queue.owners.insert(party, place);
         if let Via::Enqueue(channel) = &mut waiter.via {
             // One copy of the name serves all who wait on a channel.
@@ -370,9 +368,8 @@ impl Queues {
         if waiter.fair {
             queue.fair = queue.fair.saturating_sub(1);
             // With no native left to put back, a check of the list would be due for ever.
-            if queue.fair == 0 {
-                (queue.fair_changed, queue.fair_unchecked) = (false, None);
-            }
+            queue.fair_changed &= queue.fair > 0;
+            queue.fair_checked = queue.fair_checked.filter(|checked| *checked != place);
             self.fair_gone.entry((**lock).clone()).or_default().add(waiter.owner.clone(), place);
         }
         Some(waiter)

@@ -123,8 +123,7 @@ impl Queue {
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),
             self.fair_changed.into(),
-            self.fair_unchecked
-                .map_or(NONE, |place| i64::try_from(self.order.range(..place).count()).unwrap_or(i64::MAX)),
+            self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),
             self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);

@@ -115,6 +115,12 @@ impl Oracle {
             let dropped: Vec<_> = natives.filter(|owner| !stands(owner)).collect();
             let back = dropped.into_iter().map(|owner| Entry { owner, deadline: far });
             self.place(lock).list.splice(0..0, back);
+        } else if let Some(first) =
+            self.queue(lock).first().filter(|first| first.fair).map(|first| first.owner)
+            && !self.list(lock).iter().any(|entry| entry.owner == first)
+        {
+            // Its slot was on its way when it was dropped, for one.
+            self.place(lock).list.insert(0, Entry { owner: first, deadline: far });
         }
         let near = Some(self.now + AHEAD);
         if let Some(head) = self.list(lock).first().copied()
