@@ -238,12 +238,12 @@ impl Site for SimSite<'_> {
 
     fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
         let list = self.list();
-        let is_missing = |owner: &&Box<[u8]>| !list.contains(owner);
-        if list.len() <= most {
-            owners.iter().filter(is_missing).cloned().collect()
+        let searched = if list.len() <= most {
+            owners.len()
         } else {
-            owners.iter().take_while(is_missing).cloned().collect()
-        }
+            owners.iter().take_while(|owner| !list.contains(owner)).count()
+        };
+        owners.iter().take(searched).filter(|owner| !list.contains(owner)).cloned().collect()
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
