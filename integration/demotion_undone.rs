@@ -71,7 +71,7 @@ fn a_client_that_was_unblocked_holds_nothing_when_the_server_is_primary_again() 
             Ok(other) => panic!("bob was answered {}", waiting::text(&other)),
             Err(_) => {
                 is_free(&mut client);
-                assert_eq!(counter(&server, "take_backs"), 1);
+                assert_eq!(counter(&server, "revokes"), 1);
             }
         }
     }

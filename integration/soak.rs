@@ -162,7 +162,7 @@ fn everything_at_once() {
     check_the_end(&all.server);
     let grown = used_memory(&all.server) - warm;
     let (figures, longest) = (all.figures(), all.longest_wait.load(SeqCst));
-    let hand_offs = ["hand_offs", "foreign_turns", "take_backs"].map(|name| counter(&all.server, name));
+    let hand_offs = ["hand_offs", "foreign_turns", "revokes"].map(|name| counter(&all.server, name));
     progress(&format!(
         "soak, seed {seed}: {figures}; hand-offs, foreign turns, take-backs {hand_offs:?}; \
         longest wait for a clean lock {longest} ms; memory {grown:+}"

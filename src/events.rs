@@ -7,10 +7,10 @@ use std::ffi::CStr;
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::queue::{Cause, Databases, LockId};
 use rlock_core::timer::ListChange;
-use rlock_core::{MonoMs, leave, names, timer};
+use rlock_core::{MonoMs, departures, names, timer};
 
+use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
-use crate::unknown::{self, Sought};
 use crate::{effects, fair, site, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -32,7 +32,7 @@ const CLOCK_STEP_MS: i64 = 50;
 pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
     let event = event();
     if event == c"restore" {
-        unknown::arrived(ctx, key.bytes());
+        discovery::arrived(ctx, key.bytes());
     }
     if waiters::queues(|queues| queues.is_blank() && !queues.knows_read_ends()) {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            timer::fair_queue_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
+            timer::fair_list_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
         }
     }
     let cause = cause(event);
@@ -69,27 +69,27 @@ fn cause(event: &CStr) -> Cause {
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::Flushed(databases) => timer::keys_have_changed(&ctx, databases, Cause::Flushed),
+        ServerEvent::Flushed(databases) => timer::databases_changed(&ctx, databases, Cause::Flushed),
         ServerEvent::Swapped(pair) => {
             for db in pair {
-                timer::keys_have_changed(&ctx, Databases::One(db), Cause::Swapped);
+                timer::databases_changed(&ctx, Databases::One(db), Cause::Swapped);
             }
         }
-        ServerEvent::Demoted => leave::demoted(&ctx),
+        ServerEvent::Demoted => departures::demoted(&ctx),
         ServerEvent::Promoted => {
-            leave::promoted(&ctx);
+            departures::promoted(&ctx);
             effects::begin();
-            unknown::look_for(Sought::All);
+            discovery::start(Sought::All);
         }
-        ServerEvent::Synchronised => leave::synchronised(&ctx),
+        ServerEvent::Synchronised => departures::synchronised(&ctx),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
             if !is_primary(ctx) {
-                leave::synchronised(&ctx);
+                departures::synchronised(&ctx);
             }
-            unknown::look_for(Sought::All);
+            discovery::start(Sought::All);
         }
-        ServerEvent::SlotsCame => unknown::look_once_more(Sought::All),
+        ServerEvent::SlotsCame => discovery::run_again(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Beat => beat(ctx),
     }
@@ -113,9 +113,9 @@ fn beat(ctx: Ctx<'_>) {
     waiters::clear_doubt(ctx);
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
-    unknown::look_on(ctx, beats);
+    discovery::on_beat(ctx, beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
-        timer::look_at_what_moves(&ctx);
+        timer::retry_deferred(&ctx);
     }
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
@@ -128,15 +128,15 @@ fn beat(ctx: Ctx<'_>) {
         return;
     }
     if stepped {
-        timer::clock_has_stepped(&ctx);
+        timer::clock_stepped(&ctx);
         timer::restart_timer(&ctx);
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
         waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
-        timer::look_at_fair_queues(&ctx);
+        timer::check_fair_lists(&ctx);
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        timer::look_at_some(&ctx);
+        timer::check_some(&ctx);
     }
 }

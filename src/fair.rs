@@ -11,7 +11,7 @@ use rlock_core::fair::Entry;
 use rlock_core::queue::Walked;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
-use crate::ffi::{Args, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, Told, ZERO};
+use crate::ffi::{Args, CallReply, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, ZERO};
 use crate::perform;
 
 /// How many owners are searched for in a long list at once: each takes a millisecond in one of 50,000 entries.
@@ -96,7 +96,7 @@ impl<'a> FairQueue<'a> {
     pub(crate) fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {
         let owner = OwnedString::new(owner);
         match self.ctx.call(c"ZSCORE", &[self.deadlines.borrow(), owner.borrow()]) {
-            Told::Bytes(score) => deadline_from(&score),
+            CallReply::Bytes(score) => deadline_from(&score),
             // In doubt nobody counts as gone.
             _ if self.may_be_elsewhere(&self.deadlines) => Some(UnixMs(i64::MAX)),
             _ => None,
@@ -125,7 +125,7 @@ impl<'a> FairQueue<'a> {
     fn has(&self, owner: &[u8]) -> bool {
         let (owner, count, one) = (OwnedString::new(owner), OwnedString::new(b"COUNT"), integer(1));
         let words = [self.list.borrow(), owner.borrow(), count.borrow(), one.borrow()];
-        matches!(self.ctx.call(c"LPOS", &words), Told::List(places) if !places.is_empty())
+        matches!(self.ctx.call(c"LPOS", &words), CallReply::List(places) if !places.is_empty())
     }
 
     /// Puts an owner at the end, unless it stands in the queue.
@@ -135,7 +135,7 @@ impl<'a> FairQueue<'a> {
         }
         let last =
             match self.ctx.call(c"LINDEX", &[self.list.borrow(), OwnedString::from_integer(-1).borrow()]) {
-                Told::Bytes(last) => self.deadline(&last),
+                CallReply::Bytes(last) => self.deadline(&last),
                 _ => None,
             };
         let lease_ends = match Key::open_write(self.ctx, self.name).expiry() {
@@ -155,8 +155,8 @@ impl<'a> FairQueue<'a> {
         }
         let first = self.first_that(most, leaves);
         match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
-            Told::List(_) => self.remove_deadlines(&first),
-            Told::Bytes(_) | Told::Nothing => return Vec::new(),
+            CallReply::List(_) => self.remove_deadlines(&first),
+            CallReply::Bytes(_) | CallReply::Nothing => return Vec::new(),
         }
         first
     }
@@ -262,8 +262,8 @@ impl<'a> FairQueue<'a> {
     fn range(&self, first: i64, last: i64) -> Vec<Vec<u8>> {
         let (first, last) = (OwnedString::from_integer(first), OwnedString::from_integer(last));
         match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
-            Told::List(owners) => owners.into_iter().flatten().collect(),
-            Told::Bytes(_) | Told::Nothing => Vec::new(),
+            CallReply::List(owners) => owners.into_iter().flatten().collect(),
+            CallReply::Bytes(_) | CallReply::Nothing => Vec::new(),
         }
     }
 
@@ -300,7 +300,7 @@ impl<'a> FairQueue<'a> {
         perform::publish_to(self.ctx, &channel, ZERO.get());
     }
 
-    fn write(&self, command: &CStr, words: &[StringRef<'_>]) -> Told {
+    fn write(&self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
         let before = WRITING.replace(true);
         let told = self.ctx.call(command, words);
         WRITING.replace(before);

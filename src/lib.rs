@@ -22,6 +22,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod command;
+mod discovery;
 mod effects;
 mod events;
 mod eviction;
@@ -33,7 +34,6 @@ mod perform;
 mod readers;
 mod site;
 mod stats;
-mod unknown;
 mod waiters;
 
 use ffi::{Ctx, LoadError, register, register_info};
@@ -61,5 +61,5 @@ fn register_all(ctx: Ctx<'_>, at_load: &options::AtLoad) -> Result<(), LoadError
 fn tear_down() {
     waiters::tear_down();
     readers::tear_down();
-    unknown::tear_down();
+    discovery::tear_down();
 }

@@ -3,7 +3,7 @@
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, Turns};
 use rlock_core::types::MAX_LEASE_MS;
-use rlock_core::{Admission, LeaseMs, leave};
+use rlock_core::{Admission, LeaseMs, departures};
 
 use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, register_number};
 
@@ -11,7 +11,7 @@ use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, 
 /// holders can still re-enter, renew and release.
 pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     if !ACCEPT.get() {
-        leave::drain(&ctx);
+        departures::drain(&ctx);
     }
 });
 

@@ -182,7 +182,7 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
         return 0;
     }
     if message == UnlockMessage::WriterGone {
-        // `1` wakes those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
+        // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
         send(ctx, name, UnlockMessage::ReadersGone, to_replicas);
     }
     let (channel, message, fair) = match message {

@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::fair::Entry;
-use rlock_core::living::ReadLease;
-use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
+use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket, Walked};
+use rlock_core::read_leases::ReadLease;
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
@@ -154,7 +154,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
-        let is_known = || waiters::queues(|queues| queues.is_known_to_be_read(self.lock()));
+        let is_known = || waiters::queues(|queues| queues.has_native_readers(self.lock()));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
 
@@ -187,7 +187,7 @@ impl<'s> Site for LockSite<'s> {
         self.fair().is_elsewhere()
     }
 
-    fn fair_stands(&self, owner: &[u8]) -> bool {
+    fn fair_has_deadline(&self, owner: &[u8]) -> bool {
         self.fair().stands(owner)
     }
 
@@ -232,7 +232,7 @@ impl<'s> Site for LockSite<'s> {
         self.fair().put_back(owners, deadline);
     }
 
-    fn call_fair(&self, owner: &[u8]) {
+    fn notify_fair(&self, owner: &[u8]) {
         self.fair().call(owner);
     }
 
@@ -252,7 +252,7 @@ impl<'s> Site for LockSite<'s> {
         perform::publish(self.ctx, self.name, message)
     }
 
-    fn read_write_listeners(&self) -> u64 {
+    fn listening_redisson_writers(&self) -> u64 {
         let channel = OwnedString::new(&names::read_write_channel(self.name.bytes()));
         self.ctx.listeners(channel.borrow())
     }
@@ -261,7 +261,7 @@ impl<'s> Site for LockSite<'s> {
         self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
     }
 
-    fn ground(&self) -> Ground {
-        self.ctx.ground(self.name)
+    fn write_access(&self) -> WriteAccess {
+        self.ctx.write_access(self.name)
     }
 }

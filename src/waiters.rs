@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::leave;
+use rlock_core::departures;
 use rlock_core::message::DropReason;
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Reply};
@@ -67,7 +67,7 @@ pub(crate) fn doubt() {
 /// Sends everybody away if the state is in doubt.
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     if IN_DOUBT.swap(false, Ordering::Relaxed) {
-        leave::send_all_away_at_once(&ctx, DropReason::InDoubt);
+        departures::drop_all_now(&ctx, DropReason::InDoubt);
         // Whoever was out of its queue already when the panic came, and not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
@@ -119,24 +119,24 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
         Err(error) => ctx.reply_error(error),
     }
     let Some(Client { lock, has_own_user, .. }) = client else { return };
-    let granted = queues(|queues| queues.is_unanswered(&lock, ticket));
+    let granted = queues(|queues| queues.is_undelivered(&lock, ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
-        leave::client_is_gone(&ctx, &lock, ticket);
+        departures::client_disconnected(&ctx, &lock, ticket);
     } else if granted {
         queues(|queues| queues.answered(&lock, ticket));
     }
 }
 
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
-pub(crate) fn client_is_gone(ctx: Ctx<'_>, handle: Handle) {
+pub(crate) fn client_disconnected(ctx: Ctx<'_>, handle: Handle) {
     let known = with(|state| {
         let ticket = *state.handles.get(&handle)?;
         Some((ticket, state.clients.get(&ticket)?.lock.clone()))
     });
     if let Some((ticket, lock)) = known {
         if !planted(Bug::EdgeDepartureUnseen) {
-            leave::client_is_gone(&ctx, &lock, ticket);
+            departures::client_disconnected(&ctx, &lock, ticket);
         }
         forget(ticket);
     }

@@ -242,8 +242,8 @@ fn a_thousand_waiters_come_and_go_as_the_model_says() {
     let count = |name| counter(&churn.server, name);
     assert_eq!((count("waiters"), count("panics"), count("replication_failures")), (0, 0, 0));
     // One that was taken back is counted as well.
-    assert_eq!(count("hand_offs"), churn.grants + count("take_backs"));
-    let done = ["timeouts", "cancelled", "waiters_gone", "take_backs", "found_expired", "found_deleted"];
+    assert_eq!(count("hand_offs"), churn.grants + count("revokes"));
+    let done = ["timeouts", "cancelled", "waiters_gone", "revokes", "found_expired", "found_deleted"];
     assert!(done.iter().all(|name| count(name) > 0), "seed {}", churn.seed);
     churn.tell("MODULE UNLOAD rlock", "OK");
 }

@@ -64,13 +64,13 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
             story(client, &[(&set, "OK"), ALICE]);
             let bob = block(&server, server.connect_as("bob", "x"), "bob");
             let carol = block(&server, server.connect(), "carol");
-            let before = counter(&server, "take_backs");
+            let before = counter(&server, "revokes");
             let began = Instant::now();
             assert_eq!(transaction(client, &lines), "[1, 1]");
             assert_eq!(carol.answer(), GRANTED, "{lines:?}");
             assert!(began.elapsed() < SOON);
             assert!(bob.answer().starts_with("the connection ended"));
-            assert_eq!(counter(&server, "take_backs"), before + 1);
+            assert_eq!(counter(&server, "revokes"), before + 1);
             story(client, &[("RLOCK.RELEASE lock carol", "1")]);
         }
         // Both in one read of the connection, and a lock that nobody waits for after that.
@@ -192,7 +192,7 @@ fn a_grant_that_was_sent_before_the_client_was_evicted_stands() {
             }
             carol.waits_on(Duration::from_millis(300));
             assert_eq!(
-                (say(client, "HGETALL lock").as_str(), counter(&server, "take_backs")),
+                (say(client, "HGETALL lock").as_str(), counter(&server, "revokes")),
                 (r#"["bob", "1"]"#, 0)
             );
             story(client, &[("RLOCK.RELEASE lock bob", "1")]);

@@ -62,14 +62,14 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", &kill]), "[1, 1]");
     assert_eq!(carol.answer(), "[1, 60000, 0]");
-    assert_eq!(counter(&server, "take_backs"), 1);
+    assert_eq!(counter(&server, "revokes"), 1);
     assert!(bob.answer().starts_with("the connection ended"));
     // The same where nobody is left after it: the lock is free then.
     let dave = block(&server, "dave");
     let kill = format!("CLIENT KILL ID {}", dave.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock carol", &kill]), "[1, 1]");
     eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
-    assert_eq!(counter(&server, "take_backs"), 2);
+    assert_eq!(counter(&server, "revokes"), 2);
     nobody_waits(&server);
 }
 
@@ -89,7 +89,7 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
         assert_eq!(said, format!("[1, {answer}, 1]"), "{heard}");
         carol.waits_on(Duration::from_millis(300));
         assert_eq!(
-            (say(client, "HGETALL lock").as_str(), counter(&server, "take_backs")),
+            (say(client, "HGETALL lock").as_str(), counter(&server, "revokes")),
             (r#"["bob", "1"]"#, 0)
         );
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
@@ -113,7 +113,7 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
         // The timer has looked, if it was to.
         std::thread::sleep(Duration::from_millis(100));
         let found = say(client, "HGETALL lock");
-        assert_eq!((found.as_str(), counter(&server, "take_backs")), (hash, 0), "{lines:?}");
+        assert_eq!((found.as_str(), counter(&server, "revokes")), (hash, 0), "{lines:?}");
     };
     replaced(&["DEL lock", "HSET lock mallory 1"], "[1, 1, 1, 1]", r#"["mallory", "1"]"#);
     replaced(&["DEL lock", "HSET lock bob 1"], "[1, 1, 1, 1]", r#"["bob", "1"]"#);

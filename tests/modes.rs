@@ -135,7 +135,7 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
         at_once(client, &[kind.releases(LOCK), vec![kill]].concat());
         kind.granted(&next, "a grant that went");
         eventually("the grant to be taken back", SOON, || {
-            (counter(&server, "take_backs") == number).then_some(())
+            (counter(&server, "revokes") == number).then_some(())
         });
         // Readers would share it with bob, who is gone.
         assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");

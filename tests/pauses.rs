@@ -94,7 +94,7 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
         assert_eq!(carol.answer(), "[1, 50000, 0]", "{kind}");
         let granted = number(&mut client, "PEXPIRETIME lock") - 50_000;
         assert!(granted >= paused + 2_500, "{kind}: {paused} {granted}");
-        assert_eq!(counter(&server, "take_backs"), 1);
+        assert_eq!(counter(&server, "revokes"), 1);
         let last = stream.so_far(&server).pop().unwrap();
         assert_eq!(last, [b"EXEC"], "{kind}");
     }
@@ -162,7 +162,7 @@ fn nothing_is_taken_back_while_too_few_replicas_are_there() {
     carol.waits_on(A_WHILE);
     story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#), ("CONFIG SET min-replicas-to-write 0", "OK")]);
     assert_eq!(carol.answer(), "[1, 50000, 0]");
-    assert_eq!(counter(&server, "take_backs"), 1);
+    assert_eq!(counter(&server, "revokes"), 1);
 }
 
 #[test]

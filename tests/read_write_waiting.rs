@@ -153,7 +153,7 @@ fn enqueued_readers_and_writers_are_told_as_what() {
 }
 
 /// A reader of whom nothing is heard any more: its hold ends with its own lease, and the writer has the lock. The lock's
-/// key is there for much longer each time, so that its end wakes nobody.
+/// key is there for much longer each time, so that its end checks nobody.
 #[test]
 fn a_dead_readers_lease_delays_a_writer_no_longer() {
     let (server, mut client) = scene();

@@ -22,7 +22,7 @@ const COUNTERS: [&str; 17] = [
     "found_otherwise",
     "timeouts",
     "cancelled",
-    "take_backs",
+    "revokes",
     "waiters_gone",
     "waiters_sent_away",
     "unconfirmed_grants",

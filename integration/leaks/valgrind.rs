@@ -82,8 +82,8 @@ fn a_server_that_is_demoted_and_ends_while_somebody_waits_loses_nothing() {
     assert!(refused.starts_with("-ERR Error unloading module"), "{refused}");
     scene.driver.say("REPLICAOF 127.0.0.1 1", OK);
     // In the module's words or in the server's own, which ends the connection too.
-    let sent_away = scene.clients[0].one_line();
-    assert!(sent_away.starts_with("-UNBLOCKED "), "{sent_away}");
+    let dropped_waiters = scene.clients[0].one_line();
+    assert!(dropped_waiters.starts_with("-UNBLOCKED "), "{dropped_waiters}");
     scene.heard.hears(&news("dropped 0 waits lock demoted"));
     scene.driver.say("REPLICAOF NO ONE", OK);
     scene.clients[1].send(&format!("{blocked}\r\n"));

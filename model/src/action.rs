@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rlock_core::port::Ground;
+use rlock_core::port::WriteAccess;
 
 use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};
@@ -118,7 +118,7 @@ impl fmt::Display for Action {
 pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     let mut actions = Vec::with_capacity(64);
     let world = &state.world;
-    let open = world.primary && world.may_write && world.ground == Ground::Firm;
+    let open = world.primary && world.may_write && world.write_access == WriteAccess::Allowed;
     for lock in (0..scene.locks).filter(|_| open) {
         for owner in 0..scene.owners {
             for mode in scene.modes(owner) {

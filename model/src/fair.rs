@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        timer::fair_queue_changed(sim, &id, timer::ListChange::Anywhere);
+        timer::fair_list_changed(sim, &id, timer::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));

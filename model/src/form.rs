@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rlock_core::port::Ground;
+use rlock_core::port::WriteAccess;
 use rlock_core::queue::{Lens, LockId, Ticket, append_sorted};
 use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
@@ -103,7 +103,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         name: &|name: &[u8]| renaming.name(scene, name),
         lock: &|lock: &LockId| renaming.lock(scene::number(&lock.key)),
     };
-    world.queues.normal_form(&lens, form);
+    world.queues.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
         Value::Other => [(lens.lock)(lock), -2, 0, 0],
@@ -144,7 +144,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         let owner = renaming.owner(u8::try_from(client.id).unwrap_or(u8::MAX));
         form.extend([rank(*ticket), owner, (lens.lock)(&client.lock), answer(client.answer.as_ref())]);
     }
-    let flags = [world.primary, world.may_write, world.ground == Ground::Firm];
+    let flags = [world.primary, world.may_write, world.write_access == WriteAccess::Allowed];
     form.extend(flags.map(i64::from));
     append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
     let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {

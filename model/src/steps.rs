@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rlock_core::call::Answer;
-use rlock_core::port::Ground;
+use rlock_core::port::WriteAccess;
 use rlock_core::queue::Ticket;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
@@ -113,8 +113,8 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
         Action::Role => sim.promote(),
         Action::Pause => sim.with(|world| world.may_write = !world.may_write),
         Action::Slot => sim.with(|world| {
-            let firm = world.ground == Ground::Firm;
-            world.ground = if firm { Ground::Moved } else { Ground::Firm };
+            let firm = world.write_access == WriteAccess::Allowed;
+            world.write_access = if firm { WriteAccess::SlotMoved } else { WriteAccess::Allowed };
         }),
         Action::Step { ms } => {
             ghost.steps += 1;

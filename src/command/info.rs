@@ -8,7 +8,7 @@ mod queue;
 
 use super::{after_key, key_name, pair};
 use crate::ffi::{
-    Arg, ArgKind, Args, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef, Told,
+    Arg, ArgKind, Args, CallReply, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
 };
 use crate::{keyspace, site};
 
@@ -50,7 +50,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue::of(ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            timer::look_soon(&ctx, &site::lock_id(ctx, name));
+            timer::check_soon(&ctx, &site::lock_id(ctx, name));
         }
         Ok(Report { held, token: last_token(ctx, name), waiter_count, queue })
     }
@@ -64,7 +64,7 @@ fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> i64 {
     }
     // The module's own way to read a string makes the server store it in another form.
     match ctx.call(c"GET", &[token_name.borrow()]) {
-        Told::Bytes(token) => canonical_integer(&token).unwrap_or(0),
+        CallReply::Bytes(token) => canonical_integer(&token).unwrap_or(0),
         _ => 0,
     }
 }

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::args::Args;
-use super::call::Told;
+use super::call::CallReply;
 use super::ctx::{Ctx, clear_errno, free, reply_kind};
 use super::string::{OwnedString, StringRef};
 
@@ -72,7 +72,7 @@ impl Ctx<'_> {
             // An older server, which lets such rules be.
             return false;
         }
-        let Told::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
+        let CallReply::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
             return false;
         };
         users.iter().flatten().any(|user| names_command(user))

@@ -107,7 +107,7 @@ unsafe extern "C" fn on_disconnect(
     guarded(Callback::Disconnect, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        crate::waiters::client_is_gone(ctx, Handle(blocked.addr()));
+        crate::waiters::client_disconnected(ctx, Handle(blocked.addr()));
     });
 }
 

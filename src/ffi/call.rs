@@ -9,7 +9,7 @@ use super::ctx::{Ctx, free, reply_kind};
 use super::string::{OwnedString, StringRef};
 
 /// What a command answered.
-pub(crate) enum Told {
+pub(crate) enum CallReply {
     /// Bytes.
     Bytes(Vec<u8>),
     /// An array of bytes; other elements, such as integers and nulls, are `None`.
@@ -20,7 +20,7 @@ pub(crate) enum Told {
 
 impl Ctx<'_> {
     /// Runs a command, and replicates what it changes.
-    pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> Told {
+    pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
         let reply = self.run(command, words);
         let told = read(reply);
         free(reply);
@@ -65,12 +65,12 @@ fn number(reply: *mut raw::RedisModuleCallReply, at: usize) -> i64 {
     }
 }
 
-fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
+fn read(reply: *mut raw::RedisModuleCallReply) -> CallReply {
     if reply.is_null() {
-        return Told::Nothing;
+        return CallReply::Nothing;
     }
     match reply_kind(reply) {
-        raw::REDISMODULE_REPLY_STRING => Told::Bytes(bytes(reply)),
+        raw::REDISMODULE_REPLY_STRING => CallReply::Bytes(bytes(reply)),
         raw::REDISMODULE_REPLY_ARRAY => {
             // SAFETY: the reply is an array.
             let len = unsafe { api!(RedisModule_CallReplyLength)(reply) };
@@ -80,9 +80,9 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Told {
                 let is_string = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_STRING;
                 is_string.then(|| bytes(element))
             };
-            Told::List((0..len).map(element).collect())
+            CallReply::List((0..len).map(element).collect())
         }
-        _ => Told::Nothing,
+        _ => CallReply::Nothing,
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::port::Ground;
+use rlock_core::port::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
@@ -113,7 +113,7 @@ impl<'a> Ctx<'a> {
 
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
     /// nothing, since only the server knows all the reasons for which it refuses writes.
-    pub(crate) fn ground(self, key: StringRef<'_>) -> Ground {
+    pub(crate) fn write_access(self, key: StringRef<'_>) -> WriteAccess {
         // `S`: with the checks that scripts are subject to. `E`: errors as replies, since Valkey 9.1 dies
         // of one that it may not answer.
         let (name, format) = (c"HDEL".as_ptr(), c"SEsc".as_ptr());
@@ -129,12 +129,12 @@ impl<'a> Ctx<'a> {
             let is_allowed = !reply.is_null() && bytes(reply).starts_with(b"WRONGTYPE");
             free(reply);
             if is_allowed {
-                return Ground::Firm;
+                return WriteAccess::Allowed;
             }
-            return if reason == Some(libc::EPERM) { Ground::Moved } else { Ground::Closed };
+            return if reason == Some(libc::EPERM) { WriteAccess::SlotMoved } else { WriteAccess::Refused };
         }
         free(reply);
-        Ground::Firm
+        WriteAccess::Allowed
     }
 
     /// Whether a key that is not here is nowhere: in a cluster it may be on the server that its slot comes

@@ -13,7 +13,7 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::string::StringRef;
-use crate::unknown::Sought;
+use crate::discovery::Sought;
 
 /// The server events that we listen to; what to do is in [`crate::events`].
 const SERVER_EVENTS: [u64; 8] = [
@@ -102,7 +102,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     HEARS_KEYS.store(false, Ordering::Relaxed);
     HEARS_LISTS.store(false, Ordering::Relaxed);
     crate::effects::begin();
-    crate::unknown::look_for(Sought::ReadLeases);
+    crate::discovery::start(Sought::ReadLeases);
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);

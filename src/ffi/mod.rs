@@ -36,7 +36,7 @@ mod timer;
 
 pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
-pub(crate) use call::Told;
+pub(crate) use call::CallReply;
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};

@@ -55,7 +55,7 @@ pub(crate) struct Stats {
     /// Waits that ended without a grant.
     timeouts: Counter,
     /// Grants taken back, since their clients went before the answer.
-    take_backs: Counter,
+    revokes: Counter,
     /// Waiters whose clients went.
     waiters_gone: Counter,
     /// Waiters answered with UNBLOCKED.
@@ -98,7 +98,7 @@ pub(crate) static STATS: Stats = Stats {
     unconfirmed: Counter::new(),
     foreign_turns: Counter::new(),
     timeouts: Counter::new(),
-    take_backs: Counter::new(),
+    revokes: Counter::new(),
     waiters_gone: Counter::new(),
     waiters_sent_away: Counter::new(),
     waiters_peak: Counter::new(),
@@ -122,10 +122,10 @@ pub(crate) fn count(note: &Note<'_>) {
         }
         Note::Found(cause) => found(cause).add(1),
         Note::Unconfirmed => STATS.unconfirmed.add(1),
-        Note::ForeignTurn => STATS.foreign_turns.add(1),
+        Note::Yielded => STATS.foreign_turns.add(1),
         Note::TimedOut => STATS.timeouts.add(1),
         Note::Cancelled => STATS.cancelled.add(1),
-        Note::TakenBack => STATS.take_backs.add(1),
+        Note::Revoked => STATS.revokes.add(1),
         Note::Gone(many) => STATS.waiters_gone.add(more(many)),
         Note::SentAway => STATS.waiters_sent_away.add(1),
     }
@@ -208,7 +208,7 @@ fn counters() -> [(&'static CStr, &'static Counter); 29] {
         (c"foreign_turns", &STATS.foreign_turns),
         (c"timeouts", &STATS.timeouts),
         (c"cancelled", &STATS.cancelled),
-        (c"take_backs", &STATS.take_backs),
+        (c"revokes", &STATS.revokes),
         (c"waiters_gone", &STATS.waiters_gone),
         (c"waiters_sent_away", &STATS.waiters_sent_away),
         (c"unlock_messages", &STATS.unlock_messages),

@@ -63,7 +63,7 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
             kind.is_held_by(client, kind.name, "bob", &heard(*kind));
             story(client, &[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
         }
-        assert_eq!(counter(&server, "take_backs"), 0);
+        assert_eq!(counter(&server, "revokes"), 0);
         nexts_have_them(client, &nexts, "bob");
     }
 }
@@ -96,7 +96,7 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
             let field = kind.fields_of(owner).pop().unwrap_or_default() + suffix;
             assert_eq!(number(client, &format!("HEXISTS {} {field}", kind.name)), 1, "{owner}, {kind:?}");
         }
-        assert_eq!(counter(&server, "take_backs"), 0, "{owner}");
+        assert_eq!(counter(&server, "revokes"), 0, "{owner}");
         story(client, &[("FLUSHALL", "OK")]);
     }
 }

@@ -31,7 +31,7 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
             assert!(granted >= paused + 800, "{mode}, {kind:?}: {paused} {granted}");
             kind.is_held_by(client, kind.name, "next", mode);
         }
-        assert_eq!(counter(&server, "take_backs"), ALL, "{mode}");
+        assert_eq!(counter(&server, "revokes"), ALL, "{mode}");
     }
 }
 
@@ -50,7 +50,7 @@ fn nothing_is_taken_back_while_too_few_replicas_are_there() {
     }
     story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
     nexts_have_them(client, &nexts, "replicas");
-    assert_eq!(counter(&server, "take_backs"), ALL);
+    assert_eq!(counter(&server, "revokes"), ALL);
 }
 
 #[test]

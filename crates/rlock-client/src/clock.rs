@@ -10,23 +10,23 @@ const ROUNDING: Duration = Duration::from_millis(2);
 
 /// A moment, as the time since a start that is the same for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct Instant(Duration);
 
-impl Moment {
+impl Instant {
     /// So much later.
-    pub(crate) fn after(self, duration: Duration) -> Moment {
-        Moment(self.0.saturating_add(duration))
+    pub(crate) fn after(self, duration: Duration) -> Instant {
+        Instant(self.0.saturating_add(duration))
     }
 
     /// The time from `earlier` to this moment; zero where that is later.
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
+    pub(crate) fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
     /// Until when a lease lasts that was asked for at this moment, the moment of *sending*.
     ///
     /// The server counts from later on, when it has got the command, so this is never too late.
-    pub(crate) fn end_of(self, lease: Duration) -> Moment {
+    pub(crate) fn end_of(self, lease: Duration) -> Instant {
         let margin = (lease / DRIFT_DIVISOR).saturating_add(ROUNDING);
         self.after(lease.saturating_sub(margin))
     }
@@ -43,21 +43,21 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    pub(crate) fn now(self) -> Moment {
+    pub(crate) fn now(self) -> Instant {
         match self {
-            Self::System => Moment(since_boot()),
+            Self::System => Instant(since_boot()),
             #[cfg(test)]
-            Self::Tokio(start) => Moment(start.elapsed()),
+            Self::Tokio(start) => Instant(start.elapsed()),
         }
     }
 
     /// Sleeps until `moment` as far as timers can: they may stand still while the machine is suspended.
-    pub(crate) async fn sleep_until(self, moment: Moment) {
+    pub(crate) async fn sleep_until(self, moment: Instant) {
         tokio::time::sleep(moment.since(self.now())).await;
     }
 
     /// Runs `work` until `moment` at most; for ever where that is `None`.
-    pub(crate) async fn until<T>(self, moment: Option<Moment>, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn until<T>(self, moment: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
         match moment {
             None => Some(work.await),
             Some(moment) => tokio::time::timeout(moment.since(self.now()), work).await.ok(),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_lease_ends_early_by_one_percent_and_two_milliseconds() {
-        let sent = Moment(Duration::from_secs(100));
+        let sent = Instant(Duration::from_secs(100));
         let cases = [(30_000, 29_698), (1_000, 988), (100, 97), (2, 0), (1, 0)];
         for (lease, counted) in cases {
             let end = sent.end_of(Duration::from_millis(lease));

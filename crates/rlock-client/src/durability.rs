@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 use crate::acquire::Attempt;
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::{self, Refusal};
 use crate::config::Durability;
 use crate::error::{Error, name};
@@ -14,7 +14,7 @@ use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 /// What came of it.
 pub(crate) enum Ensured {
     /// Enough replicas have the hold, and its lease counts from then.
-    Since(Moment),
+    Since(Instant),
     /// The hold was lost meanwhile.
     Lost,
     /// Nobody can tell: there was no connection, no answer, or the server is being replaced. It can be tried again.
@@ -24,7 +24,7 @@ pub(crate) enum Ensured {
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
 /// Before an error is returned the hold is taken back.
-pub(crate) async fn ensure(attempt: &mut Attempt, sent: Moment) -> Result<Ensured, Error> {
+pub(crate) async fn ensure(attempt: &mut Attempt, sent: Instant) -> Result<Ensured, Error> {
     let outcome = try_ensure(attempt, sent).await;
     if outcome.is_err() {
         attempt.take_back().await;
@@ -32,7 +32,7 @@ pub(crate) async fn ensure(attempt: &mut Attempt, sent: Moment) -> Result<Ensure
     outcome
 }
 
-async fn try_ensure(attempt: &Attempt, sent: Moment) -> Result<Ensured, Error> {
+async fn try_ensure(attempt: &Attempt, sent: Instant) -> Result<Ensured, Error> {
     let wanted = match attempt.order.durability {
         Durability::None | Durability::Replicas(0) => return Ok(Ensured::Since(sent)),
         Durability::Replicas(wanted) => wanted,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::{Refusal, answer};
 use crate::error::Error;
 use crate::link::{Live, Unheard};
@@ -39,12 +39,12 @@ pub(crate) struct Manner {
     /// On the connection for WAIT, and allowing so much more time for the replies.
     pub(crate) durable: Option<Duration>,
     /// How long to try to get a connection, and to wait for the replies if that is sooner than usual.
-    pub(crate) by: Option<Moment>,
+    pub(crate) by: Option<Instant>,
 }
 
 impl Manner {
     /// On the usual connection, until then.
-    pub(crate) fn by(by: Option<Moment>) -> Manner {
+    pub(crate) fn by(by: Option<Instant>) -> Manner {
         Manner { subscribed: false, durable: None, by }
     }
 
@@ -169,7 +169,7 @@ async fn connect(
     key: &[u8],
     line: Line,
     asked: Option<Arc<Node>>,
-    by: Option<Moment>,
+    by: Option<Instant>,
 ) -> Result<(Arc<Node>, Arc<Live>), Error> {
     let named = asked.is_some();
     let node = asked.unwrap_or_else(|| shared.router.node(key));
@@ -192,7 +192,7 @@ async fn listen(
     shared: &Shared,
     key: &[u8],
     node: Arc<Node>,
-    by: Option<Moment>,
+    by: Option<Instant>,
 ) -> Result<Result<Place, Refusal>, Error> {
     let (word, channel) = shared.router.channel(&shared.channel, key);
     if let Some((epoch, subscription)) = node.heard(&channel) {
@@ -210,7 +210,7 @@ async fn listen(
 }
 
 /// In the time of one reply, or by then if that is sooner.
-fn soon(shared: &Shared, by: Option<Moment>) -> Moment {
+fn soon(shared: &Shared, by: Option<Instant>) -> Instant {
     let soon = shared.clock.now().after(shared.config.response());
     by.map_or(soon, |by| by.min(soon))
 }

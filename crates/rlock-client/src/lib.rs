@@ -161,11 +161,11 @@ mod lock;
 mod message;
 mod metrics;
 mod multi;
+mod named_owners;
 mod red;
 mod release;
 mod router;
 mod shared;
-mod turns;
 #[cfg(test)]
 mod virtual_tests;
 mod wait;

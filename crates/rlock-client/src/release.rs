@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::{self, Refusal, answer};
 use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
@@ -46,7 +46,7 @@ pub(crate) struct Job {
     /// The connection on which its last request was sent that was not answered.
     pub(crate) sent_on: Option<u64>,
     /// When the server has forgotten it by itself.
-    pub(crate) give_up: Moment,
+    pub(crate) give_up: Instant,
     /// Whether it has a mailbox, which is closed at the end.
     pub(crate) mailbox: bool,
     /// Held until the end.
@@ -151,7 +151,7 @@ impl Job {
 }
 
 /// When the server's lease has ended, whatever we know.
-fn last_moment(hold: &Hold) -> Moment {
+fn last_moment(hold: &Hold) -> Instant {
     hold.deadline().after(hold.lease / 50).after(GRACE)
 }
 

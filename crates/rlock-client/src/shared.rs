@@ -13,9 +13,9 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::message::{Inbox, Notice, Party, parse};
 use crate::metrics::Metrics;
+use crate::named_owners::Turns;
 use crate::release::Job;
 use crate::router::Router;
-use crate::turns::Turns;
 use crate::watchdog::Watchdog;
 
 pub(crate) struct Shared {

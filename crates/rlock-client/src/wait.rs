@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::acquire::{Attempt, Step};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::durability::{self, Ensured};
 use crate::error::Error;
 use crate::guard::Guard;
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Waits for the lock after a first request that did not get it; `by` limits the wait.
 ///
 /// Dropping the returned future ends the wait. A guard that was on its way is given back.
-pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Moment>) -> Result<Guard, Error> {
+pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> Result<Guard, Error> {
     let (mut answer, outcome) = oneshot::channel();
     let handle = attempt.handle.clone();
     let task = async move {
@@ -48,7 +48,11 @@ pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Moment>) -> Re
 }
 
 /// Follows up each step of an acquisition until the lock is held, or cannot be.
-pub(crate) async fn pursue(mut attempt: Attempt, mut step: Step, by: Option<Moment>) -> Result<Guard, Error> {
+pub(crate) async fn pursue(
+    mut attempt: Attempt,
+    mut step: Step,
+    by: Option<Instant>,
+) -> Result<Guard, Error> {
     let shared = attempt.handle.shared.clone();
     let mut pause = FIRST_PAUSE;
     let mut look = false;
@@ -105,7 +109,7 @@ fn timeout(attempt: &Attempt) -> Error {
 }
 
 /// Sleeps for the pause, shorter where the lock is free sooner or the wait over, and doubles it.
-async fn rest(shared: &Arc<Shared>, pause: &mut Duration, lease: Option<Duration>, by: Option<Moment>) {
+async fn rest(shared: &Arc<Shared>, pause: &mut Duration, lease: Option<Duration>, by: Option<Instant>) {
     let jitter = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
     let at_most = lease.map_or(jitter, |lease| jitter.min(lease.saturating_add(Duration::from_millis(1))));
     let wake = shared.clock.now().after(at_most);
@@ -116,7 +120,7 @@ async fn rest(shared: &Arc<Shared>, pause: &mut Duration, lease: Option<Duration
 /// What was heard while standing in the queue.
 enum Heard {
     /// The grant, confirmed by a request sent then.
-    Held(Moment),
+    Held(Instant),
     /// The end of the wait.
     Over,
     /// Nothing for so long that it is time to ask again.
@@ -127,7 +131,7 @@ enum Heard {
     Lost,
 }
 
-async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<Moment>) -> Heard {
+async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<Instant>) -> Heard {
     let shared = attempt.handle.shared.clone();
     let look_at = shared.clock.now().after(bound.mul_f64(1.0 + fastrand::f64() / 4.0));
     let end = by.map_or(look_at, |by| by.min(look_at));
@@ -151,7 +155,7 @@ async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<
 }
 
 /// Runs acquisitions that must not wait: asks until there is an answer, or `by`.
-pub(crate) async fn ask_once(mut attempt: Attempt, by: Moment) -> Result<Option<Guard>, Error> {
+pub(crate) async fn ask_once(mut attempt: Attempt, by: Instant) -> Result<Option<Guard>, Error> {
     let shared: Arc<Shared> = attempt.handle.shared.clone();
     let mut pause = FIRST_PAUSE;
     loop {

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tracing::Instrument;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::{self, answer};
 use crate::error::{Error, Lost};
 use crate::exchange::{Manner, Trouble, exchange_one};
@@ -35,14 +35,14 @@ pub(crate) struct Watchdog {
 
 #[derive(Default)]
 struct Timetable {
-    holds: BTreeMap<(Moment, u64), Arc<Hold>>,
+    holds: BTreeMap<(Instant, u64), Arc<Hold>>,
     /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
-    nap_ends: Option<Moment>,
+    nap_ends: Option<Instant>,
 }
 
 impl Watchdog {
     /// Moves a hold in the timetable.
-    pub(crate) fn plan(&self, hold: &Arc<Hold>, from: Option<Moment>, to: Moment) {
+    pub(crate) fn plan(&self, hold: &Arc<Hold>, from: Option<Instant>, to: Instant) {
         let mut timetable = self.timetable();
         if let Some(from) = from {
             timetable.holds.remove(&(from, hold.id));
@@ -56,7 +56,7 @@ impl Watchdog {
     }
 
     /// Takes a hold out of the timetable.
-    pub(crate) fn forget(&self, id: u64, from: Option<Moment>) {
+    pub(crate) fn forget(&self, id: u64, from: Option<Instant>) {
         if let Some(from) = from {
             self.timetable().holds.remove(&(from, id));
         }
@@ -68,7 +68,7 @@ impl Watchdog {
     }
 
     /// Takes out what is due, if anything is, and what is due soon after.
-    fn due(&self, now: Moment) -> Vec<(Moment, Arc<Hold>)> {
+    fn due(&self, now: Instant) -> Vec<(Instant, Arc<Hold>)> {
         let timetable = &mut self.timetable().holds;
         if timetable.first_key_value().is_none_or(|((at, _), _)| *at > now) {
             return Vec::new();
@@ -79,7 +79,7 @@ impl Watchdog {
     }
 
     /// How long there is nothing to do, unless `sooner` is told.
-    fn nap(&self, now: Moment) -> Duration {
+    fn nap(&self, now: Instant) -> Duration {
         let mut timetable = self.timetable();
         let nap = timetable.holds.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
         timetable.nap_ends = Some(now.after(nap));
@@ -145,7 +145,7 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     }
 }
 
-fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, value: Value) {
+fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, value: Value) {
     let key = &hold.party.key;
     match answer(key, value) {
         Ok(value) => conclude_with(shared, hold, sent, Ok(value)),
@@ -171,7 +171,7 @@ async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
     conclude_with(&shared, &hold, sent, reply);
 }
 
-fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Moment, reply: Result<Value, Error>) {
+fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, reply: Result<Value, Error>) {
     match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
         Ok(Some(1)) => hold.renewal_confirmed(sent),
         // Something else under the lock's name is an end of the hold like any other.

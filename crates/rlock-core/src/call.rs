@@ -5,18 +5,18 @@ use crate::decide;
 use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
 use crate::fair;
-use crate::foreign::{self, remember_reads};
-use crate::living;
 use crate::message::DropReason;
 use crate::port::{Note, Server, Site};
 use crate::queue::{Via, Waiter};
+use crate::read_leases;
 use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
-use crate::serve::{next_token, perform_and_serve, serve_unseen};
+use crate::serve::{next_token, perform_and_serve, serve_found_free};
 use crate::shape::LockState;
-use crate::timer::{arm_timer, look_again};
+use crate::timer::{arm_timer, schedule_next_check};
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
+use crate::yielding::{self, note_reads};
 
 /// The immediate answer of ACQUIRE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
         _ => {
             let reply = call.perform(&decision)?;
             if request.fair && reply != Reply::Denied {
-                fair::leave_if_it_waits_no_more(site, request.owner.bytes());
+                fair::leave_unless_waiting(site, request.owner.bytes());
             }
             Ok(Answer::Now(reply))
         }
@@ -64,9 +64,9 @@ pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error>
         return call.perform(&decide::release(state, request, now));
     }
     let (call, decision) = call.read_write(|site| {
-        let (seen, state) = living::state(site, Some(owner))?;
-        living::check_own_leases(site, owner, state, request.mode)?;
-        let others = |held| living::look_at_others(site, owner, held);
+        let (seen, state) = read_leases::state(site, Some(owner))?;
+        read_leases::check_own_leases(site, owner, state, request.mode)?;
+        let others = |held| read_leases::check_others(site, owner, held);
         Ok((seen, read_write::release(state, request, now, others)?))
     })?;
     call.perform(&decision)
@@ -81,8 +81,8 @@ pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
         return call.perform(&decide::renew(state, request, now));
     }
     let (call, decision) = call.read_write(|site| {
-        let (seen, state) = living::state(site, Some(owner))?;
-        living::check_own_leases(site, owner, state, request.mode)?;
+        let (seen, state) = read_leases::state(site, Some(owner))?;
+        read_leases::check_own_leases(site, owner, state, request.mode)?;
         Ok((seen, read_write::renew(state, request.mode, request.lease, now)?))
     })?;
     call.perform(&decision)
@@ -105,9 +105,9 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
             server.answer(waiter.ticket, Ok(Reply::Denied));
         }
     }
-    fair::clear_heads(site);
+    fair::remove_departed_heads(site);
     // A writer that goes lets the readers behind it in.
-    serve_unseen(site, server.now());
+    serve_found_free(site, server.now());
     arm_timer(server);
     Ok(Reply::Cancelled)
 }
@@ -121,9 +121,9 @@ pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Re
         return call.perform(&decide::force_release(state, request));
     };
     let (call, decision) = call.read_write(|site| {
-        let (seen, state) = living::state(site, owner)?;
+        let (seen, state) = read_leases::state(site, owner)?;
         owner.filter(|_| hash.reads.is_some()).map_or(Ok(()), |reader| site.check_leases(reader))?;
-        let others = |held| living::look_at_others(site, owner.unwrap_or_default(), held);
+        let others = |held| read_leases::check_others(site, owner.unwrap_or_default(), held);
         Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads, others)))
     })?;
     call.perform(&decision)
@@ -174,12 +174,12 @@ impl<'a, S: Site> Arrival<'a, S> {
         let watched = !server.queues(|queues| queues.is_blank());
         if watched {
             // A release calls the head of the fair list, if nobody here takes the lock.
-            fair::clear_heads(site);
-            serve_unseen(site, now);
+            fair::remove_departed_heads(site);
+            serve_found_free(site, now);
             if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
                 let lock = site.lock();
-                server.queues(|queues| queues.settle(lock, owner));
+                server.queues(|queues| queues.confirm(lock, owner));
             }
         }
         Self { site, owner, watched, now }
@@ -221,8 +221,8 @@ impl<'a, S: Site> Call<'a, S> {
         let (owner, mode, now) = (self.owner, request.mode, self.now);
         let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
         self.read_write(|site| {
-            let (seen, state) = living::state_to_acquire(site, owner, mode)?;
-            let awaited = awaited || foreign::keeps_out(site, state, mode);
+            let (seen, state) = read_leases::state_to_acquire(site, owner, mode)?;
+            let awaited = awaited || yielding::holds_back(site, state, mode);
             let admission = site.server().settings().admission;
             Ok((seen, read_write::acquire(state, request, token, now, admission, awaited)?))
         })
@@ -236,7 +236,7 @@ impl<'a, S: Site> Call<'a, S> {
         let Self { site, key, owner, watched, now } = self;
         drop(key);
         let (seen, decision) = decide(site)?;
-        living::own_leases_are_here(site, owner, seen, decision.change.leases)?;
+        read_leases::check_own_leases_local(site, owner, seen, decision.change.leases)?;
         let key = site.open();
         if !site.state(&key, owner)?.holds_as(seen) {
             // Another module has heard that a lease key expired, and changed the lock.
@@ -257,7 +257,7 @@ impl<'a, S: Site> Call<'a, S> {
             perform_and_serve(site, key, owner, &decision.change, now)?;
         } else if decision.change != Change::default() {
             site.perform(key, owner, &decision.change)?;
-            remember_reads(site, &decision.change);
+            note_reads(site, &decision.change);
         }
         site.server().note(Note::Decided(decision));
         Ok(decision.reply)
@@ -272,7 +272,7 @@ impl<'a, S: Site> Call<'a, S> {
         let (server, lock) = (site.server(), site.lock());
         if request.fair && server.queues(|queues| queues.fair_has_changed(lock)) {
             // Before anybody joins: an owner that was dropped and asks again keeps its place.
-            fair::settle(site, server.now());
+            fair::repair(site, server.now());
         }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = match wait {
@@ -289,7 +289,7 @@ impl<'a, S: Site> Call<'a, S> {
         }
         if request.fair {
             // Not before: who is refused has not come back.
-            fair::comes_back(site, request.owner.bytes());
+            fair::rejoin(site, request.owner.bytes());
         }
         let (replaced, count) = server.queues(|queues| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
@@ -304,12 +304,12 @@ impl<'a, S: Site> Call<'a, S> {
             // One who waited for a message gets none: it is the same owner that asks again.
             server.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
         }
-        fair::clear_heads(site);
+        fair::remove_departed_heads(site);
         // An owner that was dropped and asks again goes back to its own place.
         if request.fair && !belongs_in_list {
             site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
         }
-        look_again(site);
+        schedule_next_check(site);
         Ok(answer)
     }
 }

@@ -129,7 +129,7 @@ pub fn message_on_hand_off(told: Expiry, ends: UnixMs, mode: Mode) -> Option<Unl
 
 /// Revokes a grant whose client has disconnected, if the lock is unchanged since: no owner re-entered, renewed or
 /// acquired it. `ends` is the end of the granted lease.
-pub fn take_back(state: LockState, ends: UnixMs) -> Option<Change> {
+pub fn revoke(state: LockState, ends: UnixMs) -> Option<Change> {
     let untouched = LockState::Mine { holds: Holds::ONE, expiry: Expiry::At(ends) };
     let mine = matches!(state, LockState::Mine { .. }) && planted(Bug::TakeBackWithoutId);
     (state == untouched || mine).then(|| freed(Reply::Released, LockEvent::Release).change)

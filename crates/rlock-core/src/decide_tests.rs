@@ -335,7 +335,7 @@ fn every_acquisition_that_asks_for_a_token_is_told_it_and_stores_it() {
 #[test]
 fn only_an_untouched_grant_is_taken_back() {
     let ends = UnixMs(1_010_000);
-    assert_eq!(take_back(mine(1), ends).map(|change| change.hash), Some(HashChange::Delete));
+    assert_eq!(revoke(mine(1), ends).map(|change| change.hash), Some(HashChange::Delete));
     let touched = [
         mine(2),
         LockState::Mine { holds: holds(1), expiry: Expiry::Never },
@@ -344,6 +344,6 @@ fn only_an_untouched_grant_is_taken_back() {
         LockState::Free,
     ];
     for state in touched {
-        assert_eq!(take_back(state, ends), None, "{state:?}");
+        assert_eq!(revoke(state, ends), None, "{state:?}");
     }
 }

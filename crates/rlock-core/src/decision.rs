@@ -63,7 +63,7 @@ pub struct Change {
     pub expire_at: Option<UnixMs>,
     /// The lock's new last fencing token.
     pub token: Option<Token>,
-    /// The message that wakes waiting Redisson clients.
+    /// The message that checks waiting Redisson clients.
     pub unlock_message: Option<UnlockMessage>,
     /// The module's own keyspace event.
     pub event: Option<LockEvent>,

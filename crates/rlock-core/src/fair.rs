@@ -55,7 +55,7 @@ pub(crate) fn budget(wait: WaitMs) -> LeaseMs {
 pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     let (server, lock) = (site.server(), site.lock());
     // Owners that left count as Redisson's otherwise, and would have a turn.
-    clear_heads(site);
+    remove_departed_heads(site);
     let Some(head) = server.queues(|queues| queues.head(lock).cloned()) else { return Next::Nobody };
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
@@ -64,7 +64,7 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     if access(site, &head.owner, head.mode) != Access::Free {
         return Next::Waiter(head);
     }
-    settle(site, now);
+    repair(site, now);
     match first_in_list(site, now, None) {
         First::Native(waiter) => Next::Waiter(waiter),
         First::Redisson => Next::Foreign,
@@ -78,7 +78,7 @@ pub(crate) fn is_ahead<S: Site>(site: &S, owner: &[u8], now: UnixMs) -> bool {
     if access(site, owner, Mode::Mutex) != Access::Free || planted(Bug::FairBarges) {
         return false;
     }
-    clear_heads(site);
+    remove_departed_heads(site);
     !matches!(first_in_list(site, now, Some(owner)), First::Nobody)
 }
 
@@ -124,7 +124,7 @@ fn first_in_list<S: Site>(site: &S, now: UnixMs, asking: Option<&[u8]>) -> First
             return First::Nobody;
         }
         removed = removed.saturating_add(gone);
-        clear_heads(site);
+        remove_departed_heads(site);
     }
     First::Nobody
 }
@@ -145,13 +145,13 @@ fn give_turn<S: Site>(site: &S, owner: &[u8], deadline: UnixMs, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
     let first = server.queues(|queues| queues.note_called(lock, owner));
     if (first || far) && !planted(Bug::FairInSilence) {
-        site.call_fair(owner);
+        site.notify_fair(owner);
     }
 }
 
 /// Until when one of Redisson's has its turn at a lock that is free; `None` if it was not called yet, or it is one of
 /// ours that comes next.
-pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
+pub(crate) fn fair_turn_ends<S: Site>(site: &S) -> Option<UnixMs> {
     let (server, lock) = (site.server(), site.lock());
     if !server.queues(|queues| queues.head(lock).is_some_and(|head| head.fair)) {
         return None;
@@ -168,7 +168,7 @@ pub(crate) fn foreign_until<S: Site>(site: &S) -> Option<UnixMs> {
 ///
 /// Fifty thousand may have been dropped, so one call looks for a bounded number. The others keep their turns: whoever is
 /// first in the queue is looked for before it is passed over, and goes to the head of the list if the list lacks it.
-pub(crate) fn settle<S: Site>(site: &S, now: UnixMs) {
+pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
     let head = site.fair_head();
     let most = server.settings().at_once.listed;
@@ -206,16 +206,16 @@ fn far_ahead(now: UnixMs) -> UnixMs {
 
 /// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
 /// it keeps its place.
-pub(crate) fn comes_back<S: Site>(site: &S, owner: &[u8]) {
+pub(crate) fn rejoin<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
     if !server.queues(|queues| queues.has_leaving(lock)) {
         return;
     }
     if server.queues(|queues| queues.is_leaving(lock, owner)) {
-        if !site.fair_stands(owner) {
-            server.queues(|queues| queues.stays_in_list(lock, owner));
+        if !site.fair_has_deadline(owner) {
+            server.queues(|queues| queues.forget_departed(lock, owner));
         }
-    } else if server.queues(|queues| queues.stays_in_list(lock, owner)).is_some() {
+    } else if server.queues(|queues| queues.forget_departed(lock, owner)).is_some() {
         // Its entry is gone: it comes to the end of the list.
         site.fair_forget(&[owner.into()]);
     }
@@ -223,12 +223,12 @@ pub(crate) fn comes_back<S: Site>(site: &S, owner: &[u8]) {
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
 /// for that.
-pub(crate) fn leave_if_it_waits_no_more<S: Site>(site: &S, owner: &[u8]) {
+pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
     let waits = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
-    if !waits && site.fair_stands(owner) {
-        server.queues(|queues| queues.leaves_list(lock, owner));
-        clear_heads(site);
+    if !waits && site.fair_has_deadline(owner) {
+        server.queues(|queues| queues.note_departed(lock, owner));
+        remove_departed_heads(site);
         arm_timer(server);
     }
 }
@@ -236,7 +236,7 @@ pub(crate) fn leave_if_it_waits_no_more<S: Site>(site: &S, owner: &[u8]) {
 /// Removes entries of owners that left from the head of the list: only so many that the command under way takes no longer
 /// for them. All others are the timer's; until then Redisson's scripts find them waiting, which does no harm: where
 /// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
-pub(crate) fn clear_heads<S: Site>(site: &S) -> usize {
+pub(crate) fn remove_departed_heads<S: Site>(site: &S) -> usize {
     let (server, lock) = (site.server(), site.lock());
     if !server.queues(|queues| queues.has_leaving(lock)) || planted(Bug::FairStays) {
         return 0;
@@ -246,30 +246,30 @@ pub(crate) fn clear_heads<S: Site>(site: &S) -> usize {
     let gone = site.fair_pop(most, &leaves);
     server.queues(|queues| {
         for owner in &gone {
-            queues.stays_in_list(lock, owner);
+            queues.forget_departed(lock, owner);
         }
     });
-    if gone.len() >= most && a_head_is_left(site) {
-        server.queues(|queues| queues.note_heads_left(lock, true));
+    if gone.len() >= most && departed_head_remains(site) {
+        server.queues(|queues| queues.note_departed_heads(lock, true));
     }
     gone.len()
 }
 
 /// Whether an owner that left stands at the head of the list.
-fn a_head_is_left<S: Site>(site: &S) -> bool {
+fn departed_head_remains<S: Site>(site: &S) -> bool {
     let head = site.fair_head();
     head.is_some_and(|head| site.server().queues(|queues| queues.is_leaving(site.lock(), &head.owner)))
 }
 
 /// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
-pub(crate) fn clear_gone<S: Site>(site: &S) -> usize {
+pub(crate) fn remove_departed<S: Site>(site: &S) -> usize {
     let (server, lock) = (site.server(), site.lock());
     if planted(Bug::FairStays) {
-        server.queues(|queues| queues.forget_leaving(lock));
+        server.queues(|queues| queues.forget_all_departed(lock));
         return 1;
     }
     let most = server.settings().at_once.listed;
-    let heads = clear_heads(site);
+    let heads = remove_departed_heads(site);
     let mut done = heads;
     if let Some(passed) = server.queues(|queues| queues.walked_so_far(lock)) {
         let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
@@ -277,26 +277,26 @@ pub(crate) fn clear_gone<S: Site>(site: &S) -> usize {
         done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
         server.queues(|queues| queues.walked(lock, &walked));
     }
-    let absent = server.queues(|queues| queues.take_absent(lock, most));
+    let absent = server.queues(|queues| queues.next_absent(lock, most));
     if !absent.is_empty() {
         site.fair_forget(&absent);
     }
-    let were_left = server.queues(|queues| queues.heads_were_left(lock));
+    let were_left = server.queues(|queues| queues.departed_heads_remain(lock));
     if heads > 0 || were_left {
-        call_next(site);
+        notify_head(site);
     }
-    if were_left && !a_head_is_left(site) {
-        server.queues(|queues| queues.note_heads_left(lock, false));
+    if were_left && !departed_head_remains(site) {
+        server.queues(|queues| queues.note_departed_heads(lock, false));
     }
     done.saturating_add(absent.len()).max(1)
 }
 
 /// The head of the list has changed. Redisson's message of a release went to the head of before, who had left.
-fn call_next<S: Site>(site: &S) {
+fn notify_head<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
     if server.queues(|queues| queues.head(lock).is_some()) {
         let now = server.now();
-        server.queues(|queues| queues.wake_at(lock, Some(now)));
+        server.queues(|queues| queues.check_at(lock, Some(now)));
         return;
     }
     let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));
@@ -304,7 +304,7 @@ fn call_next<S: Site>(site: &S) {
         && !server.queues(|queues| queues.is_leaving(lock, &head.owner))
         && !planted(Bug::FairInSilence)
     {
-        site.call_fair(&head.owner);
+        site.notify_fair(&head.owner);
     }
 }
 

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::fair::Entry;
-use crate::living::ReadLease;
 use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns, Walked};
+use crate::read_leases::ReadLease;
 use crate::shape::LockState;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
@@ -115,7 +115,7 @@ pub trait Site {
     fn fair_is_elsewhere(&self) -> bool;
 
     /// Whether this owner is in the fair list.
-    fn fair_stands(&self, owner: &[u8]) -> bool;
+    fn fair_has_deadline(&self, owner: &[u8]) -> bool;
 
     /// Appends an owner to the fair list, unless the list has it. Its deadline is the last entry's deadline, or the end of
     /// the lock's lease, plus `budget`.
@@ -155,7 +155,7 @@ pub trait Site {
     fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
 
     /// Notifies a Redisson fair waiter that its turn has come.
-    fn call_fair(&self, owner: &[u8]);
+    fn notify_fair(&self, owner: &[u8]);
 
     /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;
@@ -168,13 +168,13 @@ pub trait Site {
     fn publish(&self, message: UnlockMessage) -> u64;
 
     /// The number of this server's subscribers to the channel on which Redisson readers and writers wait.
-    fn read_write_listeners(&self) -> u64;
+    fn listening_redisson_writers(&self) -> u64;
 
     /// Raises the event `rlock.expire`.
     fn raise_expired(&self);
 
     /// Whether the lock may be granted now, outside a client's own command on it.
-    fn ground(&self) -> Ground;
+    fn write_access(&self) -> WriteAccess;
 }
 
 /// A reader of a read/write lock, alive or dead.
@@ -188,13 +188,13 @@ pub struct Reader {
 
 /// Whether a lock may be granted now, outside a client's own command on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum WriteAccess {
     /// It may.
-    Firm,
+    Allowed,
     /// The key is on another server, or migrates to another server.
-    Moved,
+    SlotMoved,
     /// The server refuses writes for now.
-    Closed,
+    Refused,
 }
 
 /// The configuration.
@@ -250,13 +250,13 @@ pub enum Note<'a> {
     /// A grant to an enqueued waiter ended unconfirmed.
     Unconfirmed,
     /// The module yielded the lock to waiting Redisson clients.
-    ForeignTurn,
+    Yielded,
     /// A wait timed out.
     TimedOut,
     /// A wait was cancelled.
     Cancelled,
     /// A grant was revoked: its client disconnected before the answer.
-    TakenBack,
+    Revoked,
     /// This number of waiters disconnected, or could not be reached.
     Gone(usize),
     /// A waiter was sent away.

@@ -7,7 +7,7 @@
 mod give_back;
 mod take;
 
-pub use give_back::{force_release, release, take_back};
+pub use give_back::{force_release, release, revoke};
 pub use take::{acquire, hand_off};
 
 use crate::bugs::{Bug, planted};

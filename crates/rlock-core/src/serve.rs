@@ -4,19 +4,19 @@
 use crate::bugs::{Bug, planted};
 use crate::decide::{self, told};
 use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
+use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair::{self, Next};
-use crate::foreign::{self, call_foreign_waiters, foreign_turn, remember_reads};
-use crate::leave::refuse;
-use crate::living::{self, Dead};
 use crate::message::{self, DropReason};
 use crate::port::{Note, Server, Site};
 use crate::queue::{Cause, Grant, Via, Waiter};
+use crate::read_leases::{self, Dead};
 use crate::read_write;
 use crate::shape::LockState;
-use crate::timer::{Share, look_again, look_soon};
+use crate::timer::{Share, check_soon, schedule_next_check};
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::yielding::{self, foreign_turn, note_reads, notify_redisson};
 
 /// Why a free lock comes to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Served {
     /// Nobody here took it.
     Free,
     /// It is left to foreign waiters, who were told.
-    ForeignTurn,
+    Yielded,
     /// More waiters left its queue than are handled at once: the timer goes on with the others. These may all leave in
     /// other ways before that, so those who wait by Redisson's protocol are told as if nobody here took it.
     Later,
@@ -45,18 +45,18 @@ enum Served {
 
 /// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
 /// Redisson's protocol are told.
-pub(crate) fn serve_unseen<S: Site>(site: &S, now: UnixMs) {
+pub(crate) fn serve_found_free<S: Site>(site: &S, now: UnixMs) {
     let lock = site.lock();
     let Some((_, mode)) = head(site) else { return };
     match serve(site, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free | Served::Later => {
             site.server().queues(|queues| queues.end_streak(lock));
-            call_foreign_waiters(site, UnlockMessage::to_all(mode));
+            notify_redisson(site, UnlockMessage::to_all(mode));
         }
-        Served::Given | Served::ForeignTurn => {}
+        Served::Given | Served::Yielded => {}
     }
-    look_again(site);
+    schedule_next_check(site);
 }
 
 /// Performs a change that was decided, and serves the queue if the change frees the lock: those who wait
@@ -75,29 +75,29 @@ pub(crate) fn perform_and_serve<S: Site>(
         let silent = Change { unlock_message: None, ..*change };
         site.perform(key, owner, &silent)?;
         // Before the lock is served: a reader that gets it now has a lease of its own.
-        remember_reads(site, change);
+        note_reads(site, change);
     } else {
         // Closed before the lock is served.
         drop(key);
     }
     let lock = site.lock();
     if planted(Bug::HandOffApart) {
-        look_soon(site.server(), lock);
+        check_soon(site.server(), lock);
         return Ok(());
     }
     let served = serve(site, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
             site.server().queues(|queues| queues.end_streak(lock));
-            call_foreign_waiters(site, message);
+            notify_redisson(site, message);
         }
         // A writer reads on: Redisson's readers may join it as those did who waited here.
         (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
-            call_foreign_waiters(site, message);
+            notify_redisson(site, message);
         }
         _ => {}
     }
-    look_again(site);
+    schedule_next_check(site);
     Ok(())
 }
 
@@ -130,9 +130,9 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
     match (mode, state) {
         (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
         (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
-            let kept_out = foreign::kept_out_ms(site).filter(|_| {
+            let kept_out = yielding::held_back_for(site).filter(|_| {
                 let reads = planted(Bug::ForeignWriterBehindDead) && hash.reads.is_some();
-                !reads && !living::holds_any(site, owner, &hash)
+                !reads && !read_leases::holds_any(site, owner, &hash)
             });
             match kept_out {
                 Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(key_until)),
@@ -140,7 +140,7 @@ fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access
             }
         }
         (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
-            match living::first_living(site, None, key_until, dead) {
+            match read_leases::first_living(site, None, key_until, dead) {
                 Ok(Some(_)) if planted(Bug::DeadReaderBlocks) => Access::Until(key_until),
                 Ok(Some(until)) => Access::Until(until.sooner(key_until)),
                 Ok(None) => Access::Free,
@@ -158,12 +158,12 @@ pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error>
 }
 
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
-/// checked that writing is allowed; elsewhere ask for [`Site::ground`] first.
+/// checked that writing is allowed; elsewhere ask for [`Site::write_access`] first.
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };
     server.queues(|queues| queues.note_unserved(lock, false));
-    if server.queues(|queues| queues.sending_away() == Some(DropReason::Demoted)) {
+    if server.queues(|queues| queues.dropping() == Some(DropReason::Demoted)) {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
     }
@@ -173,7 +173,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
             server.queues(|queues| queues.close_window(lock));
             return Served::NotFree;
         }
-        Access::Free if is_left_to_foreign_waiters(site, mode, now, freed) => return Served::ForeignTurn,
+        Access::Free if yields_to_redisson(site, mode, now, freed) => return Served::Yielded,
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened, mut later) = (false, false, false);
@@ -187,7 +187,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         }
         let head = match fair::next(site, now) {
             Next::Waiter(head) => head,
-            Next::Foreign if !given => return Served::ForeignTurn,
+            Next::Foreign if !given => return Served::Yielded,
             Next::Later => {
                 server.queues(|queues| queues.note_unserved(lock, true));
                 later = true;
@@ -218,7 +218,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     }
     if opened {
         // Redisson's readers may join, who were told of the end of another lease.
-        call_foreign_waiters(site, UnlockMessage::WriterGone);
+        notify_redisson(site, UnlockMessage::WriterGone);
     }
     match (given, server.queues(|queues| queues.head(lock).is_none()) && first == Access::Free) {
         (true, _) => Served::Given,
@@ -259,14 +259,14 @@ fn hand_to<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Handed {
 
 /// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by
 /// Redisson's protocol.
-fn is_left_to_foreign_waiters<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
+fn yields_to_redisson<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
     let (server, lock) = (site.server(), site.lock());
     let (clock, longest) = (server.clock(), server.settings().foreign_window);
     if server.queues(|queues| queues.window(lock, clock, longest)).is_some() {
         return true;
     }
     let (ended, unconfirmed) =
-        server.queues(|queues| (queues.note_free(lock), queues.take_unconfirmed(lock)));
+        server.queues(|queues| (queues.found_free(lock), queues.take_unconfirmed(lock)));
     if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
         note_end(site, ended, seen, unconfirmed, now);
     }
@@ -331,7 +331,7 @@ fn give<S: Site>(
     let (server, lock) = (site.server(), site.lock());
     let (key, decision) = hand_off(site, head, lease, token, now)?;
     site.perform(key, Some(&head.owner), &decision.change).ok()?;
-    remember_reads(site, &decision.change);
+    note_reads(site, &decision.change);
     let (clock, ends) = (server.clock(), now.after(lease));
     let told_end = server.queues(|queues| {
         queues.count_grant(lock, clock);
@@ -339,16 +339,16 @@ fn give<S: Site>(
         queues.leave(head.ticket);
         told_end
     });
-    fair::clear_heads(site);
+    fair::remove_departed_heads(site);
     if head.mode != Mode::Read
         && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {
-        call_foreign_waiters(site, message);
+        notify_redisson(site, message);
     }
     server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
     let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
     match head.via {
-        Via::Enqueue(_) => server.queues(|queues| queues.granted_by_message(lock, &owner)),
+        Via::Enqueue(_) => server.queues(|queues| queues.note_unconfirmed(lock, &owner)),
         Via::Block => {
             // Who holds it by another call keeps it, whatever becomes of this answer.
             if decision.change.hash != HashChange::Keep {
@@ -375,7 +375,7 @@ fn hand_off<S: Site>(
         let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
         return Some((key, Decision { reply, change }));
     }
-    let (seen, state) = living::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
+    let (seen, state) = read_leases::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
     let decision = read_write::hand_off(state, head.mode, lease, token, now)?;
     let key = site.open();
     // Outside commands time goes on, and the lock may have ended while its readers were looked at.

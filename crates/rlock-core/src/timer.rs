@@ -4,17 +4,17 @@
 use crate::bugs::{Bug, planted};
 use crate::decide;
 use crate::decision::Change;
+use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::fair;
-use crate::foreign;
-use crate::leave::{demoted, end_waits, go_on_sending_away, send_away};
-use crate::living;
 use crate::message::DropReason;
-use crate::port::{Ground, Note, Server, Site};
+use crate::port::{Note, Server, Site, WriteAccess};
 use crate::queue::{Cause, Databases, Grant, LockId, Queues, Rearm, Sweep};
+use crate::read_leases;
 use crate::read_write::{self, Held, Others};
-use crate::serve::{Access, access, head, perform_and_serve, serve_unseen};
+use crate::serve::{Access, access, head, perform_and_serve, serve_found_free};
 use crate::shape::LockState;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
+use crate::yielding;
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -24,62 +24,62 @@ const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
 /// The timer has fired.
 pub fn on_timer<V: Server>(server: &V) {
-    server.queues(|queues| queues.timer_is_gone());
+    server.queues(|queues| queues.timer_fired_or_lost());
     end_waits(server);
     if server.is_primary() {
-        go_on_sending_away(server);
+        continue_dropping(server);
     } else {
         demoted(server);
         return;
     }
     if !server.may_write() {
-        arm_timer_when_refused(server);
+        arm_timer_for_retry(server);
         return;
     }
-    go_on_with_sweeps(server);
+    continue_sweeps(server);
     // What is left of these is due at once again, after whatever else the server has to do.
-    let mut refused = take_grants_back(server) == Looked::Refused;
-    refused = refused || clear_lists(server) == Looked::Refused;
-    refused = refused || look_at_changed_reads(server) == Looked::Refused;
-    refused = refused || cap_lists(server) == Looked::Refused;
-    refused |= look_at_due(server) == Looked::Refused;
-    if refused { arm_timer_when_refused(server) } else { arm_timer(server) }
+    let mut refused = revoke_grants(server) == Outcome::Refused;
+    refused = refused || clear_fair_lists(server) == Outcome::Refused;
+    refused = refused || repair_read_leases(server) == Outcome::Refused;
+    refused = refused || cap_lists(server) == Outcome::Refused;
+    refused |= check_due(server) == Outcome::Refused;
+    if refused { arm_timer_for_retry(server) } else { arm_timer(server) }
 }
 
 /// Waits end, and waiters are sent away, also while the server refuses writes.
-fn arm_timer_when_refused<V: Server>(server: &V) {
+fn arm_timer_for_retry<V: Server>(server: &V) {
     let clock = server.clock();
     let more = server.queues(|queues| {
         // A look at another lock may have set it for now, where a fair list is to be put right that may not be written.
-        queues.timer_is_gone();
-        queues.sending_away().is_some() || queues.has_ended_waits(clock)
+        queues.timer_fired_or_lost();
+        queues.dropping().is_some() || queues.has_ended_waits(clock)
     });
     arm_timer_after(server, if more { 0 } else { RETRY_MS });
 }
 
 /// Takes grants back whose clients went before the answer.
-fn take_grants_back<V: Server>(server: &V) -> Looked {
+fn revoke_grants<V: Server>(server: &V) -> Outcome {
     let share = Share::of(server);
     for _ in 0..share.most {
-        let Some((lock, grant)) = server.queues(|queues| queues.next_take_back()) else { break };
-        if take_back(server, &lock, &grant) == Looked::Refused {
-            server.queues(|queues| queues.take_back_later(lock, grant));
-            return Looked::Refused;
+        let Some((lock, grant)) = server.queues(|queues| queues.next_revoke()) else { break };
+        if revoke(server, &lock, &grant) == Outcome::Refused {
+            server.queues(|queues| queues.revoke_later(lock, grant));
+            return Outcome::Refused;
         }
         if share.is_used_up(server) {
             break;
         }
     }
-    Looked::Done
+    Outcome::Done
 }
 
 /// Looks at the locks that are due.
-fn look_at_due<V: Server>(server: &V) -> Looked {
-    let (now, share, mut looked) = (server.now(), Share::of(server), Looked::Done);
+fn check_due<V: Server>(server: &V) -> Outcome {
+    let (now, share, mut looked) = (server.now(), Share::of(server), Outcome::Done);
     let most = server.settings().at_once.looked;
     for lock in server.queues(|queues| queues.due(now, most)) {
-        if server.at(&lock, |site| look_at(site)) == Some(Looked::Refused) {
-            looked = Looked::Refused;
+        if server.at(&lock, |site| check(site)) == Some(Outcome::Refused) {
+            looked = Outcome::Refused;
         }
         if share.is_used_up(server) {
             break;
@@ -105,64 +105,64 @@ impl Share {
 }
 
 #[derive(PartialEq, Eq)]
-enum Looked {
+enum Outcome {
     Done,
     /// The server refuses writes for now.
     Refused,
 }
 
 /// Takes those out of lists who wait no more.
-fn clear_lists<V: Server>(server: &V) -> Looked {
+fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = server.queues(|queues| queues.next_fair_gone()) else { break };
-        match server.at(&lock, |site| clear_gone(site)) {
+        let Some(lock) = server.queues(|queues| queues.next_fair_departed()) else { break };
+        match server.at(&lock, |site| remove_departed(site)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
-            Some(None) => return Looked::Refused,
+            Some(None) => return Outcome::Refused,
             // There is no such database any more.
-            None => server.queues(|queues| queues.forget_leaving(&lock)),
+            None => server.queues(|queues| queues.forget_all_departed(&lock)),
         }
     }
-    Looked::Done
+    Outcome::Done
 }
 
 /// Looks at locks that natives read and that somebody else has changed.
-fn look_at_changed_reads<V: Server>(server: &V) -> Looked {
+fn repair_read_leases<V: Server>(server: &V) -> Outcome {
     for _ in 0..server.settings().at_once.looked {
-        let Some((lock, ends)) = server.queues(|queues| queues.next_read_change()) else { break };
-        if server.at(&lock, |site| look_at_reads(site, ends)) == Some(Looked::Refused) {
-            server.queues(|queues| queues.look_at_reads_later(lock));
-            return Looked::Refused;
+        let Some((lock, ends)) = server.queues(|queues| queues.next_read_repair()) else { break };
+        if server.at(&lock, |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
+            server.queues(|queues| queues.repair_reads_later(lock));
+            return Outcome::Refused;
         }
     }
-    Looked::Done
+    Outcome::Done
 }
 
 /// Sets bounds to the deadlines in lists that were found.
-fn cap_lists<V: Server>(server: &V) -> Looked {
+fn cap_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some((lock, passed)) = server.queues(|queues| queues.next_fair_unknown()) else { break };
-        let lock = if passed == 0 { whose_list(server, lock) } else { lock };
+        let Some((lock, passed)) = server.queues(|queues| queues.next_fair_uncapped()) else { break };
+        let lock = if passed == 0 { lock_of_list(server, lock) } else { lock };
         match server.at(&lock, |site| cap(site, passed)) {
             Some(Capped::Refused) => {
-                server.queues(|queues| queues.note_fair_unknown(lock));
-                return Looked::Refused;
+                server.queues(|queues| queues.note_fair_uncapped(lock));
+                return Outcome::Refused;
             }
             Some(Capped::Some(seen)) => {
                 let passed = passed.saturating_add(seen);
-                server.queues(|queues| queues.go_on_with_unknown(lock, passed));
+                server.queues(|queues| queues.continue_capping(lock, passed));
                 done = done.saturating_add(seen.max(1));
             }
             Some(Capped::All(seen)) => done = done.saturating_add(seen.max(1)),
             None => done = done.saturating_add(1),
         }
     }
-    Looked::Done
+    Outcome::Done
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
-fn whose_list<V: Server>(server: &V, lock: LockId) -> LockId {
+fn lock_of_list<V: Server>(server: &V, lock: LockId) -> LockId {
     let is_there = |lock: &LockId| {
         server
             .at(lock, |site| !matches!(site.state(&site.open(), None), Ok(LockState::Free)))
@@ -177,39 +177,39 @@ fn whose_list<V: Server>(server: &V, lock: LockId) -> LockId {
 }
 
 /// Looks at a lock with waiters outside a command.
-fn look_at<S: Site>(site: &S) -> Looked {
+fn check<S: Site>(site: &S) -> Outcome {
     let (server, lock) = (site.server(), site.lock());
-    let Some((owner, mode)) = head(site) else { return Looked::Done };
+    let Some((owner, mode)) = head(site) else { return Outcome::Done };
     if server.queues(|queues| queues.has_fair(lock)) {
-        match site.ground() {
-            Ground::Firm if site.fair_is_elsewhere() => return sent_where_it_goes(site),
-            Ground::Firm => fair::settle(site, server.now()),
-            Ground::Closed => {
+        match site.write_access() {
+            WriteAccess::Allowed if site.fair_is_elsewhere() => return drop_moved(site),
+            WriteAccess::Allowed => fair::repair(site, server.now()),
+            WriteAccess::Refused => {
                 if let Access::Until(_) = access(site, &owner, mode) {
                     // Those who wait by Redisson's protocol may have been told of this lease.
-                    look_again(site);
+                    schedule_next_check(site);
                 }
-                return Looked::Refused;
+                return Outcome::Refused;
             }
             // Its list is not ours to put right any more, or the look at it would be due for ever.
-            Ground::Moved => server.queues(|queues| queues.forget_fair_change(lock)),
+            WriteAccess::SlotMoved => server.queues(|queues| queues.forget_fair_change(lock)),
         }
     }
     if let Access::Until(_) = access(site, &owner, mode) {
-        look_again(site);
-        return Looked::Done;
+        schedule_next_check(site);
+        return Outcome::Done;
     }
-    match site.ground() {
-        Ground::Firm => {}
-        Ground::Closed => return Looked::Refused,
-        Ground::Moved => return sent_where_it_goes(site),
+    match site.write_access() {
+        WriteAccess::Allowed => {}
+        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::SlotMoved => return drop_moved(site),
     }
-    serve_unseen(site, server.now());
-    Looked::Done
+    serve_found_free(site, server.now());
+    Outcome::Done
 }
 
 /// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
-fn sent_where_it_goes<S: Site>(site: &S) -> Looked {
+fn drop_moved<S: Site>(site: &S) -> Outcome {
     let (server, lock) = (site.server(), site.lock());
     let most = server.settings().at_once.served;
     // Those who are left wait on, and the lock is due again.
@@ -220,17 +220,17 @@ fn sent_where_it_goes<S: Site>(site: &S) -> Looked {
         moved
     });
     let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
-    send_away(server, moved, DropReason::Moved);
-    Looked::Done
+    drop_waiters(server, moved, DropReason::Moved);
+    Outcome::Done
 }
 
 /// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.
-fn clear_gone<S: Site>(site: &S) -> Option<usize> {
-    if site.ground() == Ground::Closed {
+fn remove_departed<S: Site>(site: &S) -> Option<usize> {
+    if site.write_access() == WriteAccess::Refused {
         return None;
     }
     // Where the key is not here, neither is the list: there is nothing to be taken out of it.
-    Some(fair::clear_gone(site))
+    Some(fair::remove_departed(site))
 }
 
 /// How much of a list has got its bounds.
@@ -245,25 +245,25 @@ enum Capped {
 
 /// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
 fn cap<S: Site>(site: &S, passed: usize) -> Capped {
-    match site.ground() {
-        Ground::Closed => return Capped::Refused,
-        Ground::Firm if !site.fair_is_elsewhere() => {
+    match site.write_access() {
+        WriteAccess::Refused => return Capped::Refused,
+        WriteAccess::Allowed if !site.fair_is_elsewhere() => {
             let (seen, all) = fair::cap(site, passed, site.server().now());
             return if all { Capped::All(seen) } else { Capped::Some(seen) };
         }
         // A part of it is not here yet, or is here no more.
-        Ground::Firm | Ground::Moved if site.fair_head().is_some() => {
-            site.server().queues(|queues| queues.list_is_moving(site.lock()));
+        WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => {
+            site.server().queues(|queues| queues.defer_fair_list(site.lock()));
         }
-        Ground::Firm | Ground::Moved => {}
+        WriteAccess::Allowed | WriteAccess::SlotMoved => {}
     }
     Capped::All(0)
 }
 
 /// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
 /// are alive.
-pub fn fair_queue_found<V: Server>(server: &V, lock: LockId) {
-    server.queues(|queues| queues.note_fair_unknown(lock));
+pub fn fair_list_found<V: Server>(server: &V, lock: LockId) {
+    server.queues(|queues| queues.note_fair_uncapped(lock));
     arm_timer(server);
 }
 
@@ -277,82 +277,82 @@ pub enum ListChange {
 }
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
-pub fn fair_queue_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
+pub fn fair_list_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
     if change == ListChange::Anywhere {
         server.queues(|queues| queues.disturb_walk(lock));
     }
     if server.queues(|queues| queues.note_fair_change(lock)) {
-        look_soon(server, lock);
+        check_soon(server, lock);
     }
 }
 
 /// Schedules a check of all fair lists with native waiters.
-pub fn look_at_fair_queues<V: Server>(server: &V) {
+pub fn check_fair_lists<V: Server>(server: &V) {
     sweep(server, Sweep::FairLists);
 }
 
 /// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
 /// were given here, the longest of which was to end then.
-fn look_at_reads<S: Site>(site: &S, ends: UnixMs) -> Looked {
+fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
     let lacks = |expiry: Expiry| matches!(expiry, Expiry::At(at) if at < ends);
     let hash = match site.state(&site.open(), None) {
         Ok(LockState::ReadWrite(hash)) => hash,
         _ => {
-            foreign::reading_ended(site);
-            return Looked::Done;
+            yielding::native_reads_ended(site);
+            return Outcome::Done;
         }
     };
     if hash.writing || !lacks(hash.expiry) || planted(Bug::ReadEndedEarly) {
-        return Looked::Done;
+        return Outcome::Done;
     }
-    match site.ground() {
-        Ground::Firm => {}
-        Ground::Closed => return Looked::Refused,
+    match site.write_access() {
+        WriteAccess::Allowed => {}
+        WriteAccess::Refused => return Outcome::Refused,
         // It is not ours yet, or not any more.
-        Ground::Moved => {
-            site.server().queues(|queues| queues.reads_are_moving(site.lock()));
-            return Looked::Done;
+        WriteAccess::SlotMoved => {
+            site.server().queues(|queues| queues.defer_read_repair(site.lock()));
+            return Outcome::Done;
         }
     }
     let latest =
-        living::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
+        read_leases::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
     if let Some(Expiry::At(at)) = latest {
         let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
         // A failure is in the log.
         let _ = site.perform(site.open(), None, &change);
         // Not later: who waits first may be able to have it by now.
-        look_soon(site.server(), site.lock());
+        check_soon(site.server(), site.lock());
     }
-    Looked::Done
+    Outcome::Done
 }
 
 /// Takes a grant back whose client went before its answer, and serves the next.
-fn take_back<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Looked {
-    server.at(lock, |site| take_back_at(site, grant)).unwrap_or(Looked::Done)
+fn revoke<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Outcome {
+    server.at(lock, |site| revoke_at(site, grant)).unwrap_or(Outcome::Done)
 }
 
-fn take_back_at<S: Site>(site: &S, grant: &Grant) -> Looked {
+fn revoke_at<S: Site>(site: &S, grant: &Grant) -> Outcome {
     // Dead readers are cleared away only where that may be written.
-    if change_to_take_back(site, grant, |_| Others::default()).is_none() {
-        return Looked::Done;
+    if revoking_change(site, grant, |_| Others::default()).is_none() {
+        return Outcome::Done;
     }
-    match site.ground() {
-        Ground::Firm => {}
-        Ground::Closed => return Looked::Refused,
+    match site.write_access() {
+        WriteAccess::Allowed => {}
+        WriteAccess::Refused => return Outcome::Refused,
         // The lock goes where the key goes, and ends there with its lease.
-        Ground::Moved => return Looked::Done,
+        WriteAccess::SlotMoved => return Outcome::Done,
     }
     // Asking is a command, in which the lease may have ended.
-    let others = |held| living::look_at_others(site, &grant.owner, held);
-    let Some((key, change)) = change_to_take_back(site, grant, others) else { return Looked::Done };
-    site.server().note(Note::TakenBack);
+    let others = |held| read_leases::check_others(site, &grant.owner, held);
+    let Some((key, change)) = revoking_change(site, grant, others) else { return Outcome::Done };
+    site.server().note(Note::Revoked);
     // A failure is in the log; the lease ends by itself then.
     let _ = perform_and_serve(site, key, Some(&grant.owner), &change, site.server().now());
-    Looked::Done
+    Outcome::Done
 }
 
 /// What takes a grant back, if it is still as it was made, and the lock's key, open.
-fn change_to_take_back<S: Site>(
+fn revoking_change<S: Site>(
     site: &S,
     grant: &Grant,
     others: impl FnOnce(Held) -> Others,
@@ -360,36 +360,36 @@ fn change_to_take_back<S: Site>(
     if grant.mode == Mode::Mutex {
         let key = site.open();
         let state = site.state(&key, Some(&grant.owner)).ok()?;
-        return Some((key, decide::take_back(state, grant.ends)?));
+        return Some((key, decide::revoke(state, grant.ends)?));
     }
-    let (seen, state) = living::state(site, Some(&grant.owner)).ok()?;
-    let change = read_write::take_back(state, grant.mode, grant.ends, others)?;
+    let (seen, state) = read_leases::state(site, Some(&grant.owner)).ok()?;
+    let change = read_write::revoke(state, grant.mode, grant.ends, others)?;
     let key = site.open();
     // Time goes on here, and the lock may have ended while its readers were looked at.
     site.state(&key, Some(&grant.owner)).is_ok_and(|state| state.holds_as(seen)).then_some((key, change))
 }
 
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
-pub(crate) fn look_again<S: Site>(site: &S) {
+pub(crate) fn schedule_next_check<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
     match head(site).map(|(owner, mode)| access(site, &owner, mode)) {
         None => {}
         Some(Access::Free | Access::Shared) => {
             let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
-            let foreign = fair::foreign_until(site).map(|until| until.after(LeaseMs::SHORTEST));
+            let foreign = fair::fair_turn_ends(site).map(|until| until.after(LeaseMs::SHORTEST));
             server.queues(|queues| {
                 let window = queues.window(lock, clock, longest);
                 let again = now.after(window.unwrap_or(AGAIN));
                 // Before its turn, which comes after a window, the deadline is whatever it has set itself.
                 let turn = foreign.filter(|_| window.is_none());
-                queues.wake_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
+                queues.check_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
             });
         }
         Some(Access::Until(until)) => {
             let expiry = site.expiry(&site.open());
             server.queues(|queues| {
                 queues.note_unserved(lock, false);
-                queues.seen_held(lock, expiry, until);
+                queues.found_held(lock, expiry, until);
             });
         }
     }
@@ -402,58 +402,58 @@ pub(crate) fn look_again<S: Site>(site: &S) {
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
-    if server.queues(|queues| queues.note_read_change(lock)) {
+    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
         arm_timer(server);
     }
     if server.queues(|queues| queues.head(lock).is_some()) {
         server.queues(|queues| queues.note_cause(lock, cause));
-        look_soon(server, lock);
+        check_soon(server, lock);
     } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
         server.queues(|queues| queues.end_streak(lock));
     }
 }
 
 /// Schedules a check of a lock with waiters now.
-pub fn look_soon<V: Server>(server: &V, lock: &LockId) {
+pub fn check_soon<V: Server>(server: &V, lock: &LockId) {
     let now = server.now();
-    server.queues(|queues| queues.wake_at(lock, Some(now)));
+    server.queues(|queues| queues.check_at(lock, Some(now)));
     arm_timer(server);
 }
 
 /// Keys of these databases were created or removed without an event for each: schedules a check of all their locks with
 /// waiters.
-pub fn keys_have_changed<V: Server>(server: &V, databases: Databases, cause: Cause) {
+pub fn databases_changed<V: Server>(server: &V, databases: Databases, cause: Cause) {
     sweep(server, Sweep::Keys(databases, cause));
 }
 
 /// The wall clock was set forward or back: schedules a check of every lock with waiters.
-pub fn clock_has_stepped<V: Server>(server: &V) {
+pub fn clock_stepped<V: Server>(server: &V) {
     sweep(server, Sweep::Clock);
 }
 
 fn sweep<V: Server>(server: &V, sweep: Sweep) {
     server.queues(|queues| queues.sweep(sweep));
-    go_on_with_sweeps(server);
+    continue_sweeps(server);
     arm_timer(server);
 }
 
-fn go_on_with_sweeps<V: Server>(server: &V) {
+fn continue_sweeps<V: Server>(server: &V) {
     let (now, most) = (server.now(), server.settings().at_once.looked);
-    server.queues(|queues| queues.go_on_with_sweeps(now, most));
+    server.queues(|queues| queues.continue_sweeps(now, most));
 }
 
 /// Retries the changes that were deferred while a slot migrates.
-pub fn look_at_what_moves<V: Server>(server: &V) {
-    if server.queues(Queues::look_at_what_moves) {
+pub fn retry_deferred<V: Server>(server: &V) {
+    if server.queues(Queues::retry_deferred) {
         arm_timer(server);
     }
 }
 
 /// Schedules a check of some locks with waiters now; the next call continues after them.
-pub fn look_at_some<V: Server>(server: &V) {
+pub fn check_some<V: Server>(server: &V) {
     let now = server.now();
     let most = server.settings().at_once.looked;
-    server.queues(|queues| queues.wake_some(now, most));
+    server.queues(|queues| queues.check_some_now(now, most));
     arm_timer(server);
 }
 
@@ -475,7 +475,7 @@ fn arm_timer_after<V: Server>(server: &V, least: u64) {
 
 /// Sets the timer again, after its clock may have stepped.
 pub fn restart_timer<V: Server>(server: &V) {
-    server.queues(|queues| queues.timer_is_gone());
+    server.queues(|queues| queues.timer_fired_or_lost());
     server.set_timer(None);
     arm_timer(server);
 }

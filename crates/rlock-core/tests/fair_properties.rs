@@ -129,7 +129,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                timer::fair_queue_changed(&self.scene.sim, &lock(number), timer::ListChange::Anywhere);
+                timer::fair_list_changed(&self.scene.sim, &lock(number), timer::ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);
@@ -147,7 +147,7 @@ impl Run {
                     world.heard.insert((*b"c").into());
                 }
             }),
-            Step::Sweep => timer::look_at_fair_queues(&self.scene.sim),
+            Step::Sweep => timer::check_fair_lists(&self.scene.sim),
             Step::Pass { ms } => self.pass(ms),
             Step::Stall { ms } => self.scene.sim.pass(ms),
             Step::SetClock { ms } => {

@@ -6,7 +6,7 @@ use fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;
-use rlock_core::port::{Ground, Settings};
+use rlock_core::port::{Settings, WriteAccess};
 use rlock_core::queue::Turns;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, timer};
 
@@ -129,7 +129,7 @@ fn who_has_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        timer::look_at_fair_queues(&scene.sim);
+        timer::check_fair_lists(&scene.sim);
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());
@@ -240,12 +240,12 @@ fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
 #[test]
 fn a_lease_that_changes_while_writes_are_refused_is_noted() {
     let scene = waiting(&["a"]);
-    scene.sim.with(|world| world.ground = Ground::Closed);
+    scene.sim.with(|world| world.write_access = WriteAccess::Refused);
     let ends = scene.see(|world| UnixMs(world.now.0 + 6 * LEASE));
     let hold = rlock_sim::Hold { owner: (*b"h").into(), holds: Holds::ONE, expiry: Expiry::At(ends) };
     scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
     scene.pass(50, || {});
-    scene.sim.with(|world| world.ground = Ground::Firm);
+    scene.sim.with(|world| world.write_access = WriteAccess::Allowed);
     scene.sim.foreign_write(&lock(0), None);
     scene.wait(21);
     scene.is("a", "");

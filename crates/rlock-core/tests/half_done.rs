@@ -5,8 +5,8 @@ mod fair_scene;
 
 use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
-use rlock_core::port::{AtOnce, Ground, Settings};
-use rlock_core::{Reply, leave, timer};
+use rlock_core::port::{AtOnce, Settings, WriteAccess};
+use rlock_core::{Reply, departures, timer};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };
 
@@ -86,7 +86,7 @@ fn a_replica_grants_nothing_though_it_is_drained() {
         assert_eq!(scene.ask(0, owner, PLAIN), Ok(Answer::Later));
     }
     scene.sim.demote();
-    leave::drain(&scene.sim);
+    departures::drain(&scene.sim);
     assert_eq!(scene.release(0, "h"), Reply::Released);
     assert_eq!(scene.holder(0), "");
     scene.settle();
@@ -176,8 +176,8 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         let scene = held(at_once);
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
-        scene.sim.with(|world| world.ground = Ground::Closed);
-        timer::fair_queue_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
+        scene.sim.with(|world| world.write_access = WriteAccess::Refused);
+        timer::fair_list_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }

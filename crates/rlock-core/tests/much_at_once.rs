@@ -6,7 +6,7 @@ use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::timer::ListChange;
-use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, leave, timer};
+use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, timer};
 use rlock_sim::{Sim, Value};
 
 const HOUR: i64 = 3_600_000;
@@ -69,7 +69,7 @@ fn fair_lists_that_are_found_are_looked_at_a_few_at_a_time() {
     let far = Entry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
     for number in 0..LISTS {
         sim.with(|world| world.fair.insert(lock(number), [far.clone()].into()));
-        timer::fair_queue_found(&sim, lock(number));
+        timer::fair_list_found(&sim, lock(number));
     }
     let capped = || {
         let is_capped = |entry: &Entry| entry.deadline.is_some_and(|at| at < UnixMs(HOUR));
@@ -93,7 +93,7 @@ fn those_who_waited_with_fair_leave_their_lists_a_few_at_a_time() {
     }
     let stand = || sim.with(|world| world.fair.values().filter(|list| !list.is_empty()).count());
     assert_eq!(stand(), LOCKS);
-    leave::drain(&sim);
+    departures::drain(&sim);
     sim.fire();
     assert!(stand() >= LOCKS - 1_000, "{} left their lists at once", LOCKS - stand());
     sim.pass_and_fire(10_000);
@@ -129,7 +129,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     }
     assert_eq!(listed(&sim, &lock), natives);
     sim.with(|world| world.fair.clear());
-    timer::fair_queue_changed(&sim, &lock, ListChange::Anywhere);
+    timer::fair_list_changed(&sim, &lock, ListChange::Anywhere);
     sim.fire();
     assert_eq!(listed(&sim, &lock), ["a", "b"], "no more than the budget at once");
     acquire(&sim, &lock, "d", block());
@@ -157,7 +157,7 @@ fn natives_that_a_long_list_lacks_keep_their_turns() {
         list.retain(|entry| ![*b"c", *b"d"].contains(&[entry.owner[0]]));
         list.push_back(redisson_waiter());
     });
-    timer::fair_queue_changed(&sim, &lock, ListChange::Anywhere);
+    timer::fair_list_changed(&sim, &lock, ListChange::Anywhere);
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
@@ -172,7 +172,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
         acquire(&sim, &lock, owner, block());
     }
     sim.with(|world| world.fair.insert(lock.clone(), [redisson_waiter()].into()));
-    timer::fair_queue_changed(&sim, &lock, ListChange::AtAnEnd);
+    timer::fair_list_changed(&sim, &lock, ListChange::AtAnEnd);
     assert_eq!(served(&sim, &lock, 5), ["a", "b", "c", "d", "e"]);
     assert_eq!(sim.with(|world| world.called.clone()), [], "the Redisson waiter is not called");
     assert_eq!(served(&sim, &lock, 1), ["nobody"]);

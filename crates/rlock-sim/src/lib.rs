@@ -19,7 +19,7 @@ use rlock_core::call::{self, Answer};
 use rlock_core::port::Settings;
 use rlock_core::queue::{Cause, Databases, LockId, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
-use rlock_core::{Error, Expiry, Holds, Reply, leave, timer};
+use rlock_core::{Error, Expiry, Holds, Reply, departures, timer};
 
 pub use server::SimSite;
 pub use world::{Client, Hold, Message, ReadWrite, Value, World};
@@ -141,7 +141,7 @@ impl Sim {
         else {
             return;
         };
-        leave::client_is_gone(self, &lock, ticket);
+        departures::client_disconnected(self, &lock, ticket);
         self.with(|world| world.clients.remove(&ticket));
     }
 
@@ -175,30 +175,30 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        timer::keys_have_changed(self, Databases::All, Cause::Flushed);
+        timer::databases_changed(self, Databases::All, Cause::Flushed);
     }
 
     /// The server becomes a replica.
     pub fn demote(&self) {
         self.with(|world| world.primary = false);
-        leave::demoted(self);
+        departures::demoted(self);
     }
 
     /// The server is the primary again.
     pub fn promote(&self) {
         self.with(|world| world.primary = true);
-        leave::promoted(self);
+        departures::promoted(self);
     }
 
     /// The server is a replica, and has the data of its primary: the same that it had.
     pub fn synchronise(&self) {
-        leave::synchronised(self);
+        departures::synchronised(self);
     }
 
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        timer::clock_has_stepped(self);
+        timer::clock_stepped(self);
         timer::restart_timer(self);
     }
 

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::fair::Entry;
-use rlock_core::living::ReadLease;
-use rlock_core::port::{Ground, Note, Reader, Server, Settings, Site};
+use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket, Walked};
+use rlock_core::read_leases::ReadLease;
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
@@ -174,7 +174,7 @@ impl Site for SimSite<'_> {
         false
     }
 
-    fn fair_stands(&self, owner: &[u8]) -> bool {
+    fn fair_has_deadline(&self, owner: &[u8]) -> bool {
         self.sim.with(|world| world.fair_entry(self.lock, owner).is_some())
     }
 
@@ -263,7 +263,7 @@ impl Site for SimSite<'_> {
         });
     }
 
-    fn call_fair(&self, owner: &[u8]) {
+    fn notify_fair(&self, owner: &[u8]) {
         self.sim.with(|world| world.called.push((self.lock.clone(), owner.into())));
     }
 
@@ -304,13 +304,13 @@ impl Site for SimSite<'_> {
         })
     }
 
-    fn read_write_listeners(&self) -> u64 {
+    fn listening_redisson_writers(&self) -> u64 {
         self.sim.with(|world| world.foreign_writers)
     }
 
     fn raise_expired(&self) {}
 
-    fn ground(&self) -> Ground {
-        self.sim.with(|world| world.ground)
+    fn write_access(&self) -> WriteAccess {
+        self.sim.with(|world| world.write_access)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rlock_core::fair::Entry;
-use rlock_core::port::{Ground, Settings};
+use rlock_core::port::{Settings, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
@@ -49,7 +49,7 @@ pub struct World {
     /// Whether anything may be written outside commands (not during CLIENT PAUSE).
     pub may_write: bool,
     /// Whether locks may be granted outside commands.
-    pub ground: Ground,
+    pub write_access: WriteAccess,
     /// Whether a client may be blocked now.
     pub may_block: bool,
     /// Whether the server refuses to block the clients that may be.
@@ -140,7 +140,7 @@ impl World {
             foreign_writers: 0,
             primary: true,
             may_write: true,
-            ground: Ground::Firm,
+            write_access: WriteAccess::Allowed,
             may_block: true,
             refuses_to_block: false,
             settings,

@@ -75,7 +75,7 @@ impl Recorder {
             Outcome::Denied => "denied",
             Outcome::Refused => "refused or sent away",
             Outcome::TimedOut => "timed out",
-            Outcome::Unknown => "unanswered",
+            Outcome::Unknown => "undelivered",
         });
         if attempt.dead {
             self.count("died or overslept");

@@ -24,7 +24,7 @@ const NO_KINDS: [&str; 11] = [
     "overslept",
     "refused or sent away",
     "timed out",
-    "unanswered",
+    "undelivered",
 ];
 
 /// How many violations of a round are printed with what happened around them.

@@ -5,7 +5,7 @@
 pub(crate) enum Class {
     /// Everybody comes, all the time.
     Busy,
-    /// Two or three come now and then, so that nobody else wakes who was left asleep.
+    /// Two or three come now and then, so that nobody else checks who was left asleep.
     Quiet,
 }
 

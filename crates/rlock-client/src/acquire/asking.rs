@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::{Attempt, Step};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::cluster::Redirection;
 use crate::command::{self, Acquired, Ask, Refusal};
 use crate::config::Waiting;
@@ -18,12 +18,12 @@ const LONGEST_CHANNEL: usize = 512;
 
 impl Attempt {
     /// Asks for the lock once, and takes no place in the queue.
-    pub(crate) async fn ask_now(&mut self, by: Option<Moment>) -> Step {
+    pub(crate) async fn ask_now(&mut self, by: Option<Instant>) -> Step {
         self.ask(None, false, by).await
     }
 
     /// Asks for the lock, waiting in the queue if there may be waited; `look` asks for the holder's lease too.
-    pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Moment>) -> Step {
+    pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Instant>) -> Step {
         let shared = self.handle.shared.clone();
         let (_, channel) = shared.router.channel(&shared.channel, &self.order.party.key);
         if shared.config.waiting == Waiting::Polling || channel.len() > LONGEST_CHANNEL {
@@ -51,18 +51,18 @@ impl Attempt {
     }
 
     /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
-    async fn ask_unheard(&mut self, denied: Refusal, by: Option<Moment>) -> Step {
+    async fn ask_unheard(&mut self, denied: Refusal, by: Option<Instant>) -> Step {
         match self.ask(None, false, by).await {
             Step::Denied(_) => Step::Refused(denied),
             step => step,
         }
     }
 
-    async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Moment>) -> Step {
+    async fn ask(&mut self, channel: Option<&[u8]>, look: bool, by: Option<Instant>) -> Step {
         let shared = self.handle.shared.clone();
         let party = self.order.party.clone();
         let key = &party.key;
-        let left = |by: Moment| by.since(shared.clock.now());
+        let left = |by: Instant| by.since(shared.clock.now());
         let ask = channel.map_or(Ask::Now, |channel| Ask::Enqueue(by.map(left), channel));
         let mut commands = vec![command::acquire(&party, self.order.lease, 1, self.order.extras, ask)];
         if look {
@@ -94,7 +94,7 @@ impl Attempt {
     }
 
     /// Waits until there is a connection, or the user is refused one.
-    async fn connected(&self, by: Option<Moment>) -> Result<(), Error> {
+    async fn connected(&self, by: Option<Instant>) -> Result<(), Error> {
         let shared = &self.handle.shared;
         let key = &self.order.party.key;
         let node = shared.router.node(key);
@@ -113,7 +113,7 @@ impl Attempt {
     fn read(
         &mut self,
         reply: Result<Value, Refusal>,
-        sent: Moment,
+        sent: Instant,
         place: Option<Place>,
         left: Option<Duration>,
     ) -> Step {

@@ -9,7 +9,7 @@ use redis::Value;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::client::Handle;
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::{self, Acquired, Ask, Extras, Refusal};
 use crate::config::Durability;
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub(crate) struct Order {
 /// What came of a request.
 pub(crate) enum Step {
     /// The lock is held, by a request sent at this moment.
-    Held(Moment),
+    Held(Instant),
     /// The owner waits in the server's queue, and is heard of there; the holder's lease as far as it was asked
     /// for.
     Queued(Place, Option<Duration>),
@@ -51,7 +51,7 @@ pub(crate) enum Step {
 pub(crate) struct Attempt {
     pub(crate) handle: Arc<Handle>,
     pub(crate) order: Order,
-    pub(crate) began: Moment,
+    pub(crate) began: Instant,
     mailbox: Option<Arc<Mailbox>>,
     turn: Option<OwnedMutexGuard<()>>,
     /// Whether the server may know of this owner.
@@ -61,7 +61,7 @@ pub(crate) struct Attempt {
     /// The last fencing token that was heard of.
     token: u64,
     /// When the lease ends that was asked for last.
-    lease_end: Moment,
+    lease_end: Instant,
     done: bool,
 }
 
@@ -84,7 +84,7 @@ impl Attempt {
         }
     }
 
-    fn is_over(&self, sent: Moment) -> bool {
+    fn is_over(&self, sent: Instant) -> bool {
         self.handle.shared.clock.now() >= sent.end_of(self.order.lease)
     }
 
@@ -92,7 +92,7 @@ impl Attempt {
     ///
     /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
     /// it is asked for another: that of the message may be one of an earlier grant.
-    pub(crate) async fn confirm(&mut self, by: Option<Moment>) -> Result<Option<Moment>, Step> {
+    pub(crate) async fn confirm(&mut self, by: Option<Instant>) -> Result<Option<Instant>, Step> {
         let shared = self.handle.shared.clone();
         let party = self.order.party.clone();
         let lease = self.order.lease;
@@ -143,7 +143,7 @@ impl Attempt {
     }
 
     /// Hands out the guard of a lock that is held by a request sent at `sent`.
-    pub(crate) fn finish(mut self, sent: Moment) -> Guard {
+    pub(crate) fn finish(mut self, sent: Instant) -> Guard {
         self.done = true;
         let shared = &self.handle.shared;
         let acquired = shared.clock.now();

@@ -1,7 +1,7 @@
 //! What one owner holds of one lock, as far as this client knows.
 
-mod book;
 mod renewal;
+mod state;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::error::{Error, Lost};
 use crate::message::Party;
 use crate::shared::Shared;
-use book::{Book, Phase, Report};
 pub(crate) use renewal::{Again, Need};
+use state::{HoldState, Phase, Report};
 
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub(crate) struct Origin {
     /// Whether the watchdog renews it.
     pub(crate) renewed: bool,
     /// When the request was sent that gave the lease.
-    pub(crate) sent: Moment,
+    pub(crate) sent: Instant,
     /// When the reply was read.
-    pub(crate) acquired: Moment,
+    pub(crate) acquired: Instant,
     /// Whether a request of this owner was sent that nothing was heard of: it may still be carried out.
     pub(crate) stray: bool,
     /// Whether the owner has a mailbox.
@@ -63,10 +63,10 @@ pub(crate) struct Hold {
     pub(crate) level: tokio::sync::Mutex<u64>,
     token: AtomicU64,
     renewed: bool,
-    acquired: Moment,
+    acquired: Instant,
     mailbox: bool,
     renewal_ended: Notify,
-    book: Mutex<Book>,
+    book: Mutex<HoldState>,
     /// Cancelled when the lock is lost; made when it is first asked for.
     lost: OnceLock<CancellationToken>,
 }
@@ -76,7 +76,7 @@ impl Hold {
     pub(crate) fn new(shared: &Arc<Shared>, origin: Origin) -> Arc<Hold> {
         let named = origin.turn.is_some();
         let deadline = origin.sent.end_of(origin.lease);
-        let book = Book {
+        let book = HoldState {
             phase: Phase::Held,
             deadline,
             renew_at: origin.sent.after(origin.lease / 3),
@@ -164,7 +164,7 @@ impl Hold {
     }
 
     /// Until when the server may have the hold, as far as this client knows.
-    pub(crate) fn deadline(&self) -> Moment {
+    pub(crate) fn deadline(&self) -> Instant {
         self.with_book(|book| book.deadline)
     }
 
@@ -225,7 +225,7 @@ impl Hold {
         self.shared.owners.leave();
     }
 
-    fn judge(self: &Arc<Self>, book: &mut Book, now: Moment) {
+    fn judge(self: &Arc<Self>, book: &mut HoldState, now: Instant) {
         if book.phase == Phase::Held && now >= book.deadline {
             let why = if self.renewed { Lost::Unreachable } else { Lost::Expired };
             self.lose_booked(book, why);
@@ -234,7 +234,7 @@ impl Hold {
         }
     }
 
-    fn lose_booked(&self, book: &mut Book, why: Lost) {
+    fn lose_booked(&self, book: &mut HoldState, why: Lost) {
         if book.phase != Phase::Held {
             return;
         }
@@ -244,7 +244,7 @@ impl Hold {
     }
 
     /// Opens the book. What is to be told is told when it is closed: who is told may ask about the hold.
-    fn with_book<T>(&self, work: impl FnOnce(&mut Book) -> T) -> T {
+    fn with_book<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = work(&mut book);
         let report = book.report.take();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Book, Hold, Phase};
-use crate::clock::Moment;
+use super::{Hold, HoldState, Phase};
+use crate::clock::Instant;
 
 /// Tries before the pause between renewals reaches its longest.
 const DOUBLINGS: u32 = 6;
@@ -26,7 +26,7 @@ pub(crate) enum Again {
 
 impl Hold {
     /// The moment `at` has come, for which this hold stood in the timetable until now.
-    pub(crate) fn wake(self: &Arc<Self>, at: Moment, now: Moment, window: Duration) -> Need {
+    pub(crate) fn wake(self: &Arc<Self>, at: Instant, now: Instant, window: Duration) -> Need {
         self.with_book(|book| {
             if book.wake_at != Some(at) {
                 // It was planned anew, or forgotten, between being taken out and this call.
@@ -45,7 +45,7 @@ impl Hold {
     }
 
     /// A renewal that was sent at `sent` was confirmed.
-    pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Moment) {
+    pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Instant) {
         self.end_renewal(|book| {
             book.failures = 0;
             book.deadline = book.deadline.max(sent.end_of(self.lease));
@@ -54,7 +54,7 @@ impl Hold {
     }
 
     /// A renewal failed: that alone is no loss. It is tried again soon.
-    pub(crate) fn renewal_failed(self: &Arc<Self>, now: Moment, again: Again) {
+    pub(crate) fn renewal_failed(self: &Arc<Self>, now: Instant, again: Again) {
         self.end_renewal(|book| {
             let doublings = book.failures.min(DOUBLINGS);
             book.failures = book.failures.saturating_add(1);
@@ -67,7 +67,7 @@ impl Hold {
     }
 
     /// A renewal is over; `outcome` is for a hold that is held still.
-    fn end_renewal(self: &Arc<Self>, outcome: impl FnOnce(&mut Book)) {
+    fn end_renewal(self: &Arc<Self>, outcome: impl FnOnce(&mut HoldState)) {
         self.with_book(|book| {
             book.in_flight = false;
             if book.phase == Phase::Held {
@@ -96,7 +96,7 @@ impl Hold {
     }
 
     /// Puts the hold into the watchdog's timetable: at its next renewal, or its end if that is earlier.
-    pub(super) fn schedule(self: &Arc<Self>, book: &mut Book) {
+    pub(super) fn schedule(self: &Arc<Self>, book: &mut HoldState) {
         let renews = self.renewed && !book.in_flight;
         let at = if renews { book.renew_at.min(book.deadline) } else { book.deadline };
         self.shared.watchdog.plan(self, book.wake_at.replace(at), at);

@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::Lock;
 use crate::acquire::{Attempt, Order, Step};
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::command::check_lease;
 use crate::config::Durability;
 use crate::error::{Error, name};
@@ -20,7 +20,7 @@ use crate::wait;
 pub(super) enum Patience {
     None,
     /// For ever where there is no moment.
-    Until(Option<Moment>),
+    Until(Option<Instant>),
 }
 
 impl Lock {

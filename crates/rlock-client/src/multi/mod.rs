@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesOrdered;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
 use crate::lock::Lock;
@@ -222,7 +222,7 @@ impl MultiLock {
     }
 
     /// Takes what is free and waits for what is not, lock after lock; while any is held for so long at most.
-    async fn round(&self, patience: Duration, by: Option<Moment>) -> Result<Round<'_>, Error> {
+    async fn round(&self, patience: Duration, by: Option<Instant>) -> Result<Round<'_>, Error> {
         let clock = self.clock();
         let mut guards: Vec<Guard> = Vec::with_capacity(self.locks.len());
         loop {
@@ -254,7 +254,7 @@ impl MultiLock {
     }
 
     /// Asks for all of `locks` at once, and keeps what it got before the first that it did not get.
-    async fn take_free(&self, locks: &[Lock], by: Moment, guards: &mut Vec<Guard>) {
+    async fn take_free(&self, locks: &[Lock], by: Instant, guards: &mut Vec<Guard>) {
         let clock = self.clock();
         let attempts = locks.iter().map(|lock| clock.until(Some(by), lock.try_lock()));
         let mut attempts: FuturesOrdered<_> = attempts.collect();
@@ -265,7 +265,7 @@ impl MultiLock {
     }
 
     /// Until when to wait while these locks are held: not until the leases are over that are not renewed.
-    fn end_of_wait(&self, guards: &[Guard], end: Moment) -> Moment {
+    fn end_of_wait(&self, guards: &[Guard], end: Instant) -> Instant {
         let held = self.locks.iter().zip(guards).filter(|(lock, _)| lock.lease.is_some());
         let left = held.map(|(_, guard)| guard.check().unwrap_or_default()).min();
         left.map_or(end, |left| end.min(self.clock().now().after(left / 2)))

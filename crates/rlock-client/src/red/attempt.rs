@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::guard::RedGuard;
 use super::members::Members;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
 use crate::lock::Lock;
@@ -42,7 +42,7 @@ pub(super) struct Attempt {
     votes: UnboundedReceiver<Vote>,
     servers: usize,
     clock: Clock,
-    by: Moment,
+    by: Instant,
 }
 
 impl Attempt {

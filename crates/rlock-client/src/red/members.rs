@@ -15,10 +15,10 @@ pub(crate) struct Members {
     quorum: usize,
     /// Cancelled when the lock is lost.
     pub(crate) lost: CancellationToken,
-    book: Mutex<Book>,
+    book: Mutex<HoldState>,
 }
 
-struct Book {
+struct HoldState {
     phase: Phase,
     /// One to a server.
     guards: Vec<Option<Guard>>,
@@ -39,7 +39,7 @@ impl Members {
     /// None yet, of so many.
     pub(crate) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
         let guards = std::iter::repeat_with(|| None).take(servers).collect();
-        let book = Book { phase: Phase::Gathering, guards, last: Lost::Unreachable };
+        let book = HoldState { phase: Phase::Gathering, guards, last: Lost::Unreachable };
         Arc::new(Members {
             name: name.to_vec(),
             quorum,
@@ -123,7 +123,7 @@ impl Members {
 
     /// Without a quorum the lock is lost, for good, and given back where it still is: it protects nothing there, and
     /// others may need those servers.
-    fn judge(&self, book: &mut Book) {
+    fn judge(&self, book: &mut HoldState) {
         if book.phase != Phase::Held || book.left(self.quorum).is_some() {
             return;
         }
@@ -138,12 +138,12 @@ impl Members {
         tracing::warn!(lock = name(&self.name), %why, "a red lock was lost: too few servers have it");
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, HoldState> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl HoldState {
     /// For how much longer so many servers have it without another renewal; `None` where fewer have it.
     fn left(&self, quorum: usize) -> Option<Duration> {
         let mut left: Vec<Duration> =

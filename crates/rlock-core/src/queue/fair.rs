@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use super::departures::Walk;
+use super::leaving::Walk;
 use super::{LockId, Queues, Waiter};
 use crate::types::Mode;
 
@@ -68,38 +68,38 @@ impl Queues {
 
     /// Removes all waiters as [`Self::drain_all`] does, but keeps the pending work on fair lists: the removed waiters must
     /// leave them too.
-    pub fn drain_all_and_lists(&mut self) -> Vec<(LockId, Waiter)> {
-        let (mut gone, mut unknown) = (take(&mut self.fair_gone), take(&mut self.fair_unknown));
-        unknown.extend(take(&mut self.lists_moving).into_iter().map(|lock| (lock, Walk::default())));
+    pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockId, Waiter)> {
+        let (mut gone, mut unknown) = (take(&mut self.fair_departed), take(&mut self.fair_uncapped));
+        unknown.extend(take(&mut self.deferred_fair_lists).into_iter().map(|lock| (lock, Walk::default())));
         let all = self.drain_all();
         for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
             let place = self.new_place();
             gone.entry(lock.clone()).or_default().add(waiter.owner.clone(), place);
         }
-        (self.fair_gone, self.fair_unknown) = (gone, unknown);
+        (self.fair_departed, self.fair_uncapped) = (gone, unknown);
         // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
-        self.timer_is_gone();
+        self.timer_fired_or_lost();
         all
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
-    pub fn note_fair_unknown(&mut self, lock: LockId) {
-        self.fair_unknown.insert(lock, Walk::default());
+    pub fn note_fair_uncapped(&mut self, lock: LockId) {
+        self.fair_uncapped.insert(lock, Walk::default());
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
-    pub fn list_is_moving(&mut self, lock: &LockId) {
-        self.lists_moving.insert(lock.clone());
+    pub fn defer_fair_list(&mut self, lock: &LockId) {
+        self.deferred_fair_lists.insert(lock.clone());
     }
 
-    /// The next lock of [`Self::note_fair_unknown`], and the number of checked entries at the end of its fair list.
-    pub fn next_fair_unknown(&mut self) -> Option<(LockId, usize)> {
-        self.fair_unknown.pop_first().map(|(lock, walk)| (lock, walk.passed()))
+    /// The next lock of [`Self::note_fair_uncapped`], and the number of checked entries at the end of its fair list.
+    pub fn next_fair_uncapped(&mut self) -> Option<(LockId, usize)> {
+        self.fair_uncapped.pop_first().map(|(lock, walk)| (lock, walk.passed()))
     }
 
     /// This number of entries at the end of the fair list was checked; the entries before them are next.
-    pub fn go_on_with_unknown(&mut self, lock: LockId, passed: usize) {
-        self.fair_unknown.insert(lock, Walk::at(passed));
+    pub fn continue_capping(&mut self, lock: LockId, passed: usize) {
+        self.fair_uncapped.insert(lock, Walk::at(passed));
     }
 
     /// Whether another client may have changed a lock's fair list since the last check.

@@ -19,7 +19,7 @@ pub struct Grant {
 impl Queues {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        let grants = self.unanswered.entry(lock.clone()).or_default();
+        let grants = self.undelivered.entry(lock.clone()).or_default();
         if grant.mode != Mode::Read {
             // A grant of the same lock before this one is over, or the lock could not have been granted.
             grants.clear();
@@ -29,16 +29,16 @@ impl Queues {
     }
 
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
-    pub fn settle(&mut self, lock: &LockId, owner: &[u8]) {
-        self.take_unanswered(lock, |grant| *grant.owner == *owner);
-        self.take_backs.retain(|(other, grant)| other != lock || *grant.owner != *owner);
+    pub fn confirm(&mut self, lock: &LockId, owner: &[u8]) {
+        self.take_undelivered(lock, |grant| *grant.owner == *owner);
+        self.revokes.retain(|(other, grant)| other != lock || *grant.owner != *owner);
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.unconfirmed.take_if(|by| **by == *owner);
         }
     }
 
     /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
-    pub fn granted_by_message(&mut self, lock: &LockId, owner: &[u8]) {
+    pub fn note_unconfirmed(&mut self, lock: &LockId, owner: &[u8]) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.unconfirmed = Some(owner.into());
         }
@@ -50,43 +50,43 @@ impl Queues {
     }
 
     /// Whether the answer of this call is still pending, and its owner has not confirmed the grant.
-    pub fn is_unanswered(&self, lock: &LockId, ticket: Ticket) -> bool {
-        self.unanswered.get(lock).is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
+    pub fn is_undelivered(&self, lock: &LockId, ticket: Ticket) -> bool {
+        self.undelivered.get(lock).is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
     }
 
     /// The answer of this call has arrived.
     pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
-        self.take_unanswered(lock, |grant| grant.ticket == ticket);
+        self.take_undelivered(lock, |grant| grant.ticket == ticket);
     }
 
     /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
-    pub fn unanswerable(&mut self, lock: &LockId, ticket: Ticket) {
-        let grant = self.take_unanswered(lock, |grant| grant.ticket == ticket);
-        self.take_backs.extend(grant.map(|grant| (lock.clone(), grant)));
+    pub fn undeliverable(&mut self, lock: &LockId, ticket: Ticket) {
+        let grant = self.take_undelivered(lock, |grant| grant.ticket == ticket);
+        self.revokes.extend(grant.map(|grant| (lock.clone(), grant)));
     }
 
     /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
     /// the grants, so that the first look finds them.
-    fn take_unanswered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        let grants = self.unanswered.get_mut(lock)?;
+    fn take_undelivered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
+        let grants = self.undelivered.get_mut(lock)?;
         let mut taken = None;
         // An owner has two at most: it reads and writes.
         while let Some(place) = grants.iter().position(&meant) {
             taken = grants.remove(place);
         }
         if grants.is_empty() {
-            self.unanswered.remove(lock);
+            self.undelivered.remove(lock);
         }
         taken
     }
 
     /// A grant cannot be revoked now; it stays the next one.
-    pub fn take_back_later(&mut self, lock: LockId, grant: Grant) {
-        self.take_backs.push_front((lock, grant));
+    pub fn revoke_later(&mut self, lock: LockId, grant: Grant) {
+        self.revokes.push_front((lock, grant));
     }
 
     /// The next grant to revoke.
-    pub fn next_take_back(&mut self) -> Option<(LockId, Grant)> {
-        self.take_backs.pop_front()
+    pub fn next_revoke(&mut self) -> Option<(LockId, Grant)> {
+        self.revokes.pop_front()
     }
 }

@@ -3,35 +3,35 @@
 //! Each lock has one queue, strictly first come, first served, with one entry per owner and mode. The queues hold no
 //! state of locks: only the server knows whether a lock is free. Points in time only say when to check.
 
-mod departures;
+mod agenda;
+mod canonical;
 mod fair;
 mod grants;
-mod looks;
-mod normal;
+mod leaving;
 mod reads;
 mod role;
 mod sweep;
-mod turns;
+mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-pub use departures::Walked;
+pub use agenda::{Cause, Rearm};
+pub use canonical::{Lens, append_sorted};
 pub use grants::Grant;
-pub use looks::{Cause, Rearm};
-pub use normal::{Lens, append_sorted};
-pub use reads::Closed;
+pub use leaving::Walked;
+pub use reads::HeldBack;
 pub use sweep::{Databases, Sweep};
-pub use turns::Turns;
+pub use yielding::Turns;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
-use departures::{Leaving, SentAway, Walk};
-use looks::AT_ONCE;
+use agenda::AT_ONCE;
+use leaving::{Leaving, SentAway, Walk};
 use reads::Reading;
 use sweep::Sweeps;
-use turns::Streak;
+use yielding::Streak;
 
 /// A lock by its database and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,25 +93,25 @@ pub struct Limits {
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
     locks: BTreeMap<Rc<LockId>, Queue>,
-    /// Where [`Self::wake_some`] goes on.
-    looked_up_to: Option<Rc<LockId>>,
+    /// Where [`Self::check_some_now`] goes on.
+    checked_up_to: Option<Rc<LockId>>,
     /// Where each call stands.
     places: BTreeMap<Ticket, (Rc<LockId>, Place)>,
     /// When waits end.
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
-    wakes: BTreeSet<(UnixMs, Rc<LockId>)>,
+    checks: BTreeSet<(UnixMs, Rc<LockId>)>,
     /// The newest grants of a lock, as long as nobody knows that they arrived: many where readers share it.
-    unanswered: BTreeMap<LockId, VecDeque<Grant>>,
+    undelivered: BTreeMap<LockId, VecDeque<Grant>>,
     /// Grants whose clients went before the answer.
-    take_backs: VecDeque<(LockId, Grant)>,
+    revokes: VecDeque<(LockId, Grant)>,
     /// Who stands in the lists of Redisson's fair locks, and waits no more.
-    fair_gone: BTreeMap<LockId, Leaving>,
+    fair_departed: BTreeMap<LockId, Leaving>,
     /// Up to which of those locks the lists were worked on.
     cleared_up_to: Option<LockId>,
     /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows, and how far each list
     /// was walked.
-    fair_unknown: BTreeMap<LockId, Walk>,
+    fair_uncapped: BTreeMap<LockId, Walk>,
     /// Locks that owners from here read, which others may share.
     reading: BTreeMap<LockId, Reading>,
     /// How many releases beside many readers there were.
@@ -119,12 +119,12 @@ pub struct Queues {
     /// Those of them whose keys were changed by somebody else.
     read_changed: BTreeSet<LockId>,
     /// Those of which that could not be written, since their slot is on its way; and such locks with lists.
-    reads_moving: BTreeSet<LockId>,
-    lists_moving: BTreeSet<LockId>,
+    deferred_read_repairs: BTreeSet<LockId>,
+    deferred_fair_lists: BTreeSet<LockId>,
     /// How many native grants there were since foreign waiters last had their chance, and since when.
     streaks: BTreeMap<LockId, Streak>,
     /// The waiters that are being sent away, a few at a time.
-    sent_away: Option<SentAway>,
+    dropped_waiters: Option<SentAway>,
     /// Reasons to look at many locks, which are worked off a few locks at a time.
     sweeps: Sweeps,
     /// How many waiters were granted a lock, or taken out of a queue that was served, since the start.
@@ -172,9 +172,9 @@ impl Queues {
     /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()
-            && self.unanswered.is_empty()
-            && self.take_backs.is_empty()
-            && self.fair_gone.is_empty()
+            && self.undelivered.is_empty()
+            && self.revokes.is_empty()
+            && self.fair_departed.is_empty()
     }
 
     /// Whether the queues know nothing about any lock.
@@ -218,13 +218,13 @@ impl Queues {
         let place = known.and_then(|(_, queue)| queue.owners.get(&party).copied());
         let lock = known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock));
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
-        let left = if waiter.fair { self.stays_in_list(&lock, &waiter.owner) } else { None };
+        let left = if waiter.fair { self.forget_departed(&lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
         let changed = self.locks.get(&lock).is_some_and(|queue| queue.fair_changed);
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
-                self.stays_in_list(&lock, &waiter.owner);
+                self.forget_departed(&lock, &waiter.owner);
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
@@ -332,7 +332,7 @@ impl Queues {
         let Some(queue) = self.locks.get(lock) else { return Some(waiter) };
         match queue.order.first_key_value() {
             None => {
-                self.wake_at(lock, None);
+                self.check_at(lock, None);
                 self.locks.remove(lock);
             }
             // Who went may have kept out who can join others now, or can have what it could not. Only those who want
@@ -342,7 +342,7 @@ impl Queues {
                     && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
-                self.wake_at(lock, Some(AT_ONCE));
+                self.check_at(lock, Some(AT_ONCE));
             }
             Some(_) => {}
         }
@@ -370,7 +370,7 @@ impl Queues {
             // With no native left to put back, a check of the list would be due for ever.
             queue.fair_changed &= queue.fair > 0;
             queue.fair_checked = queue.fair_checked.filter(|checked| *checked != place);
-            self.fair_gone.entry((**lock).clone()).or_default().add(waiter.owner.clone(), place);
+            self.fair_departed.entry((**lock).clone()).or_default().add(waiter.owner.clone(), place);
         }
         Some(waiter)
     }

@@ -4,7 +4,7 @@
 //! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
 //! the module therefore counts them.
 
-use super::departures::Walk;
+use super::leaving::Walk;
 use super::{LockId, Queues, Turns};
 use crate::types::{MonoMs, UnixMs};
 
@@ -18,19 +18,19 @@ pub(super) struct Reading {
     /// Since when.
     pub(super) since: MonoMs,
     /// Whether, and until when, new readers are held back.
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<HeldBack>,
 }
 
 /// New readers are held back for a Redisson writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
+pub enum HeldBack {
     /// Until the lock is free, or the native leases have ended: Redisson readers continue to join each other.
     UntilFree {
         /// The time of the next check for a Redisson writer.
-        look_at: MonoMs,
+        check_at: MonoMs,
     },
     /// The lock is free, during a yield window.
-    ForAMoment {
+    Window {
         /// The end of the window.
         until: MonoMs,
     },
@@ -41,13 +41,13 @@ const RELEASES_PER_LOOK: u8 = 8;
 
 impl Queues {
     /// Whether this release must check other readers.
-    pub fn is_turn_to_look(&mut self) -> bool {
+    pub fn is_check_due(&mut self) -> bool {
         self.releases = self.releases.wrapping_add(1);
         self.releases.is_multiple_of(RELEASES_PER_LOOK)
     }
 
     /// Whether a lock has native readers, and is therefore known to be a read/write lock.
-    pub fn is_known_to_be_read(&self, lock: &LockId) -> bool {
+    pub fn has_native_readers(&self, lock: &LockId) -> bool {
         self.reading.get(lock).is_some_and(|reading| reading.ends.is_some())
     }
 
@@ -81,8 +81,8 @@ impl Queues {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
                 reading.ends = None;
                 // Who has had its moment has no other one.
-                if matches!(reading.closed, Some(Closed::UntilFree { .. })) {
-                    reading.closed = Some(Closed::ForAMoment { until });
+                if matches!(reading.closed, Some(HeldBack::UntilFree { .. })) {
+                    reading.closed = Some(HeldBack::Window { until });
                 }
             }
             _ => drop(self.reading.remove(lock)),
@@ -92,7 +92,7 @@ impl Queues {
     /// Forgets the read ends in the past.
     pub fn forget_old_read_ends(&mut self, now: UnixMs, clock: MonoMs) {
         self.reading.retain(|_, reading| {
-            let moment = matches!(reading.closed, Some(Closed::ForAMoment { until }) if until > clock);
+            let moment = matches!(reading.closed, Some(HeldBack::Window { until }) if until > clock);
             moment || reading.ends.is_some_and(|ends| ends > now)
         });
     }
@@ -103,35 +103,35 @@ impl Queues {
     }
 
     /// Whether waiting Redisson writers, if any, have been passed over until their turn.
-    pub fn writers_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
+    pub fn writers_yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
         self.reading.get(lock).is_some_and(|reading| {
             reading.came >= turns.after_grants || clock.0.saturating_sub(reading.since.0) >= turns.after_ms
         })
     }
 
     /// Whether, and until when, new readers are held back.
-    pub fn closed_to_readers(&self, lock: &LockId) -> Option<Closed> {
+    pub fn readers_held_back(&self, lock: &LockId) -> Option<HeldBack> {
         self.reading.get(lock)?.closed
     }
 
     /// Whether a free lock is in the yield window of Redisson writers.
-    pub fn is_left_to_writers(&self, lock: &LockId, clock: MonoMs) -> bool {
-        match self.closed_to_readers(lock) {
+    pub fn yields_to_writers(&self, lock: &LockId, clock: MonoMs) -> bool {
+        match self.readers_held_back(lock) {
             None => false,
-            Some(Closed::UntilFree { .. }) => true,
-            Some(Closed::ForAMoment { until }) => until > clock,
+            Some(HeldBack::UntilFree { .. }) => true,
+            Some(HeldBack::Window { until }) => until > clock,
         }
     }
 
     /// Holds new readers back.
-    pub fn close_to_readers(&mut self, lock: &LockId, closed: Closed) {
+    pub fn hold_readers_back(&mut self, lock: &LockId, closed: HeldBack) {
         if let Some(reading) = self.reading.get_mut(lock) {
             reading.closed = Some(closed);
         }
     }
 
     /// Redisson writers had their chance, or do not exist: the count of new readers starts again.
-    pub fn open_to_readers(&mut self, lock: &LockId, clock: MonoMs) {
+    pub fn admit_readers(&mut self, lock: &LockId, clock: MonoMs) {
         match self.reading.get_mut(lock) {
             Some(reading) if reading.ends.is_some() => {
                 (reading.came, reading.since, reading.closed) = (0, clock, None);
@@ -141,12 +141,12 @@ impl Queues {
     }
 
     /// Another client has changed a lock's key: true if its expiry must be checked.
-    pub fn note_read_change(&mut self, lock: &LockId) -> bool {
-        self.is_known_to_be_read(lock) && self.read_changed.insert(lock.clone())
+    pub fn note_foreign_read_change(&mut self, lock: &LockId) -> bool {
+        self.has_native_readers(lock) && self.read_changed.insert(lock.clone())
     }
 
     /// The next lock whose key's expiry must be checked, and the latest end that it must have.
-    pub fn next_read_change(&mut self) -> Option<(LockId, UnixMs)> {
+    pub fn next_read_repair(&mut self) -> Option<(LockId, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
             if let Some(ends) = self.reading.get(&lock).and_then(|reading| reading.ends) {
                 return Some((lock, ends));
@@ -156,21 +156,21 @@ impl Queues {
     }
 
     /// The lock could not be checked now.
-    pub fn look_at_reads_later(&mut self, lock: LockId) {
+    pub fn repair_reads_later(&mut self, lock: LockId) {
         self.read_changed.insert(lock);
     }
 
     /// The lock must not be written here, or not yet: its slot migrates.
-    pub fn reads_are_moving(&mut self, lock: &LockId) {
-        self.reads_moving.insert(lock.clone());
+    pub fn defer_read_repair(&mut self, lock: &LockId) {
+        self.deferred_read_repairs.insert(lock.clone());
     }
 
     /// Schedules the deferred locks and lists for another check; false without any.
-    pub fn look_at_what_moves(&mut self) -> bool {
-        let some = !self.reads_moving.is_empty() || !self.lists_moving.is_empty();
-        self.read_changed.append(&mut self.reads_moving);
-        let lists = std::mem::take(&mut self.lists_moving);
-        self.fair_unknown.extend(lists.into_iter().map(|lock| (lock, Walk::default())));
+    pub fn retry_deferred(&mut self) -> bool {
+        let some = !self.deferred_read_repairs.is_empty() || !self.deferred_fair_lists.is_empty();
+        self.read_changed.append(&mut self.deferred_read_repairs);
+        let lists = std::mem::take(&mut self.deferred_fair_lists);
+        self.fair_uncapped.extend(lists.into_iter().map(|lock| (lock, Walk::default())));
         some
     }
 }

@@ -13,11 +13,11 @@ impl Queues {
             locks: take(&mut self.locks),
             places: take(&mut self.places),
             ends: take(&mut self.ends),
-            wakes: take(&mut self.wakes),
-            unanswered: take(&mut self.unanswered),
-            take_backs: take(&mut self.take_backs),
-            fair_gone: take(&mut self.fair_gone),
-            sent_away: self.sent_away,
+            checks: take(&mut self.checks),
+            undelivered: take(&mut self.undelivered),
+            revokes: take(&mut self.revokes),
+            fair_departed: take(&mut self.fair_departed),
+            dropped_waiters: self.dropped_waiters,
             next_place: self.next_place,
             last_ticket: self.last_ticket,
             timer: self.timer,
@@ -34,13 +34,13 @@ impl Queues {
     /// The server has the data of another primary. There an owner may have asked again and received the lock that it was
     /// granted here, which can leave the data as they are; and it manages the fair lists.
     pub fn synchronised(&mut self) {
-        self.unanswered.clear();
-        self.take_backs.clear();
-        self.fair_gone.clear();
+        self.undelivered.clear();
+        self.revokes.clear();
+        self.fair_departed.clear();
     }
 
     /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
     pub fn may_end(&self) -> bool {
-        self.is_idle() || self.is_replica && self.places.is_empty() && self.unanswered.is_empty()
+        self.is_idle() || self.is_replica && self.places.is_empty() && self.undelivered.is_empty()
     }
 }

@@ -111,7 +111,7 @@ impl Queues {
 
     /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`. A sweep slows
     /// down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
-    pub fn go_on_with_sweeps(&mut self, now: UnixMs, most: usize) {
+    pub fn continue_sweeps(&mut self, now: UnixMs, most: usize) {
         let mut left = most.saturating_sub(self.count_due(now, most)).max(1);
         while left > 0 {
             let Sweeps { under_way, to_come } = &mut self.sweeps;
@@ -147,7 +147,7 @@ impl Queues {
             }
             (Stage::Queues, Sweep::FairLists) => {
                 if self.note_fair_change(&lock) {
-                    self.wake_at(&lock, Some(now));
+                    self.check_at(&lock, Some(now));
                 }
             }
             (Stage::Queues, _) => {
@@ -155,7 +155,7 @@ impl Queues {
                     self.note_cause(&lock, cause);
                 }
                 self.note_fair_change(&lock);
-                self.wake_at(&lock, Some(now));
+                self.check_at(&lock, Some(now));
             }
         }
     }

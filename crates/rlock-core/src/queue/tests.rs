@@ -114,14 +114,14 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     let mut queues = Queues::default();
     queues.join(&lock("k"), waiter("a", 1));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
-    queues.seen_held(&lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
+    queues.found_held(&lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), Some(301));
     assert_eq!(queues.due(UnixMs(500), 9), []);
     assert_eq!(queues.due(UnixMs(501), 9), [lock("k")]);
-    queues.seen_held(&lock("k"), Expiry::Never, Expiry::Never);
+    queues.found_held(&lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(queues.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
     queues.sweep(Sweep::Clock);
-    queues.go_on_with_sweeps(UnixMs(7), 9);
+    queues.continue_sweeps(UnixMs(7), 9);
     assert_eq!(queues.due(UnixMs(7), 9), [lock("k")]);
     queues.pop(&lock("k"));
     assert_eq!(queues.due(UnixMs(i64::MAX), 9), []);
@@ -134,14 +134,14 @@ fn locks_are_looked_at_a_few_at_a_time() {
         queues.join(&lock(key), waiter("w", ticket as u64));
     }
     let keys = |locks: &[&str]| locks.iter().map(|key| lock(key)).collect::<Vec<_>>();
-    queues.wake_some(UnixMs(1), 2);
+    queues.check_some_now(UnixMs(1), 2);
     assert_eq!(queues.due(UnixMs(1), 9), keys(&["a", "b"]));
     queues.pop(&lock("b"));
-    queues.wake_some(UnixMs(2), 2);
+    queues.check_some_now(UnixMs(2), 2);
     assert_eq!(queues.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "goes on after b, which is gone");
     assert_eq!(queues.due(UnixMs(2), 2), keys(&["a", "c"]));
-    queues.wake_some(UnixMs(3), 2);
-    queues.wake_some(UnixMs(4), 2);
+    queues.check_some_now(UnixMs(3), 2);
+    queues.check_some_now(UnixMs(4), 2);
     assert_eq!(queues.due(UnixMs(4), 9), keys(&["d", "e", "a", "c"]), "and starts over");
 }
 
@@ -150,19 +150,19 @@ fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
     let (mut queues, key) = (Queues::default(), lock("k"));
     queues.join(&key, waiter("a", 1));
     for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
-        queues.seen_held(&key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
+        queues.found_held(&key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
         assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(told))));
     }
-    queues.told_anew(&key);
-    queues.seen_held(&key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
+    queues.forget_announced_end(&key);
+    queues.found_held(&key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
     assert_eq!(queues.told(&key), Some(Expiry::At(UnixMs(200))));
-    queues.seen_held(&key, Expiry::Never, Expiry::Never);
-    queues.seen_held(&key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
+    queues.found_held(&key, Expiry::Never, Expiry::Never);
+    queues.found_held(&key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
     assert_eq!(queues.told(&key), Some(Expiry::Never));
     queues.note_cause(&key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
-    assert_eq!(queues.note_free(&key), freed, "the lease is the last one");
-    assert_eq!(queues.note_free(&key), None, "noted once");
+    assert_eq!(queues.found_free(&key), freed, "the lease is the last one");
+    assert_eq!(queues.found_free(&key), None, "noted once");
 }
 
 #[test]
@@ -174,25 +174,25 @@ fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
     let mut queues = Queues::default();
     queues.granted(&key, grant(1));
     queues.answered(&key, Ticket(1));
-    queues.unanswerable(&key, Ticket(1));
-    assert_eq!(queues.next_take_back(), None);
+    queues.undeliverable(&key, Ticket(1));
+    assert_eq!(queues.next_revoke(), None);
     // The client went first.
     queues.granted(&key, grant(2));
-    queues.unanswerable(&key, Ticket(2));
-    assert_eq!(queues.next_take_back(), Some((key.clone(), grant(2))));
+    queues.undeliverable(&key, Ticket(2));
+    assert_eq!(queues.next_revoke(), Some((key.clone(), grant(2))));
     // The owner was heard of by another connection before, or after, its client went.
     queues.granted(&key, grant(3));
-    queues.settle(&key, b"a");
-    queues.unanswerable(&key, Ticket(3));
-    assert_eq!(queues.next_take_back(), None);
+    queues.confirm(&key, b"a");
+    queues.undeliverable(&key, Ticket(3));
+    assert_eq!(queues.next_revoke(), None);
     queues.granted(&key, grant(4));
-    queues.unanswerable(&key, Ticket(4));
-    queues.settle(&key, b"a");
-    assert_eq!(queues.next_take_back(), None);
+    queues.undeliverable(&key, Ticket(4));
+    queues.confirm(&key, b"a");
+    assert_eq!(queues.next_revoke(), None);
     // Another call of the same owner got it: the id is another.
     queues.granted(&key, grant(5));
-    queues.unanswerable(&key, Ticket(1));
-    assert_eq!(queues.next_take_back(), None);
+    queues.undeliverable(&key, Ticket(1));
+    assert_eq!(queues.next_revoke(), None);
     queues.answered(&key, Ticket(5));
     assert!(queues.is_idle());
 }
@@ -215,18 +215,18 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
 fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     let (mut queues, key) = (Queues::default(), lock("k"));
     queues.join(&key, waiter("next", 1));
-    queues.granted_by_message(&key, b"a");
-    queues.settle(&key, b"b");
+    queues.note_unconfirmed(&key, b"a");
+    queues.confirm(&key, b"b");
     queues.note_cause(&key, Cause::Expired);
     assert!(queues.take_unconfirmed(&key));
     assert!(!queues.take_unconfirmed(&key), "counted once");
-    queues.granted_by_message(&key, b"a");
-    queues.settle(&key, b"a");
+    queues.note_unconfirmed(&key, b"a");
+    queues.confirm(&key, b"a");
     assert!(!queues.take_unconfirmed(&key), "it was heard of");
-    queues.granted_by_message(&key, b"a");
+    queues.note_unconfirmed(&key, b"a");
     queues.note_cause(&key, Cause::Deleted);
     assert!(!queues.take_unconfirmed(&key), "somebody ended it");
-    queues.granted_by_message(&key, b"a");
+    queues.note_unconfirmed(&key, b"a");
     let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     queues.granted(&key, grant);
     assert!(!queues.take_unconfirmed(&key), "another has the lock by now");
@@ -238,21 +238,21 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     let mut queues = Queues::default();
     let key = lock("k");
     queues.join(&key, waiter("a", 1));
-    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1_000)));
+    assert!(!queues.yield_is_due(&key, turns, MonoMs(1_000)));
     queues.count_grant(&key, MonoMs(0));
-    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(99)));
-    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(100)));
+    assert!(!queues.yield_is_due(&key, turns, MonoMs(99)));
+    assert!(queues.yield_is_due(&key, turns, MonoMs(100)));
     queues.count_grant(&key, MonoMs(1));
-    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(1)));
+    assert!(queues.yield_is_due(&key, turns, MonoMs(1)));
     let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
     queues.open_window(&key, MonoMs(50));
     assert_eq!(queues.window(&key, MonoMs(49), longest), left(1));
     assert_eq!(queues.window(&key, MonoMs(50), longest), None);
-    assert!(!queues.foreign_turn_is_due(&key, turns, MonoMs(1)), "the count starts anew");
+    assert!(!queues.yield_is_due(&key, turns, MonoMs(1)), "the count starts anew");
     queues.open_window(&key, MonoMs(50));
     assert_eq!(queues.window(&key, MonoMs(9), longest), None, "the option was lowered meanwhile");
     queues.open_window(&key, MonoMs(90));
-    queues.seen_held(&key, Expiry::Never, Expiry::Never);
+    queues.found_held(&key, Expiry::Never, Expiry::Never);
     assert_eq!(queues.window(&key, MonoMs(60), longest), None, "the turn was taken");
 }
 
@@ -266,7 +266,7 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
         queues.pop(&key);
     }
     assert!(queues.is_idle() && !queues.is_blank());
-    assert!(queues.foreign_turn_is_due(&key, turns, MonoMs(5)));
+    assert!(queues.yield_is_due(&key, turns, MonoMs(5)));
     queues.forget_old_streaks(MonoMs(3_600_004));
     assert!(!queues.is_blank());
     queues.forget_old_streaks(MonoMs(3_600_005));
@@ -281,9 +281,9 @@ fn streaks_end_with_locks_that_nobody_waits_for() {
         queues.count_grant(&lock(key), MonoMs(5));
     }
     queues.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
-    queues.go_on_with_sweeps(UnixMs(0), 9);
+    queues.continue_sweeps(UnixMs(0), 9);
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
-    let left = ["awaited", "k", "l"].map(|key| queues.foreign_turn_is_due(&lock(key), turns, MonoMs(5)));
+    let left = ["awaited", "k", "l"].map(|key| queues.yield_is_due(&lock(key), turns, MonoMs(5)));
     assert_eq!(left, [true, false, false]);
 }
 
@@ -308,10 +308,10 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     queues.join(&lock("l"), waiter("plain", 3));
     queues.leave(Ticket(1));
     let mut demoted = queues.clone();
-    assert_eq!((queues.drain_all_and_lists().len(), demoted.drain_all().len()), (2, 2));
+    assert_eq!((queues.drain_all_but_fair_lists().len(), demoted.drain_all().len()), (2, 2));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
     assert!(queues.is_leaving(&lock("k"), b"before") && queues.is_leaving(&lock("k"), b"then"));
-    queues.forget_leaving(&lock("k"));
+    queues.forget_all_departed(&lock("k"));
     assert!(queues.is_idle() && demoted.is_idle());
 }
 
@@ -328,7 +328,7 @@ fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
     queues.leave(Ticket(2));
     queues.walked(&key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
     assert!(queues.is_leaving(&key, b"last"));
-    assert_eq!((queues.walked_so_far(&key), queues.take_absent(&key, 9)), (Some(0), Vec::new()));
+    assert_eq!((queues.walked_so_far(&key), queues.next_absent(&key, 9)), (Some(0), Vec::new()));
 }
 
 /// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
@@ -345,8 +345,8 @@ fn a_walk_that_was_disturbed_is_repeated() {
     assert_eq!(queues.walked_so_far(&key), Some(0));
     queues.walked(&key, &none);
     assert_eq!(queues.walked_so_far(&key), None, "they are not in the list");
-    assert_eq!(queues.take_absent(&key, 1), [Box::from(*b"a")]);
-    assert_eq!(queues.take_absent(&key, 9), [Box::from(*b"b")]);
+    assert_eq!(queues.next_absent(&key, 1), [Box::from(*b"a")]);
+    assert_eq!(queues.next_absent(&key, 9), [Box::from(*b"b")]);
     assert!(queues.is_idle());
 }
 
@@ -358,14 +358,14 @@ fn those_who_are_sent_away_are_those_who_waited() {
         let ticket = queues.new_ticket();
         queues.join(&lock("k"), waiter(owner, ticket.0));
     }
-    queues.send_away(DropReason::Drained);
+    queues.drop_waiters(DropReason::Drained);
     let ticket = queues.new_ticket();
     queues.join(&lock("k"), waiter("later", ticket.0));
     assert_eq!(queues.next_in(UnixMs(0), MonoMs(0)), Some(0));
-    let (first, why) = queues.take_sent_away(2);
+    let (first, why) = queues.next_dropped(2);
     assert_eq!((first.len(), why), (2, Some(DropReason::Drained)));
-    assert_eq!(queues.take_sent_away(2).0.len(), 1);
-    assert_eq!((queues.sending_away(), queues.take_sent_away(2).0.len()), (None, 0));
+    assert_eq!(queues.next_dropped(2).0.len(), 1);
+    assert_eq!((queues.dropping(), queues.next_dropped(2).0.len()), (None, 0));
     assert_eq!(owners(&queues, "k"), ["later"]);
 }
 
@@ -380,11 +380,11 @@ fn a_sweep_comes_to_every_lock_of_its_database() {
     let sweep = Sweep::Keys(Databases::One(1), Cause::Flushed);
     queues.sweep(sweep);
     for _ in 0..2 {
-        queues.go_on_with_sweeps(UnixMs(7), 1);
+        queues.continue_sweeps(UnixMs(7), 1);
         queues.sweep(sweep);
     }
     let due: Vec<_> = queues.due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
     assert_eq!(due, [1, 1]);
-    queues.go_on_with_sweeps(UnixMs(7), 9);
+    queues.continue_sweeps(UnixMs(7), 9);
     assert_eq!(queues.due(UnixMs(7), 9).len(), 2);
 }

@@ -145,12 +145,7 @@ pub fn force_release(
 
 /// Revokes a grant whose client has disconnected, if the lock is unchanged since; `ends` is the end of the granted lease.
 /// `others` returns the facts about the other readers.
-pub fn take_back(
-    state: State,
-    mode: Mode,
-    ends: UnixMs,
-    others: impl FnOnce(Held) -> Others,
-) -> Option<Change> {
+pub fn revoke(state: State, mode: Mode, ends: UnixMs, others: impl FnOnce(Held) -> Others) -> Option<Change> {
     let State::Held(held) = state else { return None };
     let granted = Reads { holds: Holds::ONE, until: Expiry::At(ends) };
     match mode {

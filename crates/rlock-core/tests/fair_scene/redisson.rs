@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            timer::fair_queue_changed(&self.scene.sim, &id, timer::ListChange::Anywhere);
+            timer::fair_list_changed(&self.scene.sim, &id, timer::ListChange::Anywhere);
         }
         done
     }

@@ -28,10 +28,10 @@ impl Ask {
 impl Oracle {
     /// Any command that may write first serves the queue; and its caller is heard of.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {
-        self.clear_heads(lock);
-        self.serve_unseen(lock);
+        self.remove_departed_heads(lock);
+        self.serve_found_free(lock);
         self.open.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
-        self.take_backs.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
+        self.revokes.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.place(lock).unconfirmed.take_if(|granted| Some(*granted) == owner);
     }
 
@@ -125,7 +125,7 @@ impl Oracle {
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
         let Ask { word, lease, fenced, fair, .. } = ask;
         let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
-        let back = if fair { self.comes_back(lock, owner) } else { None };
+        let back = if fair { self.rejoin(lock, owner) } else { None };
         match known {
             None => {
                 self.came_so_far += 1;
@@ -146,7 +146,7 @@ impl Oracle {
                 }
             }
         }
-        self.clear_heads(lock);
+        self.remove_departed_heads(lock);
         if fair {
             self.join_list(lock, owner, wait.0);
         }
@@ -216,10 +216,10 @@ impl Oracle {
                 self.calls.insert(call, Answer::Null);
             }
         }
-        self.clear_heads(lock);
+        self.remove_departed_heads(lock);
         if known {
             // Those behind it may have waited for nobody else.
-            self.serve_unseen(lock);
+            self.serve_found_free(lock);
         }
         self.seen.answer = Some(if known { Answer::One } else { Answer::Zero });
     }

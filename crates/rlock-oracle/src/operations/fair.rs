@@ -49,8 +49,8 @@ impl Oracle {
     }
 
     /// Natives who wait no more leave the list: the timer takes them out.
-    pub(super) fn clear_gone(&mut self, lock: Lock) {
-        let some_left = self.clear_heads(lock);
+    pub(super) fn remove_departed(&mut self, lock: Lock) {
+        let some_left = self.remove_departed_heads(lock);
         for (owner, _) in std::mem::take(&mut self.place(lock).gone) {
             self.leave_list(lock, owner);
         }
@@ -64,7 +64,7 @@ impl Oracle {
     }
 
     /// Those at the head leave it in any command: whether there were some.
-    pub(super) fn clear_heads(&mut self, lock: Lock) -> bool {
+    pub(super) fn remove_departed_heads(&mut self, lock: Lock) -> bool {
         let mut some = false;
         while let Some(head) = self.list(lock).first().copied()
             && let Some(at) = self.places[lock.0].gone.iter().position(|(owner, _)| *owner == head.owner)
@@ -77,7 +77,7 @@ impl Oracle {
     }
 
     /// One who waits no more, and still stands in the list, waits again: it keeps its place, and the number that it had.
-    pub(super) fn comes_back(&mut self, lock: Lock, owner: Owner) -> Option<u64> {
+    pub(super) fn rejoin(&mut self, lock: Lock, owner: Owner) -> Option<u64> {
         let at = self.places[lock.0].gone.iter().position(|(gone, _)| *gone == owner)?;
         let (_, number) = self.place(lock).gone.remove(at);
         self.list(lock).iter().any(|entry| entry.owner == owner).then_some(number)
@@ -102,7 +102,7 @@ impl Oracle {
             self.came_so_far += 1;
             let number = self.came_so_far;
             self.place(lock).gone.push((owner, number));
-            self.clear_heads(lock);
+            self.remove_departed_heads(lock);
         }
     }
 
@@ -169,7 +169,7 @@ impl Oracle {
 
     /// Who is next where the lock is free: in the order of the list where FAIR is asked for by who waits first.
     pub(super) fn next(&mut self, lock: Lock) -> Next {
-        self.clear_heads(lock);
+        self.remove_departed_heads(lock);
         match self.queue(lock).first() {
             None => return Next::Nobody,
             Some(head) if !head.fair => return Next::Native(0),
@@ -183,7 +183,7 @@ impl Oracle {
             if self.has_turn(lock, head) {
                 return Next::Foreign;
             }
-            self.clear_heads(lock);
+            self.remove_departed_heads(lock);
         }
         Next::Native(0)
     }
@@ -241,12 +241,12 @@ impl Oracle {
         if !self.is_free(lock) {
             return false;
         }
-        self.clear_heads(lock);
+        self.remove_departed_heads(lock);
         while let Some(head) = self.list(lock).first().copied().filter(|head| head.owner != owner) {
             if self.native(lock, head.owner).is_some() || self.has_turn(lock, head) {
                 return true;
             }
-            self.clear_heads(lock);
+            self.remove_departed_heads(lock);
         }
         false
     }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::leave;
+use rlock_core::departures;
 
 use super::hash::{Hash, owners};
 use super::op::{CHANNELS, Channel, Foreign, Ground, History, LOCKS, Lock, Op, Owner, Word};
@@ -98,7 +98,7 @@ impl Follow {
         match op {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(primary) => self.primary = primary,
-            Op::Accept(false) => leave::drain(&self.real.sim),
+            Op::Accept(false) => departures::drain(&self.real.sim),
             _ => {}
         }
     }

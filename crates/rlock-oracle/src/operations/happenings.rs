@@ -194,7 +194,7 @@ impl Oracle {
         self.now += i64::try_from(ms).expect("a span");
     }
 
-    pub(super) fn send_away(&mut self, lock: Lock, why: &str) {
+    pub(super) fn drop_waiters(&mut self, lock: Lock, why: &str) {
         while !self.queue(lock).is_empty() {
             let waiter = self.remove(lock, 0);
             let message = format!("dropped {} {why}{}", named(lock, waiter.owner), waiter.in_which_way());
@@ -205,7 +205,7 @@ impl Oracle {
     /// The queues are a primary's: a replica writes nothing, and puts off what it would do to grants and lists.
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
-            self.send_away(lock, "demoted");
+            self.drop_waiters(lock, "demoted");
             self.place(lock).list_found = false;
             self.place(lock).streak = None;
             self.forget_gate(lock);
@@ -215,7 +215,7 @@ impl Oracle {
     /// Grants and lists are as the primary has them.
     fn synchronise(&mut self) {
         self.open.clear();
-        self.take_backs.clear();
+        self.revokes.clear();
         self.places.iter_mut().for_each(|place| place.gone.clear());
     }
 
@@ -235,6 +235,6 @@ impl Oracle {
         }
         let (gone, open) = self.open.drain(..).partition(|grant| grant.call == call);
         self.open = open;
-        self.take_backs.extend::<Vec<_>>(gone);
+        self.revokes.extend::<Vec<_>>(gone);
     }
 }

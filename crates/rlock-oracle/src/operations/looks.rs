@@ -16,7 +16,7 @@ impl Oracle {
                 Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
                 // It is left free for a moment, and somebody has come to wait in that.
-                Access::Free if self.is_writers_turn(lock) => Some(self.clock + 1),
+                Access::Free if self.yields_to_waiting_writer(lock) => Some(self.clock + 1),
                 // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
                 Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
@@ -27,11 +27,11 @@ impl Oracle {
                 }
             }
         });
-        let take_backs = self.take_backs.first().filter(|_| self.primary).map(|_| self.clock);
+        let revokes = self.revokes.first().filter(|_| self.primary).map(|_| self.clock);
         let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
         let gone = gone.then_some(self.clock);
         let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
-        ends.chain(looks).chain(take_backs).chain(gone).chain(found).min()
+        ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -67,12 +67,12 @@ impl Oracle {
             return;
         }
         if self.ground != Ground::Paused {
-            self.take_back();
+            self.revoke();
             // Before bounds are set to deadlines, which count from the end of the lease.
             let seen = self.seen_values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
             if self.ground != Ground::Refused {
-                self.all_locks().for_each(|lock| self.clear_gone(lock));
+                self.all_locks().for_each(|lock| self.remove_departed(lock));
                 for lock in self.all_locks() {
                     if std::mem::take(&mut self.place(lock).list_found) && self.ground == Ground::Firm {
                         self.cap(lock);
@@ -88,13 +88,13 @@ impl Oracle {
     }
 
     /// Grants that nobody got go back, if nothing has happened to them since.
-    fn take_back(&mut self) {
-        while let Some(grant) = self.take_backs.first().copied() {
+    fn revoke(&mut self) {
+        while let Some(grant) = self.revokes.first().copied() {
             let stands = self.stands(grant);
             if stands && self.ground == Ground::Refused {
                 return;
             }
-            self.take_backs.remove(0);
+            self.revokes.remove(0);
             if stands && self.ground == Ground::Firm {
                 match (grant.word, self.value(grant.lock)) {
                     (Word::Read, Value::ReadWrite(hash)) => self.end_read(grant.lock, grant.owner, hash),
@@ -103,7 +103,7 @@ impl Oracle {
                 }
                 // A reader that others kept out who have gone joins those who are left, before the next grant goes back.
                 if self.head_access(grant.lock) == Access::Shared {
-                    self.serve_unseen(grant.lock);
+                    self.serve_found_free(grant.lock);
                 }
                 self.looked(grant.lock);
             }
@@ -151,18 +151,18 @@ impl Oracle {
         if access == Access::Free && self.moment_may_go_on(lock) {
             return;
         }
-        let sent_away = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
+        let dropped_waiters = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
         if access == Access::Free
             && self.is_left_to_others(lock)
             && !self.places[lock.0].touched
-            && !sent_away
+            && !dropped_waiters
         {
             return;
         }
         match self.ground {
-            Ground::Firm => self.serve_unseen(lock),
+            Ground::Firm => self.serve_found_free(lock),
             Ground::Moved => {
-                self.send_away(lock, "moved");
+                self.drop_waiters(lock, "moved");
                 self.place(lock).streak = None;
             }
             Ground::Refused | Ground::Paused => {}

@@ -74,7 +74,7 @@ impl Oracle {
             return Answer::Error("ERR");
         }
         let holds_something = reads.is_some() || writes;
-        let kept_out = !holds_something && self.queue(lock).is_empty() && self.keeps_out(lock, ask.word);
+        let kept_out = !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word);
         if !holds_something && !self.accept {
             return Answer::Error("ERR");
         }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::port::{self, AtOnce, Settings};
-use rlock_core::queue::{self, Closed, Limits, LockId, Ticket, Turns};
+use rlock_core::queue::{self, HeldBack, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
-use rlock_core::{call, foreign};
+use rlock_core::{call, yielding};
 use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
@@ -52,7 +52,7 @@ impl Real {
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => timer::look_at_fair_queues(&self.sim),
+            Op::Sweep => timer::check_fair_lists(&self.sim),
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
@@ -71,10 +71,10 @@ impl Real {
             }),
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;
-                world.ground = match ground {
-                    Ground::Firm => port::Ground::Firm,
-                    Ground::Paused | Ground::Refused => port::Ground::Closed,
-                    Ground::Moved => port::Ground::Moved,
+                world.write_access = match ground {
+                    Ground::Firm => port::WriteAccess::Allowed,
+                    Ground::Paused | Ground::Refused => port::WriteAccess::Refused,
+                    Ground::Moved => port::WriteAccess::SlotMoved,
                 };
             }),
             Op::Primary(true) => self.promote(),
@@ -100,9 +100,9 @@ impl Real {
         self.sim.promote();
         let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
-        lists.into_iter().for_each(|lock| timer::fair_queue_found(&self.sim, lock));
+        lists.into_iter().for_each(|lock| timer::fair_list_found(&self.sim, lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            foreign::lock_found(&self.sim, &id(lock), usize::MAX);
+            yielding::lock_found(&self.sim, &id(lock), usize::MAX);
         }
     }
 
@@ -197,7 +197,7 @@ impl Real {
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
         let clock = port::Server::clock(&self.sim);
-        port::Server::queues(&self.sim, |queues| queues.foreign_turn_is_due(&id(lock), at_once, clock))
+        port::Server::queues(&self.sim, |queues| queues.yield_is_due(&id(lock), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -261,10 +261,10 @@ impl Real {
 
     /// Whether those who come to read are kept waiting.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.with(|world| world.queues.closed_to_readers(&id(lock))) {
+        match self.sim.with(|world| world.queues.readers_held_back(&id(lock))) {
             None => Gate::Open,
-            Some(Closed::UntilFree { look_at }) => Gate::UntilFree { look_at: look_at.0 },
-            Some(Closed::ForAMoment { until }) => Gate::ForAMoment { until: until.0 },
+            Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
+            Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
         }
     }
 

@@ -106,7 +106,7 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            timer::fair_queue_changed(&self.sim, id, timer::ListChange::Anywhere);
+            timer::fair_list_changed(&self.sim, id, timer::ListChange::Anywhere);
         }
         match becomes {
             _ if becomes == value => {}

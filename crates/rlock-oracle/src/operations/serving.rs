@@ -10,7 +10,7 @@ use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named}
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
-    pub(super) fn serve_unseen(&mut self, lock: Lock) {
+    pub(super) fn serve_found_free(&mut self, lock: Lock) {
         self.is_looked_at_by_a_reader(lock);
         let access = self.head_access(lock);
         if access == Access::No {
@@ -106,7 +106,7 @@ impl Oracle {
         }
         let (mut given, mut opened) = (false, false);
         loop {
-            self.clear_heads(lock);
+            self.remove_departed_heads(lock);
             let access = self.head_access(lock);
             if access == Access::No {
                 break;
@@ -191,7 +191,7 @@ impl Oracle {
         let must = place.seen_end.is_after(ends);
         let may = place.seen_end == Told::Nothing || place.latest_end.is_after(ends);
         self.remove(lock, at);
-        self.clear_heads(lock);
+        self.remove_departed_heads(lock);
         if head.word == Word::Read {
             match self.value(lock) {
                 Value::ReadWrite(hash) if self.reads_until(lock, head.owner).is_some() => {
@@ -222,7 +222,7 @@ impl Oracle {
         let in_a_row = self.places[lock.0]
             .streak
             .is_some_and(|(grants, since)| grants >= options.turn_grants || clock - since >= options.turn_ms);
-        let due = in_a_row || self.is_writers_turn(lock);
+        let due = in_a_row || self.yields_to_waiting_writer(lock);
         if !due || options.window == 0 {
             return false;
         }

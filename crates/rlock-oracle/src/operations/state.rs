@@ -103,7 +103,7 @@ pub(super) struct Oracle {
     /// The grants on their way.
     pub(super) open: Vec<OpenGrant>,
     /// The grants that are to be taken back.
-    pub(super) take_backs: Vec<OpenGrant>,
+    pub(super) revokes: Vec<OpenGrant>,
     /// Which channels somebody hears.
     pub(super) heard: [bool; CHANNELS.len()],
     /// Whether somebody listens on the unlock channels.
@@ -159,7 +159,7 @@ impl Oracle {
             came_so_far: 0,
             blocked_so_far: 0,
             open: Vec::new(),
-            take_backs: Vec::new(),
+            revokes: Vec::new(),
             heard: [true; CHANNELS.len()],
             listened: false,
             ground: Ground::Firm,

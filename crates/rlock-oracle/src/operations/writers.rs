@@ -20,7 +20,7 @@ pub(super) enum Gate {
     /// Until the lock is free, or natives' leases have ended; at times it is looked whether anybody listens.
     UntilFree { look_at: u64 },
     /// Until then: the lock is free, and left to the other.
-    ForAMoment { until: u64 },
+    Window { until: u64 },
 }
 
 /// What is known of these turns at one lock.
@@ -59,7 +59,7 @@ impl Oracle {
                 self.clock < look_at || not_looked || self.listened && self.is_read(lock) && natives
             }
             // In the millisecond in which it passes it may not have been looked yet.
-            gate @ Gate::ForAMoment { until } => {
+            gate @ Gate::Window { until } => {
                 self.clock < until || self.clock == until && self.seen_gates[lock.0] == gate
             }
         }
@@ -78,13 +78,13 @@ impl Oracle {
         let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
         match self.places[lock.0].turns.gate {
             Gate::UntilFree { look_at } if reads && self.read_by(lock).is_some() => Some(look_at + 1),
-            Gate::ForAMoment { until } if reads && self.read_by(lock).is_some() => Some(until + 1),
+            Gate::Window { until } if reads && self.read_by(lock).is_some() => Some(until + 1),
             _ => None,
         }
     }
 
     /// The same for one who comes to a lock that nobody waits for.
-    pub(super) fn keeps_out(&mut self, lock: Lock, word: Word) -> bool {
+    pub(super) fn holds_back(&mut self, lock: Lock, word: Word) -> bool {
         let others = self.read_by(lock).filter(|hash| word == Word::Read || !self.all_are_dead(lock, hash));
         match (self.value(lock), others) {
             // Those who read are in the way of a writer anyway.
@@ -171,23 +171,23 @@ impl Oracle {
         let until = self.clock + self.options.window;
         let turns = &mut self.place(lock).turns;
         if matches!(turns.gate, Gate::UntilFree { .. }) {
-            turns.gate = Gate::ForAMoment { until };
+            turns.gate = Gate::Window { until };
         }
     }
 
     /// Whether a lock that is free is left to one that waits to write.
-    pub(super) fn is_writers_turn(&self, lock: Lock) -> bool {
+    pub(super) fn yields_to_waiting_writer(&self, lock: Lock) -> bool {
         match self.places[lock.0].turns.gate {
             Gate::Open => false,
             Gate::UntilFree { .. } => true,
-            Gate::ForAMoment { until } => self.clock < until,
+            Gate::Window { until } => self.clock < until,
         }
     }
 
     /// Until when a lock is left free for a moment that has begun.
     pub(super) fn moment_ends(&self, lock: Lock) -> Option<u64> {
         match self.places[lock.0].turns.gate {
-            Gate::ForAMoment { until } if self.clock < until => Some(until),
+            Gate::Window { until } if self.clock < until => Some(until),
             _ => None,
         }
     }
@@ -195,7 +195,7 @@ impl Oracle {
     /// Whether a lock that is left free for a moment may be looked at later, as the real thing does.
     pub(super) fn moment_may_go_on(&self, lock: Lock) -> bool {
         let gate = self.places[lock.0].turns.gate;
-        matches!(gate, Gate::ForAMoment { until } if self.clock < until)
+        matches!(gate, Gate::Window { until } if self.clock < until)
             && self.seen_gates[lock.0] == gate
             && self.seen_looks[lock.0].waiters > 0
     }
@@ -275,10 +275,10 @@ impl Oracle {
                 }
                 // Nobody listens any more, or the lock was free.
                 (Gate::UntilFree { .. }, Gate::Open) => !self.is_kept_out(lock) || !self.is_read(lock),
-                (Gate::UntilFree { .. }, Gate::ForAMoment { until }) => {
+                (Gate::UntilFree { .. }, Gate::Window { until }) => {
                     !self.is_read(lock) && until <= self.clock + self.options.window
                 }
-                (Gate::ForAMoment { until }, Gate::Open) => held || self.clock >= until,
+                (Gate::Window { until }, Gate::Open) => held || self.clock >= until,
                 _ => false,
             };
             assert!(ends, "{told}: the turn to write was {before:?}, and is {seen:?} now");

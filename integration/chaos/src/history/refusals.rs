@@ -12,8 +12,8 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             *verdict.reasons.entry(refusal.reason().to_owned()).or_default() += 1;
             continue;
         }
-        let sent_away = ["UNBLOCKED", "dropped"].contains(&refusal.code.as_str());
-        let rule = if sent_away { "sent-away" } else { "answer" };
+        let dropped_waiters = ["UNBLOCKED", "dropped"].contains(&refusal.code.as_str());
+        let rule = if dropped_waiters { "sent-away" } else { "answer" };
         let Refusal { who, code, text, .. } = refusal;
         let text = format!("{who} was told `{code} {text}`, and nothing happened that is a reason for it");
         verdict.violation(rule, refusal.key, refusal.told, text);

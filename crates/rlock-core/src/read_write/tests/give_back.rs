@@ -249,7 +249,7 @@ const DEAD: Others = Others { dead: 1, latest: None };
 #[test]
 fn only_an_untouched_grant_is_taken_back_and_only_its_own() {
     let back = |state, mode, ends, others| {
-        take_back(state, mode, at(ends), |_| others)
+        revoke(state, mode, at(ends), |_| others)
             .map(|change| (change.hash, change.becomes, change.leases.gone))
     };
     let gone = Some((1, 1));

@@ -34,7 +34,7 @@ impl Queues {
     }
 
     /// Whether waiting Redisson clients, if any, have been passed over until their turn.
-    pub fn foreign_turn_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
+    pub fn yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
         self.streaks.get(lock).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })

@@ -25,7 +25,7 @@ pub(super) struct Leaving {
     absent: bool,
     /// Whether one of these stood at the head of the list after a command had removed as many as it may: who comes after
     /// them has not heard of a release that was told to that one.
-    heads_left: bool,
+    departed_heads: bool,
 }
 
 /// A walk through a list from its end to its head.
@@ -81,7 +81,7 @@ impl Leaving {
     /// Where the walk is, for the model checker.
     pub(super) fn position(&self) -> [i64; 4] {
         let passed = i64::try_from(self.walk.passed).unwrap_or(i64::MAX);
-        [passed, self.walk.disturbed.into(), self.absent.into(), self.heads_left.into()]
+        [passed, self.walk.disturbed.into(), self.absent.into(), self.departed_heads.into()]
     }
 }
 
@@ -98,21 +98,25 @@ pub struct Walked {
 
 impl Queues {
     /// The next lock whose fair list has entries of departed owners: another one at each call.
-    pub fn next_fair_gone(&mut self) -> Option<LockId> {
+    pub fn next_fair_departed(&mut self) -> Option<LockId> {
         let from = self.cleared_up_to.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.fair_gone.range((from, Bound::Unbounded)).next().or(self.fair_gone.first_key_value());
+        let next = self
+            .fair_departed
+            .range((from, Bound::Unbounded))
+            .next()
+            .or(self.fair_departed.first_key_value());
         self.cleared_up_to = next.map(|(lock, _)| lock.clone());
         self.cleared_up_to.clone()
     }
 
     /// Whether a lock's fair list may have entries of departed owners.
     pub fn has_leaving(&self, lock: &LockId) -> bool {
-        self.fair_gone.contains_key(lock)
+        self.fair_departed.contains_key(lock)
     }
 
     /// Whether this owner has left the queue, but its fair-list entry is not removed yet.
     pub fn is_leaving(&self, lock: &LockId, owner: &[u8]) -> bool {
-        self.fair_gone.get(lock).is_some_and(|leaving| leaving.has(owner))
+        self.fair_departed.get(lock).is_some_and(|leaving| leaving.has(owner))
     }
 
     /// The number of owners that have left the queue, but whose fair-list entries are not removed yet.
@@ -121,55 +125,55 @@ impl Queues {
             let now = if leaving.absent { 0 } else { leaving.now.len() };
             now.saturating_add(leaving.later.len())
         };
-        self.fair_gone.get(lock).map_or(0, count)
+        self.fair_departed.get(lock).map_or(0, count)
     }
 
     /// An owner in the fair list does not wait here, and must be removed from the list.
-    pub fn leaves_list(&mut self, lock: &LockId, owner: &[u8]) {
+    pub fn note_departed(&mut self, lock: &LockId, owner: &[u8]) {
         let place = self.new_place();
-        self.fair_gone.entry(lock.clone()).or_default().add(owner.into(), place);
+        self.fair_departed.entry(lock.clone()).or_default().add(owner.into(), place);
     }
 
     /// The owner has left the fair list, or stays in it; returns its former place in the queue.
-    pub fn stays_in_list(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
-        let place = self.fair_gone.get_mut(lock)?.remove(owner);
-        self.begin_anew_or_forget(lock);
+    pub fn forget_departed(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
+        let place = self.fair_departed.get_mut(lock)?.remove(owner);
+        self.restart_or_forget(lock);
         place
     }
 
     /// Where the walk has nobody left to look for, the next one begins.
-    fn begin_anew_or_forget(&mut self, lock: &LockId) {
-        let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
+    fn restart_or_forget(&mut self, lock: &LockId) {
+        let Some(leaving) = self.fair_departed.get_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
             return;
         };
         leaving.begin();
-        if leaving.now.is_empty() && !leaving.heads_left {
-            self.fair_gone.remove(lock);
+        if leaving.now.is_empty() && !leaving.departed_heads {
+            self.fair_departed.remove(lock);
         }
     }
 
     /// Notes whether an owner that left still stands at the head of a lock's fair list.
-    pub fn note_heads_left(&mut self, lock: &LockId, left: bool) {
-        if let Some(leaving) = self.fair_gone.get_mut(lock) {
-            leaving.heads_left = left;
+    pub fn note_departed_heads(&mut self, lock: &LockId, left: bool) {
+        if let Some(leaving) = self.fair_departed.get_mut(lock) {
+            leaving.departed_heads = left;
         }
-        self.begin_anew_or_forget(lock);
+        self.restart_or_forget(lock);
     }
 
     /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
-    pub fn heads_were_left(&self, lock: &LockId) -> bool {
-        self.fair_gone.get(lock).is_some_and(|leaving| leaving.heads_left)
+    pub fn departed_heads_remain(&self, lock: &LockId) -> bool {
+        self.fair_departed.get(lock).is_some_and(|leaving| leaving.departed_heads)
     }
 
     /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
     pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
-        let leaving = self.fair_gone.get(lock)?;
+        let leaving = self.fair_departed.get(lock)?;
         (!leaving.absent && !leaving.now.is_empty()).then_some(leaving.walk.passed)
     }
 
     /// A part of a lock's fair list was walked.
     pub fn walked(&mut self, lock: &LockId, walked: &Walked) {
-        let Some(leaving) = self.fair_gone.get_mut(lock) else { return };
+        let Some(leaving) = self.fair_departed.get_mut(lock) else { return };
         for owner in &walked.taken {
             leaving.remove(owner);
         }
@@ -179,38 +183,38 @@ impl Queues {
             if disturbed { leaving.begin() } else { leaving.absent = true }
         }
         // Only now: whoever left during the walk was not looked for in all of the list.
-        self.begin_anew_or_forget(lock);
+        self.restart_or_forget(lock);
     }
 
     /// Departed owners that are not in a lock's fair list, `most` at most: the rest of their data must be removed now.
-    pub fn take_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
-        let Some(leaving) = self.fair_gone.get_mut(lock).filter(|leaving| leaving.absent) else {
+    pub fn next_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
+        let Some(leaving) = self.fair_departed.get_mut(lock).filter(|leaving| leaving.absent) else {
             return Vec::new();
         };
         let absent: Vec<_> = std::iter::from_fn(|| leaving.now.pop_first()).take(most).collect();
-        self.begin_anew_or_forget(lock);
+        self.restart_or_forget(lock);
         absent.into_iter().map(|(owner, _)| owner).collect()
     }
 
     /// The lock's fair list no longer exists.
-    pub fn forget_leaving(&mut self, lock: &LockId) {
-        self.fair_gone.remove(lock);
+    pub fn forget_all_departed(&mut self, lock: &LockId) {
+        self.fair_departed.remove(lock);
     }
 
     /// Another client has changed a lock's fair list in the middle.
     pub fn disturb_walk(&mut self, lock: &LockId) {
-        if let Some(leaving) = self.fair_gone.get_mut(lock) {
+        if let Some(leaving) = self.fair_departed.get_mut(lock) {
             leaving.walk.disturbed = true;
         }
-        if let Some(walk) = self.fair_unknown.get_mut(lock) {
+        if let Some(walk) = self.fair_uncapped.get_mut(lock) {
             *walk = Walk::default();
         }
     }
 
     /// Other clients have changed all fair lists in the middle.
     pub fn disturb_all_walks(&mut self) {
-        self.fair_gone.values_mut().for_each(|leaving| leaving.walk.disturbed = true);
-        self.fair_unknown.values_mut().for_each(|walk| *walk = Walk::default());
+        self.fair_departed.values_mut().for_each(|leaving| leaving.walk.disturbed = true);
+        self.fair_uncapped.values_mut().for_each(|walk| *walk = Walk::default());
     }
 }
 
@@ -230,23 +234,23 @@ impl SentAway {
 impl Queues {
     /// All present waiters will be sent away for this reason, which replaces an earlier one. But a waiter of a demoted server
     /// is granted nothing by it, whatever comes after.
-    pub fn send_away(&mut self, why: DropReason) {
-        let why = self.sending_away().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
-        self.sent_away = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
+    pub fn drop_waiters(&mut self, why: DropReason) {
+        let why = self.dropping().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
+        self.dropped_waiters = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
     }
 
     /// The reason for which waiters are being sent away, if they are.
-    pub fn sending_away(&self) -> Option<DropReason> {
-        self.sent_away.map(|sent| sent.why)
+    pub fn dropping(&self) -> Option<DropReason> {
+        self.dropped_waiters.map(|sent| sent.why)
     }
 
     /// Removes the next waiters that are sent away, `most` at most, with the reason.
-    pub fn take_sent_away(&mut self, most: usize) -> (Vec<(LockId, Waiter)>, Option<DropReason>) {
-        let Some(SentAway { up_to, why }) = self.sent_away else { return (Vec::new(), None) };
+    pub fn next_dropped(&mut self, most: usize) -> (Vec<(LockId, Waiter)>, Option<DropReason>) {
+        let Some(SentAway { up_to, why }) = self.dropped_waiters else { return (Vec::new(), None) };
         let tickets: Vec<_> = self.places.range(..=up_to).take(most).map(|(ticket, _)| *ticket).collect();
         let gone = tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect();
         if self.places.range(..=up_to).next().is_none() {
-            self.sent_away = None;
+            self.dropped_waiters = None;
         }
         (gone, Some(why))
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::queue::LockId;
-use rlock_core::{foreign, names, timer};
+use rlock_core::{names, timer, yielding};
 
 use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
 
@@ -74,42 +74,42 @@ pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
 }
 
 /// Looks at some of the keys that have come. Of a lock and its leases each may be the one that comes last.
-fn look_at_arrivals(ctx: Ctx<'_>) {
+fn check_arrivals(ctx: Ctx<'_>) {
     let mut looks = 0_usize;
     while looks < LOOKS_AT_A_BEAT {
         let Some((db, key)) = ARRIVED.with(|arrived| arrived.keys.pop_front()) else { break };
-        looks = looks.saturating_add(look_at_arrival(ctx, db, key));
+        looks = looks.saturating_add(check_arrival(ctx, db, key));
     }
     // What was not remembered is looked for when no more come.
     let all_came = |arrived: &mut Arrived| arrived.keys.is_empty() && std::mem::take(&mut arrived.more);
     if ARRIVED.with(all_came) {
-        look_once_more(Sought::All);
+        run_again(Sought::All);
     }
 }
 
 /// Looks at one of them; how many looks it took.
-fn look_at_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
+fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if let Some(lock) = names::lock_of_fair_key(&key) {
-        timer::fair_queue_found(&ctx, LockId { db, key: lock.into() });
+        timer::fair_list_found(&ctx, LockId { db, key: lock.into() });
         return 1;
     }
     if names::is_read_lease_key(&key) {
-        look_at_lease(ctx, db, &key);
+        check_lease_key(ctx, db, &key);
         return 1;
     }
     if planted(Bug::EdgeReadLeaseUnknown) {
         return 1;
     }
-    let leases = foreign::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
+    let leases = yielding::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
     if leases > FINDS_AT_A_BEAT {
-        look_once_more(Sought::ReadLeases);
+        run_again(Sought::ReadLeases);
     }
     leases.clamp(1, FINDS_AT_A_BEAT)
 }
 
 /// What is known of keys that come from another server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Come {
+enum Arrivals {
     /// Nobody has asked yet since the module was loaded, or this server became the primary.
     NotAsked,
     /// None have come.
@@ -118,41 +118,41 @@ enum Come {
     Some,
 }
 
-static COME: Shared<Cell<Come>> = Shared::cell(Come::NotAsked);
+static ARRIVALS_SEEN: Shared<Cell<Arrivals>> = Shared::cell(Arrivals::NotAsked);
 
 /// Keys that come from another server are not heard of before somebody has waited or read here. That there are any is seen
 /// by the server's statistics, soon after the first.
 fn ask_for_arrivals(ctx: Ctx<'_>) {
-    let before = COME.get();
-    if before == Come::Some {
+    let before = ARRIVALS_SEEN.get();
+    if before == Arrivals::Some {
         return;
     }
     let come = ctx.has_statistics(c"commandstats", &[c"cmdstat_restore", c"cmdstat_restore-asking"]);
-    COME.replace(if come { Come::Some } else { Come::None });
+    ARRIVALS_SEEN.replace(if come { Arrivals::Some } else { Arrivals::None });
     if come {
         let _ = listen_to_keys(ctx);
         // Outside a cluster no queues come with a slot, and those who wait here by Redisson's protocol live; as they do
         // where the module was just loaded.
-        let all = before == Come::None && ctx.in_cluster();
-        look_once_more(if all { Sought::All } else { Sought::ReadLeases });
+        let all = before == Arrivals::None && ctx.in_cluster();
+        run_again(if all { Sought::All } else { Sought::ReadLeases });
     }
 }
 
 /// Begins to look for them, from the start if it is under way.
-pub(crate) fn look_for(sought: Sought) {
+pub(crate) fn start(sought: Sought) {
     let search = Search { sought, db: 0, scan: Scan::new(), again: None };
     drop(SEARCH.with(|under_way| under_way.replace(search)));
 }
 
 /// Looks for them after the search that is under way: that ends, however often it is asked for another.
-pub(crate) fn look_once_more(sought: Sought) {
+pub(crate) fn run_again(sought: Sought) {
     let under_way = |search: &mut Option<Search>| {
         let again = &mut search.as_mut()?.again;
         *again = Some(again.map_or(sought, |again| if again == Sought::All { again } else { sought }));
         Some(())
     };
     if SEARCH.with(under_way).is_none() {
-        look_for(sought);
+        start(sought);
     }
 }
 
@@ -160,11 +160,11 @@ pub(crate) fn look_once_more(sought: Sought) {
 pub(crate) fn tear_down() {
     SEARCH.clear();
     ARRIVED.clear();
-    COME.replace(Come::NotAsked);
+    ARRIVALS_SEEN.replace(Arrivals::NotAsked);
 }
 
 /// Goes on with the search, if there is one, at each beat. A replica leaves it to its primary, and begins anew when it is promoted.
-pub(crate) fn look_on(ctx: Ctx<'_>, beats: u32) {
+pub(crate) fn on_beat(ctx: Ctx<'_>, beats: u32) {
     if !is_primary(ctx) {
         return tear_down();
     }
@@ -175,11 +175,11 @@ pub(crate) fn look_on(ctx: Ctx<'_>, beats: u32) {
     if beats.is_multiple_of(BEATS_BETWEEN_QUESTIONS) {
         ask_for_arrivals(ctx);
     }
-    look_at_arrivals(ctx);
+    check_arrivals(ctx);
     let Some(mut search) = SEARCH.with(Option::take) else { return };
     if !ctx.select(search.db) {
         if let Some(sought) = search.again {
-            look_for(sought);
+            start(sought);
         }
         return;
     }
@@ -189,8 +189,8 @@ pub(crate) fn look_on(ctx: Ctx<'_>, beats: u32) {
     SEARCH.with(|under_way| under_way.replace(next));
     for find in found {
         match find {
-            Find::Queue(lock) => timer::fair_queue_found(&ctx, lock),
-            Find::Lease(db, key) => look_at_lease(ctx, db, &key),
+            Find::Queue(lock) => timer::fair_list_found(&ctx, lock),
+            Find::Lease(db, key) => check_lease_key(ctx, db, &key),
         }
     }
 }
@@ -219,13 +219,13 @@ fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
 }
 
 /// A key that looks like a reader's lease: tells the rules of it, if there is such a reader.
-fn look_at_lease(ctx: Ctx<'_>, db: i32, key: &[u8]) {
+fn check_lease_key(ctx: Ctx<'_>, db: i32, key: &[u8]) {
     if planted(Bug::EdgeReadLeaseUnknown) {
         return;
     }
     let mut found = false;
     for (name, reader, hold) in names::readers_of_lease_key(key) {
-        found |= foreign::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader, hold);
+        found |= yielding::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader, hold);
     }
     if found {
         // Redisson's renewals are heard of from now on, if the server lets us.

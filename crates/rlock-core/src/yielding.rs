@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
-use crate::living::{self, Dead, ReadLease};
 use crate::port::{Note, Reader, Server, Site};
-use crate::queue::{Closed, LockId};
+use crate::queue::{HeldBack, LockId};
+use crate::read_leases::{self, Dead, ReadLease};
 use crate::read_write::{self, State};
 use crate::shape::LockState;
 use crate::timer::arm_timer;
@@ -20,9 +20,9 @@ use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 const LOOK_MS: i64 = 500;
 
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
-pub(crate) fn call_foreign_waiters<S: Site>(site: &S, message: UnlockMessage) -> u64 {
+pub(crate) fn notify_redisson<S: Site>(site: &S, message: UnlockMessage) -> u64 {
     let lock = site.lock();
-    site.server().queues(|queues| queues.told_anew(lock));
+    site.server().queues(|queues| queues.forget_announced_end(lock));
     site.publish(message)
 }
 
@@ -32,75 +32,74 @@ pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
     let due = server.queues(|queues| {
-        queues.foreign_turn_is_due(lock, settings.turns, clock) || queues.is_left_to_writers(lock, clock)
+        queues.yield_is_due(lock, settings.turns, clock) || queues.yields_to_writers(lock, clock)
     });
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    if call_foreign_waiters(site, UnlockMessage::to_all(mode)) == 0 {
+    if notify_redisson(site, UnlockMessage::to_all(mode)) == 0 {
         server.queues(|queues| {
             queues.end_streak(lock);
-            queues.open_to_readers(lock, clock);
+            queues.admit_readers(lock, clock);
         });
         return false;
     }
-    server.note(Note::ForeignTurn);
+    server.note(Note::Yielded);
     server.queues(|queues| {
         // A moment that has begun goes on, and lasts no longer.
-        let until = match queues.closed_to_readers(lock) {
-            Some(Closed::ForAMoment { until }) if until > clock => until.min(clock.after(window)),
+        let until = match queues.readers_held_back(lock) {
+            Some(HeldBack::Window { until }) if until > clock => until.min(clock.after(window)),
             _ => clock.after(window),
         };
         queues.open_window(lock, until);
         // Who waits here is kept from the lock by the window now.
-        queues.open_to_readers(lock, clock);
+        queues.admit_readers(lock, clock);
     });
     true
 }
 
 /// Whether one who holds nothing is kept from a read/write lock in this state, for the sake of one of Redisson's.
-pub(crate) fn keeps_out<S: Site>(site: &S, state: State, mode: Mode) -> bool {
+pub(crate) fn holds_back<S: Site>(site: &S, state: State, mode: Mode) -> bool {
     let (server, lock) = (site.server(), site.lock());
     match state {
         State::Held(_) if read_write::holds_any(state) => false,
-        State::Held(held) => mode == Mode::Read && !held.writing && is_writers_turn(site),
+        State::Held(held) => mode == Mode::Read && !held.writing && yields_to_waiting_writer(site),
         State::Free | State::Abandoned => {
-            match server.queues(|queues| queues.closed_to_readers(lock)) {
+            match server.queues(|queues| queues.readers_held_back(lock)) {
                 None => return false,
-                Some(Closed::UntilFree { .. }) => reading_ended(site),
-                Some(Closed::ForAMoment { .. }) => {}
+                Some(HeldBack::UntilFree { .. }) => native_reads_ended(site),
+                Some(HeldBack::Window { .. }) => {}
             }
-            kept_out_ms(site).is_some()
+            held_back_for(site).is_some()
         }
     }
 }
 
 /// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
 /// enough.
-fn is_writers_turn<S: Site>(site: &S) -> bool {
+fn yields_to_waiting_writer<S: Site>(site: &S) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     if planted(Bug::ForeignWriterStarves) || settings.foreign_window.is_none() {
         return false;
     }
-    if server.queues(|queues| queues.closed_to_readers(lock)).is_some() {
-        return kept_out_ms(site).is_some();
+    if server.queues(|queues| queues.readers_held_back(lock)).is_some() {
+        return held_back_for(site).is_some();
     }
     let clock = server.clock();
-    server.queues(|queues| queues.writers_turn_is_due(lock, settings.turns, clock)) && close(site).is_some()
+    server.queues(|queues| queues.writers_yield_is_due(lock, settings.turns, clock)) && close(site).is_some()
 }
 
 /// For how long yet those who come to read are kept waiting, before it is looked whether it is for anybody.
-pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
+pub(crate) fn held_back_for<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, clock) = (site.server(), site.lock(), site.server().clock());
-    let closed = server.queues(|queues| queues.closed_to_readers(lock))?;
-    let (Closed::UntilFree { look_at: until } | Closed::ForAMoment { until }) = closed;
+    let closed = server.queues(|queues| queues.readers_held_back(lock))?;
+    let (HeldBack::UntilFree { check_at: until } | HeldBack::Window { until }) = closed;
     let left = until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?));
     // No moment lasts for longer than any does: the option was lowered meanwhile.
-    let longest =
-        if let Closed::ForAMoment { .. } = closed { server.settings().foreign_window } else { left };
+    let longest = if let HeldBack::Window { .. } = closed { server.settings().foreign_window } else { left };
     match (left.filter(|left| longest.is_some_and(|longest| *left <= longest)), closed) {
         (Some(left), _) => Some(left),
-        (None, Closed::UntilFree { .. }) => close(site),
-        (None, Closed::ForAMoment { .. }) => {
-            server.queues(|queues| queues.open_to_readers(lock, clock));
+        (None, HeldBack::UntilFree { .. }) => close(site),
+        (None, HeldBack::Window { .. }) => {
+            server.queues(|queues| queues.admit_readers(lock, clock));
             None
         }
     }
@@ -113,40 +112,40 @@ pub(crate) fn kept_out_ms<S: Site>(site: &S) -> Option<LeaseMs> {
 fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
-    let for_ever = planted_for_ever(site);
-    let look_in = if for_ever { LeaseMs::new(LOOK_MS) } else { natives_read_ms(site) };
-    let listened = site.read_write_listeners() > 0 || for_ever;
+    let for_ever = planted_endless(site);
+    let look_in = if for_ever { LeaseMs::new(LOOK_MS) } else { native_reads_last(site) };
+    let listened = site.listening_redisson_writers() > 0 || for_ever;
     let wanted = settings.foreign_window.is_some() && listened && is_read(site);
     let again = look_in.filter(|_| wanted);
     server.queues(|queues| match again {
-        Some(again) => queues.close_to_readers(lock, Closed::UntilFree { look_at: clock.after(again) }),
-        None => queues.open_to_readers(lock, clock),
+        Some(again) => queues.hold_readers_back(lock, HeldBack::UntilFree { check_at: clock.after(again) }),
+        None => queues.admit_readers(lock, clock),
     });
     again
 }
 
 /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
 /// than any lease lasts.
-fn natives_read_ms<S: Site>(site: &S) -> Option<LeaseMs> {
+fn native_reads_last<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock) = (site.server(), site.lock());
     let ends = server.queues(|queues| queues.read_end(lock))?;
     LeaseMs::new(ends.0.saturating_sub(server.now().0).min(LOOK_MS))
 }
 
 /// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
-fn planted_for_ever<S: Site>(site: &S) -> bool {
+fn planted_endless<S: Site>(site: &S) -> bool {
     planted(Bug::ForeignWriterForEver)
-        && site.server().queues(|queues| queues.closed_to_readers(site.lock()).is_some())
+        && site.server().queues(|queues| queues.readers_held_back(site.lock()).is_some())
 }
 
 /// Whether one of the readers lives; in doubt one does.
 fn is_read<S: Site>(site: &S) -> bool {
     let key_until = site.expiry(&site.open());
-    !matches!(living::first_living(site, None, key_until, Dead::Stay), Ok(None))
+    !matches!(read_leases::first_living(site, None, key_until, Dead::Stay), Ok(None))
 }
 
 /// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.
-pub(crate) fn reading_ended<S: Site>(site: &S) {
+pub(crate) fn native_reads_ended<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
     let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
     let until = window.map(|window| server.clock().after(window));
@@ -188,7 +187,7 @@ pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
             readers.push(owner);
             ControlFlow::Continue(())
         });
-        let ends = readers.iter().filter_map(|reader| match living::read_end(site, reader)? {
+        let ends = readers.iter().filter_map(|reader| match read_leases::read_end(site, reader)? {
             Expiry::At(ends) => Some(ends),
             Expiry::Never => None,
         });
@@ -206,14 +205,14 @@ fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
     let clock = server.clock();
     server.queues(|queues| queues.note_read_end(lock, ends, clock));
     // Another reader may have renewed its own meanwhile.
-    if server.queues(|queues| queues.note_read_change(lock)) {
+    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
         arm_timer(server);
     }
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
 /// that nobody reads any more.
-pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
+pub(crate) fn note_reads<S: Site>(site: &S, change: &Change) {
     // Before the lock is named: where nobody waits a mutex does without that, which takes a copy of its name.
     if change.mode == Mode::Mutex {
         return;
@@ -226,7 +225,7 @@ pub(crate) fn remember_reads<S: Site>(site: &S, change: &Change) {
     // Nobody held the lock, though nobody may have told of it.
     let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
     match (change.mode, change.hash, change.leases.set) {
-        (_, HashChange::Delete, _) => reading_ended(site),
+        (_, HashChange::Delete, _) => native_reads_ended(site),
         (Mode::Write, ..) if alone => server.queues(|queues| queues.forget_read_end(lock, None)),
         (Mode::Read, _, Some((_, _, ends))) => {
             let clock = server.clock();

@@ -1,6 +1,6 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
-use super::{Closed, LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
+use super::{HeldBack, LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -47,33 +47,33 @@ impl Queues {
 
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
-    pub fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+    pub fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let mut locks: Vec<_> = self.locks.iter().map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
         for (number, queue) in locks {
             form.push(number);
-            queue.normal_form(lens, form);
+            queue.canonical_form(lens, form);
         }
         form.push(NONE);
-        let unanswered = self.unanswered.iter().flat_map(|(lock, grants)| {
+        let undelivered = self.undelivered.iter().flat_map(|(lock, grants)| {
             grants.iter().map(|grant| {
                 let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
                 [(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends), ticket]
             })
         });
-        append_sorted(unanswered, form);
-        for (lock, grant) in &self.take_backs {
+        append_sorted(undelivered, form);
+        for (lock, grant) in &self.revokes {
             let owner = (lens.name)(&grant.owner);
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
-        for (lock, leaving) in &self.fair_gone {
+        for (lock, leaving) in &self.fair_departed {
             form.push((lens.lock)(lock));
             form.extend(leaving.position());
             append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
         }
         form.push(NONE);
-        let sent = self.sent_away.map(|sent| self.places.range(..=sent.up_to()).count());
+        let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
         form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
         form.extend(self.sweeps.position());
         // Where foreign waiters never have a turn, nobody asks how many came to read.
@@ -85,8 +85,8 @@ impl Queues {
                 reading.ends.map_or(NONE, |ends| lens.until(ends)),
                 self.read_changed.contains(lock).into(),
                 reading.closed.map_or(NONE, |closed| match closed {
-                    Closed::UntilFree { look_at } => lens.on_clock(look_at).saturating_mul(2),
-                    Closed::ForAMoment { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
+                    HeldBack::UntilFree { check_at } => lens.on_clock(check_at).saturating_mul(2),
+                    HeldBack::Window { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
                 }),
                 if turns { reading.came.min(lens.turns.after_grants).into() } else { NONE },
                 if turns { i64::try_from(age).unwrap_or(i64::MAX) } else { NONE },
@@ -112,9 +112,9 @@ pub fn append_sorted<const N: usize>(rows: impl Iterator<Item = [i64; N]>, form:
 }
 
 impl Queue {
-    fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+    fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         for waiter in self.order.values() {
-            waiter.normal_form(lens, form);
+            waiter.canonical_form(lens, form);
         }
         form.extend([
             NONE,
@@ -131,7 +131,7 @@ impl Queue {
 }
 
 impl Waiter {
-    fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+    fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         form.extend([
             (lens.name)(&self.owner),
             self.mode as i64,

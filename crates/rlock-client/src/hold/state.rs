@@ -2,17 +2,17 @@
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::clock::Moment;
+use crate::clock::Instant;
 use crate::error::Lost;
 
-pub(super) struct Book {
+pub(super) struct HoldState {
     pub(super) phase: Phase,
     /// Until when the lock is certainly ours.
-    pub(super) deadline: Moment,
+    pub(super) deadline: Instant,
     /// When the next renewal is due; for locks that are not renewed, never read.
-    pub(super) renew_at: Moment,
+    pub(super) renew_at: Instant,
     /// Where the watchdog has this hold in its timetable.
-    pub(super) wake_at: Option<Moment>,
+    pub(super) wake_at: Option<Instant>,
     pub(super) in_flight: bool,
     /// Renewals that failed since the last that was confirmed.
     pub(super) failures: u32,
@@ -33,6 +33,6 @@ pub(super) enum Phase {
 /// What has become of a hold.
 pub(super) enum Report {
     /// The last guard was given back, at this moment.
-    Released(Moment),
+    Released(Instant),
     Lost(Lost),
 }

@@ -8,25 +8,25 @@ use crate::port::{Note, Server, Site};
 use crate::queue::{LockId, Ticket, Via, Waiter};
 use crate::timer::arm_timer;
 
-/// The client of a blocked, or unblocked but unanswered, call has disconnected. Nothing is written: a grant is marked to
+/// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
-pub fn client_is_gone<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
+pub fn client_disconnected<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
     if server.queues(|queues| queues.leave(ticket)).is_some() {
         server.note(Note::Gone(1));
         // The server frees what it keeps for the client only then.
         server.answer(ticket, Ok(Reply::Denied));
     }
     if !planted(Bug::ForgetTakeBack) {
-        server.queues(|queues| queues.unanswerable(lock, ticket));
+        server.queues(|queues| queues.undeliverable(lock, ticket));
     }
     arm_timer(server);
 }
 
 /// Removes all waiters from all queues at once and notifies them of the reason. This is for a panic: the queues may be
 /// inconsistent, so no waiter may stay in them.
-pub fn send_all_away_at_once<V: Server>(server: &V, why: DropReason) {
-    let all = server.queues(|queues| queues.drain_all_and_lists());
-    send_away(server, all, why);
+pub fn drop_all_now<V: Server>(server: &V, why: DropReason) {
+    let all = server.queues(|queues| queues.drain_all_but_fair_lists());
+    drop_waiters(server, all, why);
     arm_timer(server);
 }
 
@@ -37,9 +37,9 @@ pub fn demoted<V: Server>(server: &V) {
     }
     server.queues(|queues| {
         queues.demoted();
-        queues.send_away(DropReason::Demoted);
+        queues.drop_waiters(DropReason::Demoted);
     });
-    go_on_sending_away(server);
+    continue_dropping(server);
     arm_timer(server);
 }
 
@@ -59,23 +59,23 @@ pub fn synchronised<V: Server>(server: &V) {
 /// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed
 /// are removed from the fair lists.
 pub fn drain<V: Server>(server: &V) {
-    server.queues(|queues| queues.send_away(DropReason::Drained));
-    go_on_sending_away(server);
+    server.queues(|queues| queues.drop_waiters(DropReason::Drained));
+    continue_dropping(server);
     arm_timer(server);
 }
 
 /// Takes the next of those out of their queues who are being sent away. The others wait until then: a grant in between does
 /// no harm.
-pub(crate) fn go_on_sending_away<V: Server>(server: &V) {
+pub(crate) fn continue_dropping<V: Server>(server: &V) {
     let most = server.settings().at_once.ended;
-    let (gone, why) = server.queues(|queues| queues.take_sent_away(most));
+    let (gone, why) = server.queues(|queues| queues.next_dropped(most));
     if let Some(why) = why {
-        send_away(server, gone, why);
+        drop_waiters(server, gone, why);
     }
 }
 
 /// Tells those who were taken out of their queues why.
-pub(crate) fn send_away<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
+pub(crate) fn drop_waiters<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
     for (lock, waiter) in waiters {
         server.note(Note::SentAway);
         match &waiter.via {

@@ -47,7 +47,7 @@ pub enum Rearm {
 impl Queues {
     /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
     /// again after that.
-    pub fn seen_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
+    pub fn found_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
         let wake = match until {
             // The server takes a key for expired when its time has passed, not when it has come.
             Expiry::At(at) if planted(Bug::WakeLate) => Some(UnixMs(at.0.saturating_add(1_000))),
@@ -55,7 +55,7 @@ impl Queues {
             // Nothing but an event will free it.
             Expiry::Never => None,
         };
-        self.wake_at(lock, wake);
+        self.check_at(lock, wake);
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.ends = Some(expiry);
             queue.seen = None;
@@ -66,7 +66,7 @@ impl Queues {
     }
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
-    pub fn note_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
+    pub fn found_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
         let queue = self.locks.get_mut(lock)?;
         let seen = queue.seen.take();
         Some((queue.ends.take()?, seen))
@@ -89,14 +89,14 @@ impl Queues {
     }
 
     /// Waiting Redisson clients were woken, and will learn another lease end.
-    pub fn told_anew(&mut self, lock: &LockId) {
+    pub fn forget_announced_end(&mut self, lock: &LockId) {
         if let Some(queue) = self.locks.get_mut(lock) {
             queue.told = None;
         }
     }
 
     /// Sets the time of the next check of a lock with waiters; without a time only an event leads to a check.
-    pub fn wake_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
+    pub fn check_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
         let Some((lock, _)) = self.locks.get_key_value(lock) else { return };
         let lock = Rc::clone(lock);
         let Some(queue) = self.locks.get_mut(&lock) else { return };
@@ -105,10 +105,10 @@ impl Queues {
         let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
-            self.wakes.remove(&(before, Rc::clone(&lock)));
+            self.checks.remove(&(before, Rc::clone(&lock)));
         }
         if let Some(wake) = wake {
-            self.wakes.insert((wake, lock));
+            self.checks.insert((wake, lock));
         }
     }
 
@@ -120,8 +120,8 @@ impl Queues {
     }
 
     /// Schedules `most` locks with waiters for a check now; the next call continues after them.
-    pub fn wake_some(&mut self, now: UnixMs, most: usize) {
-        let after = self.looked_up_to.take();
+    pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
+        let after = self.checked_up_to.take();
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let some: Vec<_> = self
             .locks
@@ -130,10 +130,10 @@ impl Queues {
             .map(|(lock, _)| Rc::clone(lock))
             .collect();
         if some.len() == most {
-            self.looked_up_to = some.last().cloned();
+            self.checked_up_to = some.last().cloned();
         }
         for lock in some {
-            self.wake_at(&lock, Some(now));
+            self.check_at(&lock, Some(now));
         }
     }
 
@@ -154,13 +154,13 @@ impl Queues {
     /// the time of the next one.
     pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockId> {
         self.line_up(now);
-        let due = self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most);
+        let due = self.checks.iter().take_while(|(wake, _)| *wake <= now).take(most);
         due.map(|(_, lock)| (**lock).clone()).collect()
     }
 
     /// The number of locks that are due for a check, up to `most`.
     pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
-        self.wakes.iter().take_while(|(wake, _)| *wake <= now).take(most).count()
+        self.checks.iter().take_while(|(wake, _)| *wake <= now).take(most).count()
     }
 
     /// Locks that must be checked at once come behind those that are due by now. A queue that takes many event-loop cycles
@@ -168,11 +168,11 @@ impl Queues {
     ///
     /// If the clock is set back before the check, the sweep of all locks that follows makes the lock due again.
     fn line_up(&mut self, now: UnixMs) {
-        while self.wakes.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
-            let Some((_, lock)) = self.wakes.pop_first() else { return };
+        while self.checks.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
+            let Some((_, lock)) = self.checks.pop_first() else { return };
             if let Some(queue) = self.locks.get_mut(&lock) {
                 queue.wake = Some(now);
-                self.wakes.insert((now, lock));
+                self.checks.insert((now, lock));
             }
         }
     }
@@ -191,24 +191,24 @@ impl Queues {
     }
 
     /// The timer has fired, or must be set anew.
-    pub fn timer_is_gone(&mut self) {
+    pub fn timer_fired_or_lost(&mut self) {
         self.timer = None;
     }
 
     /// The time until the next work, in ms; `None` if no work is left.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
-            self.take_backs.is_empty() || self.is_replica,
-            self.fair_gone.is_empty() || self.is_replica,
+            self.revokes.is_empty() || self.is_replica,
+            self.fair_departed.is_empty() || self.is_replica,
             self.read_changed.is_empty(),
-            self.fair_unknown.is_empty(),
-            self.sent_away.is_none(),
+            self.fair_uncapped.is_empty(),
+            self.dropped_waiters.is_none(),
             self.sweeps.is_empty(),
         ];
         if pending.contains(&false) {
             return Some(0);
         }
-        let wake = self.wakes.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
+        let wake = self.checks.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
         let end = self.ends.first().map(|(end, _)| end.0.saturating_sub(clock.0));
         wake.into_iter().chain(end).min()
     }

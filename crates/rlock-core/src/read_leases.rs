@@ -105,7 +105,7 @@ pub(crate) fn check_own_leases<S: Site>(
 
 /// Refuses to write the lease keys of holds that the owner has had before, while one of them may be on another server:
 /// then it would be on both, and the one that comes later could not be moved to where the other is.
-pub(crate) fn own_leases_are_here<S: Site>(
+pub(crate) fn check_own_leases_local<S: Site>(
     site: &S,
     owner: Option<&[u8]>,
     seen: LockState,
@@ -180,9 +180,9 @@ pub(crate) fn first_living<S: Site>(
 
 /// Looks at the readers besides this one where they are few, and now and then at a few of many, and clears the dead
 /// among them away.
-pub(crate) fn look_at_others<S: Site>(site: &S, but: &[u8], held: Held) -> Others {
+pub(crate) fn check_others<S: Site>(site: &S, but: &[u8], held: Held) -> Others {
     let few = held.others <= LOOKED_AT;
-    if !few && !site.server().queues(|queues| queues.is_turn_to_look()) {
+    if !few && !site.server().queues(|queues| queues.is_check_due()) {
         return Others::default();
     }
     let looked_at = site.some_readers(LOOKED_AT.saturating_add(1));
