@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use rlock_core::bugs::{Bug, planted};
+use rlock_core::events::ListChange;
 use rlock_core::queue::{Cause, Databases, LockId};
-use rlock_core::timer::ListChange;
-use rlock_core::{MonoMs, departures, names, timer};
+use rlock_core::{MonoMs, departures, events, names, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
@@ -45,14 +45,14 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            timer::fair_list_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
+            events::fair_list_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
         }
     }
     let cause = cause(event);
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    timer::key_changed(&ctx, &site::lock_id(ctx, key), cause);
+    events::key_changed(&ctx, &site::lock_id(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
@@ -69,10 +69,10 @@ fn cause(event: &CStr) -> Cause {
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::Flushed(databases) => timer::databases_changed(&ctx, databases, Cause::Flushed),
+        ServerEvent::Flushed(databases) => events::databases_changed(&ctx, databases, Cause::Flushed),
         ServerEvent::Swapped(pair) => {
             for db in pair {
-                timer::databases_changed(&ctx, Databases::One(db), Cause::Swapped);
+                events::databases_changed(&ctx, Databases::One(db), Cause::Swapped);
             }
         }
         ServerEvent::Demoted => departures::demoted(&ctx),
@@ -115,7 +115,7 @@ fn beat(ctx: Ctx<'_>) {
     BEATS.replace(beats);
     discovery::on_beat(ctx, beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
-        timer::retry_deferred(&ctx);
+        events::retry_deferred(&ctx);
     }
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
@@ -128,15 +128,15 @@ fn beat(ctx: Ctx<'_>) {
         return;
     }
     if stepped {
-        timer::clock_stepped(&ctx);
-        timer::restart_timer(&ctx);
+        events::clock_stepped(&ctx);
+        timing::restart_timer(&ctx);
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
         waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
-        timer::check_fair_lists(&ctx);
+        events::check_fair_lists(&ctx);
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        timer::check_some(&ctx);
+        events::check_some(&ctx);
     }
 }

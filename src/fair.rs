@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::CStr;
 
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
 use rlock_core::queue::Walked;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
@@ -67,15 +67,15 @@ impl<'a> FairQueue<'a> {
     }
 
     /// The first entry.
-    pub(crate) fn head(&self) -> Option<Entry> {
+    pub(crate) fn head(&self) -> Option<FairEntry> {
         let head = Key::open_write(self.ctx, self.list.borrow()).list_head()?;
-        Some(Entry { deadline: self.deadline(&head), owner: (*head).into() })
+        Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })
     }
 
     /// So many entries, the first ones.
-    pub(crate) fn entries(&self, most: usize) -> Vec<Entry> {
+    pub(crate) fn entries(&self, most: usize) -> Vec<FairEntry> {
         let owners = self.owners(most).into_iter();
-        owners.map(|owner| Entry { deadline: self.deadline(&owner), owner: owner.into() }).collect()
+        owners.map(|owner| FairEntry { deadline: self.deadline(&owner), owner: owner.into() }).collect()
     }
 
     /// The owners of so many entries, the first ones.

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
+use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket, Walked};
-use rlock_core::read_leases::ReadLease;
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
@@ -179,7 +179,7 @@ impl<'s> Site for LockSite<'s> {
         perform::clear_away(self.ctx, self.name, dead, self.command.is_some());
     }
 
-    fn fair_head(&self) -> Option<Entry> {
+    fn fair_head(&self) -> Option<FairEntry> {
         self.fair().head()
     }
 

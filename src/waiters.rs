@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::departures;
-use rlock_core::message::DropReason;
+use rlock_core::queue::DropReason;
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Reply};
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use rlock_core::fair::Entry;
-use rlock_core::{Expiry, UnixMs, timer};
+use rlock_core::port::FairEntry;
+use rlock_core::{Expiry, UnixMs, events};
 use rlock_sim::{Sim, World};
 
 use crate::ghost::Party;
@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        timer::fair_list_changed(sim, &id, timer::ListChange::Anywhere);
+        events::fair_list_changed(sim, &id, events::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));
@@ -64,7 +64,13 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
 }
 
 /// What it does to the list: true if it takes the lock.
-fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: UnixMs, now: UnixMs) -> bool {
+fn write(
+    list: &mut VecDeque<FairEntry>,
+    script: Script,
+    free: bool,
+    lease_ends: UnixMs,
+    now: UnixMs,
+) -> bool {
     if script == Script::Drop {
         list.pop_front();
         return false;
@@ -88,7 +94,7 @@ fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: Uni
     }
     if list.iter().all(|entry| *entry.owner != FOREIGN) {
         let before = list.back().and_then(|last| last.deadline).unwrap_or(lease_ends);
-        list.push_back(Entry { owner: Box::new(FOREIGN), deadline: Some(UnixMs(before.0 + WAIT)) });
+        list.push_back(FairEntry { owner: Box::new(FOREIGN), deadline: Some(UnixMs(before.0 + WAIT)) });
     }
     false
 }
@@ -97,7 +103,7 @@ fn write(list: &mut VecDeque<Entry>, script: Script, free: bool, lease_ends: Uni
 /// timer has taken it out of the list keeps its place.
 pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u8> {
     let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
-    let is_it = |entry: &&Entry| *entry.owner == name;
+    let is_it = |entry: &&FairEntry| *entry.owner == name;
     let list = |world: &World| world.fair.get(&lock).into_iter().flatten().cloned().collect::<Vec<_>>();
     if !list(before).iter().any(|entry| is_it(&entry)) {
         return Vec::new();
@@ -110,7 +116,7 @@ pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u
 /// Whether one of Redisson's stands in the list, and does not count as gone.
 pub(crate) fn foreign_waits(world: &World, lock: u8) -> bool {
     let list = world.fair.get(&scene::lock(lock));
-    let lives = |entry: &Entry| entry.deadline.is_some_and(|deadline| deadline > world.now);
+    let lives = |entry: &FairEntry| entry.deadline.is_some_and(|deadline| deadline > world.now);
     list.is_some_and(|list| list.iter().any(|entry| *entry.owner == FOREIGN && lives(entry)))
 }
 
@@ -118,7 +124,7 @@ pub(crate) fn foreign_waits(world: &World, lock: u8) -> bool {
 pub(crate) fn stands_before(before: &World, party: Party, now: UnixMs) -> bool {
     let Some(list) = before.fair.get(&scene::lock(party.lock)) else { return false };
     let place = |owner: &[u8]| list.iter().position(|entry| *entry.owner == *owner);
-    let lives = |entry: &Entry| entry.deadline.is_some_and(|deadline| deadline > now);
+    let lives = |entry: &FairEntry| entry.deadline.is_some_and(|deadline| deadline > now);
     match (place(&FOREIGN), place(&scene::owner(party.owner))) {
         (Some(foreign), Some(native)) => foreign < native && lives(&list[foreign]),
         _ => false,
@@ -157,7 +163,7 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
         return Ok(());
     }
     let latest = world.now.after(scene.settings().fair_turn);
-    let ends_soon = |head: &&&Entry| head.deadline.is_some_and(|deadline| deadline <= latest);
+    let ends_soon = |head: &&&FairEntry| head.deadline.is_some_and(|deadline| deadline <= latest);
     match list.first().filter(|head| *head.owner == FOREIGN).filter(ends_soon) {
         Some(_) => Ok(()),
         None => Err(format!("k{lock} is free, o{} waits for it, and it is nobody else's turn", line[0])),

@@ -98,7 +98,7 @@ pub(crate) static ONE: Constant = Constant::new(b"1");
 /// Redisson's message that a lock is free.
 pub(crate) static ZERO: Constant = Constant::new(b"0");
 /// The field that tells a read/write lock.
-pub(crate) static MODE: Constant = Constant::new(rlock_core::shape::MODE_FIELD);
+pub(crate) static MODE: Constant = Constant::new(rlock_core::names::MODE_FIELD);
 /// What it says where there are readers.
 pub(crate) static READ: Constant = Constant::new(b"read");
 /// What it says where there is a writer.

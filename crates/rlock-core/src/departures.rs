@@ -3,10 +3,10 @@
 use crate::bugs::{Bug, planted};
 use crate::decision::Reply;
 use crate::error::Error;
-use crate::message::{self, DropReason};
+use crate::message;
 use crate::port::{Note, Server, Site};
-use crate::queue::{LockId, Ticket, Via, Waiter};
-use crate::timer::arm_timer;
+use crate::queue::{DropReason, LockId, Ticket, Via, Waiter};
+use crate::timing::arm_timer;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.

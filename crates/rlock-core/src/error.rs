@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::token::MAX_TOKEN;
-use crate::types::{MAX_HOLDS, MAX_LEASE_MS};
+use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_TOKEN};
 
 /// The longest piece of a client's own bytes that an error repeats.
 pub const QUOTED: usize = 64;
@@ -176,7 +175,7 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::DropReason;
+    use crate::queue::DropReason;
 
     /// The page that lists every error.
     const PAGE: &str = include_str!("../../../docs/ERRORS.md");

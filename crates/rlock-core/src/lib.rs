@@ -7,44 +7,56 @@
 //!
 //! # Layout
 //!
+//! - [`limits`]: the largest values.
 //! - [`types`]: the words of the field as types: owner, holds, lease, point in time.
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
 //! - [`decision`]: the result of a rule.
 //! - [`decide`]: the rules of the plain lock.
 //! - [`read_write`]: the rules of the read/write lock.
-//! - [`living`]: which of its readers are alive.
+//! - [`read_leases`]: which of its readers are alive.
+//! - [`read_repair`]: native read leases that Redisson's renewals would shorten.
 //! - [`names`]: Redisson's names for the keys and channels of a lock.
 //! - [`queue`]: the waiters and their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
 //! - [`port`]: the server as the steps see it.
 //! - [`call`]: the steps of each command.
-//! - [`foreign`]: yield windows for waiting Redisson clients.
+//! - [`yielding`]: yield windows for waiting Redisson clients.
+//! - `access`: whether an owner could have a lock now.
 //! - `serve`: the hand-off of a free lock to the first waiter.
-//! - [`timer`]: the work outside commands, and its times.
-//! - [`leave`]: leaving the queues without a grant.
+//! - `revoking`: revoking a grant whose client disconnected before its reply.
+//! - [`events`]: what other clients and the server did to locks.
+//! - [`timer`]: the work outside commands.
+//! - [`timing`]: when the timer fires, and how much one event-loop cycle does.
+//! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
 //! - [`error`]: every refusal of a command.
 //! - [`bugs`]: planted bugs, which prove that the tests find them.
 
+mod access;
 pub mod bugs;
 pub mod call;
 pub mod decide;
 pub mod decision;
 pub mod departures;
 pub mod error;
+pub mod events;
 pub mod fair;
+pub mod limits;
 pub mod message;
 pub mod names;
 pub mod port;
 pub mod queue;
 pub mod read_leases;
+pub mod read_repair;
 pub mod read_write;
 pub mod request;
+mod revoking;
 mod serve;
 pub mod shape;
 pub mod timer;
+pub mod timing;
 pub mod token;
 pub mod types;
 pub mod yielding;

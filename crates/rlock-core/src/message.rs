@@ -9,7 +9,7 @@
 //! Owner and key are percent-encoded, so that no byte of theirs parts fields. Readers skip messages with
 //! an unknown first word, and fields after those they know.
 
-use crate::queue::{LockId, Waiter};
+use crate::queue::{DropReason, LockId, Waiter};
 use crate::types::{Holds, LeaseMs, Mode};
 
 /// The waiter holds the lock for this lease unless it confirms; `token` is 0 without FENCED.
@@ -40,51 +40,6 @@ fn with_mode(mut message: Vec<u8>, mode: Mode) -> Vec<u8> {
     message
 }
 
-/// Why a waiter was dropped or unblocked without a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropReason {
-    /// The same owner waits by a later call.
-    Replaced,
-    /// The server has become a replica.
-    Demoted,
-    /// The lock's slot is served by another server.
-    Moved,
-    /// The module had an internal error, and its queues are in doubt.
-    InDoubt,
-    /// There is no fencing token for its grant.
-    NoToken,
-    /// `rlock.accept` was set to `no`.
-    Drained,
-}
-
-impl DropReason {
-    /// One word, for messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Replaced => "replaced",
-            Self::Demoted => "demoted",
-            Self::Moved => "moved",
-            Self::InDoubt => "in-doubt",
-            Self::NoToken => "no-token",
-            Self::Drained => "drained",
-        }
-    }
-
-    /// A sentence, for blocked clients.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Replaced => "the same owner waits by a later call",
-            Self::Demoted => "this server is no longer the primary; try again on the new one",
-            Self::Moved => "the key's slot moved or is moving; try again and follow redirections",
-            Self::InDoubt => "the module had an internal error; try again",
-            Self::NoToken => "there is no fencing token for the grant",
-            Self::Drained => {
-                "this server is drained (rlock.accept is no); try again later, or on the server that takes over"
-            }
-        }
-    }
-}
-
 fn head(word: &str, lock: &LockId, owner: &[u8]) -> Vec<u8> {
     let mut message = format!("{word} {} ", lock.db).into_bytes();
     percent_encode(owner, &mut message);
@@ -107,7 +62,7 @@ fn percent_encode(bytes: &[u8], into: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{Ticket, Via};
+    use crate::queue::{DropReason, Ticket, Via};
     use crate::types::MonoMs;
 
     fn lock(key: &[u8]) -> LockId {

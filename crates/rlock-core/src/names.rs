@@ -6,7 +6,11 @@
 
 use smallvec::SmallVec;
 
-use crate::shape::WRITE_SUFFIX;
+/// The field that marks a read/write lock.
+pub const MODE_FIELD: &[u8] = b"mode";
+
+/// The suffix of a writer's field, after its owner.
+pub const WRITE_SUFFIX: &[u8] = b":write";
 
 /// A short-lived name.
 pub type Name = SmallVec<[u8; 128]>;

@@ -9,9 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::fair::Entry;
 use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns, Walked};
-use crate::read_leases::ReadLease;
 use crate::shape::LockState;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
@@ -109,7 +107,7 @@ pub trait Site {
     fn last_token(&self) -> Result<Option<i64>, Error>;
 
     /// The head of the fair list. No key of the lock may be open here or in the other methods on the fair list.
-    fn fair_head(&self) -> Option<Entry>;
+    fn fair_head(&self) -> Option<FairEntry>;
 
     /// Whether a part of the fair list may be on the other server of a migration of the lock's slot.
     fn fair_is_elsewhere(&self) -> bool;
@@ -261,4 +259,24 @@ pub enum Note<'a> {
     Gone(usize),
     /// A waiter was sent away.
     SentAway,
+}
+
+/// The state of a lease key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLease {
+    /// Its lease end.
+    Until(Expiry),
+    /// The key does not exist: this hold has ended.
+    Gone,
+    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
+    Unknown,
+}
+
+/// An entry of the fair list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FairEntry {
+    /// The waiting owner.
+    pub owner: Box<[u8]>,
+    /// When the entry counts as dead; without a deadline it is dead now.
+    pub deadline: Option<UnixMs>,
 }

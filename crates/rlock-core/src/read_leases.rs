@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use crate::bugs::{Bug, planted};
 use crate::decision::ReadLeases;
 use crate::error::Error;
-use crate::port::{Reader, Server, Site};
+use crate::port::{ReadLease, Reader, Server, Site};
 use crate::read_write::{self, Held, MAX_LEASE_KEYS, Others, Reads, State};
 use crate::shape::{LockState, ReadWrite};
 use crate::types::{Expiry, Holds, Mode, UnixMs};
@@ -27,17 +27,6 @@ pub(crate) enum Dead {
     Stay,
     /// They are removed, so that nobody looks at them twice.
     ClearedAway,
-}
-
-/// The state of a lease key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadLease {
-    /// Its lease end.
-    Until(Expiry),
-    /// The key does not exist: this hold has ended.
-    Gone,
-    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
-    Unknown,
 }
 
 /// The lock as this owner sees it, asked for as a read/write lock.

@@ -5,13 +5,8 @@
 //! Any other hash is not a lock, and the module never changes it.
 
 use crate::error::Error;
+use crate::names::{MODE_FIELD, WRITE_SUFFIX};
 use crate::types::{Expiry, Holds, canonical_integer};
-
-/// The field that marks a read/write lock.
-pub const MODE_FIELD: &[u8] = b"mode";
-
-/// The suffix of a writer's field, after its owner.
-pub const WRITE_SUFFIX: &[u8] = b":write";
 
 /// The content of a key, as far as a decision for one owner needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

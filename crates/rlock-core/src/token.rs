@@ -3,10 +3,8 @@
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
+pub use crate::limits::MAX_TOKEN;
 use crate::types::UnixMs;
-
-/// The largest token: 2^53, the limit of exact integers in Lua and JavaScript.
-pub const MAX_TOKEN: i64 = 1 << 53;
 
 /// A fencing token: 1 to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

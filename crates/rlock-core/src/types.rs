@@ -1,11 +1,8 @@
 //! The words of the field as types, so that a lease is never taken for a point in time.
 
 use crate::error::Error;
+pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS};
 
-/// The longest lease: 2^43 ms, about 278 years. The sum with a point in time cannot overflow.
-pub const MAX_LEASE_MS: i64 = 1 << 43;
-/// The most holds: 2^53, the largest integer that Lua and JavaScript count exactly.
-pub const MAX_HOLDS: i64 = 1 << 53;
 /// The longest owner in bytes.
 pub const MAX_OWNER_LEN: usize = 512;
 
@@ -20,7 +17,7 @@ impl<'a> Owner<'a> {
     pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
         let fits = !bytes.is_empty()
             && bytes.len() <= MAX_OWNER_LEN
-            && bytes != crate::shape::MODE_FIELD
+            && bytes != crate::names::MODE_FIELD
             && !bytes.ends_with(b":write");
         if fits { Ok(Self(bytes)) } else { Err(Error::BadOwner) }
     }

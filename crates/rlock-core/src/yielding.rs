@@ -4,17 +4,13 @@
 //! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
 //! the lock is free it holds new readers back, as behind a native writer.
 
-use std::ops::ControlFlow;
-
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
-use crate::port::{Note, Reader, Server, Site};
-use crate::queue::{HeldBack, LockId};
-use crate::read_leases::{self, Dead, ReadLease};
+use crate::port::{Note, Server, Site};
+use crate::queue::HeldBack;
+use crate::read_leases::{self, Dead};
 use crate::read_write::{self, State};
-use crate::shape::LockState;
-use crate::timer::arm_timer;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::types::{Holds, LeaseMs, Mode};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
 const LOOK_MS: i64 = 500;
@@ -150,64 +146,6 @@ pub(crate) fn native_reads_ended<S: Site>(site: &S) {
     let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
     let until = window.map(|window| server.clock().after(window));
     server.queues(|queues| queues.forget_read_end(lock, until));
-}
-
-/// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
-/// server that granted them. Returns true if the lock has this reader.
-pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hold: i64) -> bool {
-    let end = server.at(lock, |site| {
-        let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
-        hash.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
-        match site.read_lease(reader, hold) {
-            ReadLease::Until(end) => Some(end),
-            ReadLease::Unknown | ReadLease::Gone => None,
-        }
-    });
-    let end = end.flatten();
-    if let Some(Expiry::At(ends)) = end {
-        note_read_end(server, lock, ends);
-    }
-    end.is_some()
-}
-
-/// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
-/// its readers may have; if it exceeds `most`, not all were checked.
-pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
-    let looked = server.at(lock, |site| {
-        if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
-            return (None, 0);
-        }
-        let (mut readers, mut leases) = (Vec::new(), 0_usize);
-        // What cannot be read is no lock of ours.
-        let _ = site.readers(&mut |Reader { owner, holds }| {
-            leases = leases.saturating_add(usize::try_from(holds.get()).unwrap_or(usize::MAX));
-            if leases > most {
-                return ControlFlow::Break(());
-            }
-            readers.push(owner);
-            ControlFlow::Continue(())
-        });
-        let ends = readers.iter().filter_map(|reader| match read_leases::read_end(site, reader)? {
-            Expiry::At(ends) => Some(ends),
-            Expiry::Never => None,
-        });
-        (ends.max(), leases)
-    });
-    let (latest, leases) = looked.unwrap_or((None, 0));
-    if let Some(ends) = latest {
-        note_read_end(server, lock, ends);
-    }
-    leases
-}
-
-/// Remembers the end of a read lease that somebody else has given.
-fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
-    let clock = server.clock();
-    server.queues(|queues| queues.note_read_end(lock, ends, clock));
-    // Another reader may have renewed its own meanwhile.
-    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
-        arm_timer(server);
-    }
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or

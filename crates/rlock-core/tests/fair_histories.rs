@@ -5,7 +5,7 @@ mod fair_scene;
 use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, TURN, lock, waiting};
 use rlock_core::call::Answer;
 use rlock_core::request::Renew;
-use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, timer};
+use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, events};
 
 const DENIED: Result<Answer, Error> = Ok(Answer::Now(Reply::Denied));
 
@@ -45,7 +45,7 @@ fn each_of_redissons_has_one_turn() {
         assert_eq!(scene.ahead(0, head), Some(TURN.cast_signed()));
         for _ in 0..9 {
             scene.wait(TURN / 10);
-            timer::check_fair_lists(&scene.sim);
+            events::check_fair_lists(&scene.sim);
             scene.settle();
         }
         assert_eq!((scene.called(), scene.holder(0)), (String::new(), String::new()));
@@ -81,11 +81,11 @@ fn natives_that_scripts_drop_are_put_back_in_their_places() {
     assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     // Only one of them, and both keys as a whole.
     scene.sim.with(|world| world.fair.entry(lock(0)).or_default().pop_front());
-    timer::fair_list_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
+    events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
     scene.settle();
     scene.is("h", "a b f1");
     scene.sim.with(|world| world.fair.clear());
-    timer::fair_list_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
+    events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
     scene.release(0, "h");
     scene.is("a", "b");
     let scene = waiting(&["f1", "a", "b"]);
@@ -105,7 +105,7 @@ fn the_deadline_of_a_native_head_stays_ahead() {
     for _ in 0..100 {
         assert_eq!(scene.sim.renew(&lock(0), &renewal("h")), Ok(Reply::Renewed));
         scene.wait(5_000);
-        timer::check_fair_lists(&scene.sim);
+        events::check_fair_lists(&scene.sim);
         scene.settle();
         assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fair_scene::{Ask, How, MINUTE, Scene, TURN, lock, settings};
 use proptest::prelude::*;
 use rlock_core::call::Answer;
-use rlock_core::{Expiry, Reply, UnixMs, timer};
+use rlock_core::{Expiry, Reply, UnixMs, events};
 
 const NATIVES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 const FOREIGN: [&str; 3] = ["f0", "f1", "f2"];
@@ -129,7 +129,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                timer::fair_list_changed(&self.scene.sim, &lock(number), timer::ListChange::Anywhere);
+                events::fair_list_changed(&self.scene.sim, &lock(number), events::ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);
@@ -147,7 +147,7 @@ impl Run {
                     world.heard.insert((*b"c").into());
                 }
             }),
-            Step::Sweep => timer::check_fair_lists(&self.scene.sim),
+            Step::Sweep => events::check_fair_lists(&self.scene.sim),
             Step::Pass { ms } => self.pass(ms),
             Step::Stall { ms } => self.scene.sim.pass(ms),
             Step::SetClock { ms } => {

@@ -8,7 +8,7 @@ use fair_scene::{
 use rlock_core::call::Answer;
 use rlock_core::port::{Settings, WriteAccess};
 use rlock_core::queue::Turns;
-use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, timer};
+use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
 /// one of Redisson's, which had its turn, while the next one waited.
@@ -129,7 +129,7 @@ fn who_has_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        timer::check_fair_lists(&scene.sim);
+        events::check_fair_lists(&scene.sim);
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

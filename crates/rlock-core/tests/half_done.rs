@@ -6,7 +6,7 @@ mod fair_scene;
 use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
 use rlock_core::port::{AtOnce, Settings, WriteAccess};
-use rlock_core::{Reply, departures, timer};
+use rlock_core::{Reply, departures, events};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };
 
@@ -177,7 +177,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        timer::fair_list_changed(&scene.sim, &lock(0), timer::ListChange::Anywhere);
+        events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }

@@ -1,12 +1,12 @@
 //! Much to do outside commands at once: no callback takes the server's time for all of it.
 
 use rlock_core::call::Answer;
-use rlock_core::fair::Entry;
+use rlock_core::events::ListChange;
+use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
-use rlock_core::timer::ListChange;
-use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, timer};
+use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
 
 const HOUR: i64 = 3_600_000;
@@ -52,7 +52,7 @@ fn block() -> Option<Wait<'static>> {
 }
 
 fn listed(sim: &Sim, lock: &LockId) -> Vec<String> {
-    let name = |entry: &Entry| String::from_utf8_lossy(&entry.owner).into_owned();
+    let name = |entry: &FairEntry| String::from_utf8_lossy(&entry.owner).into_owned();
     sim.with(|world| world.fair.get(lock).into_iter().flatten().map(name).collect())
 }
 
@@ -66,13 +66,13 @@ fn lock(number: usize) -> LockId {
 fn fair_lists_that_are_found_are_looked_at_a_few_at_a_time() {
     const LISTS: usize = 3_000;
     let sim = sim();
-    let far = Entry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
+    let far = FairEntry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
     for number in 0..LISTS {
         sim.with(|world| world.fair.insert(lock(number), [far.clone()].into()));
-        timer::fair_list_found(&sim, lock(number));
+        events::fair_list_found(&sim, lock(number));
     }
     let capped = || {
-        let is_capped = |entry: &Entry| entry.deadline.is_some_and(|at| at < UnixMs(HOUR));
+        let is_capped = |entry: &FairEntry| entry.deadline.is_some_and(|at| at < UnixMs(HOUR));
         sim.with(|world| world.fair.values().filter(|list| list.iter().all(is_capped)).count())
     };
     sim.fire();
@@ -100,8 +100,8 @@ fn those_who_waited_with_fair_leave_their_lists_a_few_at_a_time() {
     assert_eq!(stand(), 0);
 }
 
-fn redisson_waiter() -> Entry {
-    Entry { owner: (*b"redisson").into(), deadline: Some(UnixMs(24 * HOUR)) }
+fn redisson_waiter() -> FairEntry {
+    FairEntry { owner: (*b"redisson").into(), deadline: Some(UnixMs(24 * HOUR)) }
 }
 
 /// Frees the lock again and again: who got it each time, and who was called in the end.
@@ -129,7 +129,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     }
     assert_eq!(listed(&sim, &lock), natives);
     sim.with(|world| world.fair.clear());
-    timer::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+    events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
     sim.fire();
     assert_eq!(listed(&sim, &lock), ["a", "b"], "no more than the budget at once");
     acquire(&sim, &lock, "d", block());
@@ -157,7 +157,7 @@ fn natives_that_a_long_list_lacks_keep_their_turns() {
         list.retain(|entry| ![*b"c", *b"d"].contains(&[entry.owner[0]]));
         list.push_back(redisson_waiter());
     });
-    timer::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+    events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
@@ -172,7 +172,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
         acquire(&sim, &lock, owner, block());
     }
     sim.with(|world| world.fair.insert(lock.clone(), [redisson_waiter()].into()));
-    timer::fair_list_changed(&sim, &lock, ListChange::AtAnEnd);
+    events::fair_list_changed(&sim, &lock, ListChange::AtAnEnd);
     assert_eq!(served(&sim, &lock, 5), ["a", "b", "c", "d", "e"]);
     assert_eq!(sim.with(|world| world.called.clone()), [], "the Redisson waiter is not called");
     assert_eq!(served(&sim, &lock, 1), ["nobody"]);
@@ -183,7 +183,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
 #[test]
 fn expired_heads_are_removed_a_few_at_a_time() {
     let (sim, lock) = (small_steps(), lock(0));
-    let dead = (0..5).map(|n| Entry { owner: format!("dead{n}").into_bytes().into(), deadline: None });
+    let dead = (0..5).map(|n| FairEntry { owner: format!("dead{n}").into_bytes().into(), deadline: None });
     sim.with(|world| world.fair.insert(lock.clone(), dead.collect()));
     assert_eq!(acquire(&sim, &lock, "alice", None), Answer::Now(Reply::Denied), "the lock is not hers yet");
     assert_eq!(listed(&sim, &lock), ["dead2", "dead3", "dead4"]);

@@ -1,6 +1,6 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
 use rlock_core::port::Reader;
 use rlock_core::queue::LockId;
 use rlock_core::shape;
@@ -38,7 +38,7 @@ impl ReadWrite {
 
 impl World {
     /// An owner's entry in a list of Redisson's fair lock.
-    pub(crate) fn fair_entry(&mut self, lock: &LockId, owner: &[u8]) -> Option<&mut Entry> {
+    pub(crate) fn fair_entry(&mut self, lock: &LockId, owner: &[u8]) -> Option<&mut FairEntry> {
         self.fair.get_mut(lock)?.iter_mut().find(|entry| *entry.owner == *owner)
     }
 
@@ -53,7 +53,7 @@ impl World {
             (None, Expiry::At(at)) => at.max(now),
             (None, Expiry::Never) => now,
         };
-        list.push_back(Entry { owner: owner.into(), deadline: Some(before.after(budget)) });
+        list.push_back(FairEntry { owner: owner.into(), deadline: Some(before.after(budget)) });
     }
 
     pub(crate) fn change_mutex(&mut self, lock: &LockId, owner: &[u8], change: &Change) {

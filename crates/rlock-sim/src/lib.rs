@@ -19,7 +19,7 @@ use rlock_core::call::{self, Answer};
 use rlock_core::port::Settings;
 use rlock_core::queue::{Cause, Databases, LockId, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
-use rlock_core::{Error, Expiry, Holds, Reply, departures, timer};
+use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
 
 pub use server::SimSite;
 pub use world::{Client, Hold, Message, ReadWrite, Value, World};
@@ -154,7 +154,7 @@ impl Sim {
             Some(value) => world.keys.insert(lock.clone(), value),
             None => world.keys.remove(lock),
         });
-        timer::key_changed(self, lock, cause);
+        events::key_changed(self, lock, cause);
     }
 
     /// Somebody without the module takes the lock, if it is free: true then.
@@ -175,7 +175,7 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        timer::databases_changed(self, Databases::All, Cause::Flushed);
+        events::databases_changed(self, Databases::All, Cause::Flushed);
     }
 
     /// The server becomes a replica.
@@ -198,14 +198,14 @@ impl Sim {
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        timer::clock_stepped(self);
-        timer::restart_timer(self);
+        events::clock_stepped(self);
+        timing::restart_timer(self);
     }
 
     /// Deletes a key whose time has passed, as a server does when somebody opens it, or when it finds the time.
     pub fn expire(&self, lock: &LockId) {
         if self.with(|world| world.take_expired(lock)) {
-            timer::key_changed(self, lock, Cause::Expired);
+            events::key_changed(self, lock, Cause::Expired);
         }
     }
 }

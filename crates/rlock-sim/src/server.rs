@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
+use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket, Walked};
-use rlock_core::read_leases::ReadLease;
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
@@ -101,7 +101,7 @@ impl Server for Sim {
 impl SimSite<'_> {
     /// The owners in the fair list.
     fn list(&self) -> Vec<Box<[u8]>> {
-        let names = |list: &VecDeque<Entry>| list.iter().map(|entry| entry.owner.clone()).collect();
+        let names = |list: &VecDeque<FairEntry>| list.iter().map(|entry| entry.owner.clone()).collect();
         self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
     }
 }
@@ -166,7 +166,7 @@ impl Site for SimSite<'_> {
         });
     }
 
-    fn fair_head(&self) -> Option<Entry> {
+    fn fair_head(&self) -> Option<FairEntry> {
         self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
     }
 
@@ -258,7 +258,7 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| {
             let list = world.fair.entry(self.lock.clone()).or_default();
             for owner in owners.iter().rev() {
-                list.push_front(Entry { owner: owner.clone(), deadline: Some(deadline) });
+                list.push_front(FairEntry { owner: owner.clone(), deadline: Some(deadline) });
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
 use rlock_core::port::{Settings, WriteAccess};
 use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
@@ -17,7 +17,7 @@ pub struct World {
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
     pub read_leases: BTreeMap<(LockId, Box<[u8]>, i64), Expiry>,
     /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
-    pub fair: BTreeMap<LockId, VecDeque<Entry>>,
+    pub fair: BTreeMap<LockId, VecDeque<FairEntry>>,
     /// Whether nobody can be taken out of those lists.
     pub fair_is_stuck: bool,
     /// Whom of Redisson's it was told that it is its turn, since this was last emptied.

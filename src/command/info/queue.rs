@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
 use rlock_core::queue::{Via, Waiter};
 use rlock_core::{Mode, MonoMs, UnixMs};
 
@@ -41,11 +41,11 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec
 }
 
 /// Ours in their order, and Redisson's before the first of ours that stands behind them in the list.
-fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<Entry>) -> Vec<Waiting> {
+fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<FairEntry>) -> Vec<Waiting> {
     let (now, MonoMs(clock)) = (ctx.real_time(), ctx.clock());
     let known: BTreeSet<Box<[u8]>> =
         ours.iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner.clone()).collect();
-    let is_foreign = |entry: &Entry| !known.contains(&entry.owner);
+    let is_foreign = |entry: &FairEntry| !known.contains(&entry.owner);
     // By place: a search of the list for each waiter and entry would take time by the square of their number.
     let places: BTreeMap<Box<[u8]>, usize> =
         list.iter().enumerate().map(|(place, entry)| (entry.owner.clone(), place)).collect();
@@ -80,7 +80,7 @@ impl Waiting {
         }
     }
 
-    fn foreign(entry: Entry, now: UnixMs) -> Self {
+    fn foreign(entry: FairEntry, now: UnixMs) -> Self {
         Self {
             owner: entry.owner.into_vec(),
             mode: Mode::Mutex,

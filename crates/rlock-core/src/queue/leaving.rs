@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{LockId, Place, Queues, Ticket, Waiter};
-use crate::message::DropReason;
+use super::{DropReason, LockId, Place, Queues, Ticket, Waiter};
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///

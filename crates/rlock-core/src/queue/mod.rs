@@ -5,6 +5,7 @@
 
 mod agenda;
 mod canonical;
+mod drop_reason;
 mod fair;
 mod grants;
 mod leaving;
@@ -18,6 +19,7 @@ use std::rc::Rc;
 
 pub use agenda::{Cause, Rearm};
 pub use canonical::{Lens, append_sorted};
+pub use drop_reason::DropReason;
 pub use grants::Grant;
 pub use leaving::Walked;
 pub use reads::HeldBack;

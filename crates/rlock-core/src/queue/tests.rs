@@ -1,7 +1,7 @@
 //! The queues against what they promise, in virtual time.
 
 use super::*;
-use crate::message::DropReason;
+use crate::queue::DropReason;
 
 fn lock(key: &str) -> LockId {
     LockId { db: 0, key: key.as_bytes().into() }

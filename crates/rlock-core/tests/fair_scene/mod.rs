@@ -5,7 +5,7 @@
 mod redisson;
 
 use rlock_core::call::Answer;
-use rlock_core::fair::Entry;
+use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::queue::{Limits, LockId, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
@@ -171,7 +171,7 @@ impl Scene {
     }
 
     /// The list.
-    pub(crate) fn entries(&self, number: u8) -> Vec<Entry> {
+    pub(crate) fn entries(&self, number: u8) -> Vec<FairEntry> {
         self.see(|world| {
             world.fair.get(&lock(number)).map_or(Vec::new(), |list| list.iter().cloned().collect())
         })

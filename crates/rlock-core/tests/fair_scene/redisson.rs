@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use rlock_core::fair::Entry;
-use rlock_core::{Expiry, UnixMs, timer};
+use rlock_core::port::FairEntry;
+use rlock_core::{Expiry, UnixMs, events};
 
 use super::{LEASE, Scene, lease, lock};
 
@@ -36,7 +36,7 @@ impl Redisson<'_> {
             } else if !holds && list.iter().all(|entry| *entry.owner != *self.owner) {
                 let before = list.back().and_then(|last| last.deadline).map_or(now.0 + left, |last| last.0);
                 let deadline = Some(UnixMs(before + self.budget));
-                list.push_back(Entry { owner: self.owner.into(), deadline });
+                list.push_back(FairEntry { owner: self.owner.into(), deadline });
             }
             first
         });
@@ -68,12 +68,12 @@ impl Redisson<'_> {
         self.scene.see(|world| world.hold(&lock(self.number)).is_some_and(|hold| *hold.owner == *self.owner))
     }
 
-    fn lower(&self, entry: &mut Entry) {
+    fn lower(&self, entry: &mut FairEntry) {
         entry.deadline = entry.deadline.map(|deadline| UnixMs(deadline.0 - self.budget));
     }
 
     /// A script writes the list by the clock of its client, and the server tells the module of that.
-    fn write<T>(&self, script: impl FnOnce(&mut VecDeque<Entry>, UnixMs) -> T) -> T {
+    fn write<T>(&self, script: impl FnOnce(&mut VecDeque<FairEntry>, UnixMs) -> T) -> T {
         let id = lock(self.number);
         let (done, changed) = self.scene.sim.with(|world| {
             let now = UnixMs(world.now.0 + self.ahead);
@@ -83,13 +83,13 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            timer::fair_list_changed(&self.scene.sim, &id, timer::ListChange::Anywhere);
+            events::fair_list_changed(&self.scene.sim, &id, events::ListChange::Anywhere);
         }
         done
     }
 }
 
-fn drop_the_dead(list: &mut VecDeque<Entry>, now: UnixMs) {
+fn drop_the_dead(list: &mut VecDeque<FairEntry>, now: UnixMs) {
     while list.front().is_some_and(|head| head.deadline.is_none_or(|deadline| deadline <= now)) {
         list.pop_front();
     }

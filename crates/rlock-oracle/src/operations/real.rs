@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rlock_core::call;
 use rlock_core::port::{self, AtOnce, Settings};
 use rlock_core::queue::{self, HeldBack, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, timer};
-use rlock_core::{call, yielding};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
 use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
@@ -52,7 +52,7 @@ impl Real {
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => timer::check_fair_lists(&self.sim),
+            Op::Sweep => events::check_fair_lists(&self.sim),
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
@@ -100,9 +100,9 @@ impl Real {
         self.sim.promote();
         let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
-        lists.into_iter().for_each(|lock| timer::fair_list_found(&self.sim, lock));
+        lists.into_iter().for_each(|lock| events::fair_list_found(&self.sim, lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            yielding::lock_found(&self.sim, &id(lock), usize::MAX);
+            read_repair::lock_found(&self.sim, &id(lock), usize::MAX);
         }
     }
 

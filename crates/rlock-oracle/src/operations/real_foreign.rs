@@ -1,7 +1,7 @@
 //! What others do to the real thing's locks, without the module.
 
 use rlock_core::queue::LockId;
-use rlock_core::{Expiry, Holds, UnixMs, timer};
+use rlock_core::{Expiry, Holds, UnixMs, events};
 use rlock_sim::{Hold, ReadWrite, World};
 
 use super::fair_op::ByList;
@@ -106,7 +106,7 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            timer::fair_list_changed(&self.sim, id, timer::ListChange::Anywhere);
+            events::fair_list_changed(&self.sim, id, events::ListChange::Anywhere);
         }
         match becomes {
             _ if becomes == value => {}

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use rlock_core::port::FairEntry;
 use rlock_core::queue::LockId;
-use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, fair};
+use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
 use rlock_sim::{ReadWrite, World};
 
 use super::hash::{Hash, owners};
@@ -87,10 +88,10 @@ pub(super) fn error(error: &Error) -> Answer {
     Answer::Error(prefix.expect("a known prefix"))
 }
 
-pub(super) fn entry(entry: &fair::Entry) -> Entry {
+pub(super) fn entry(entry: &FairEntry) -> Entry {
     Entry { owner: owner_of(&entry.owner), deadline: entry.deadline.map(|UnixMs(at)| at) }
 }
 
-pub(super) fn real_entry(entry: &Entry) -> fair::Entry {
-    fair::Entry { owner: name(entry.owner).bytes().into(), deadline: entry.deadline.map(UnixMs) }
+pub(super) fn real_entry(entry: &Entry) -> FairEntry {
+    FairEntry { owner: name(entry.owner).bytes().into(), deadline: entry.deadline.map(UnixMs) }
 }

@@ -1,22 +1,23 @@
 //! Hand-offs: in the commands that free a lock, and by the timer for all other causes: a lease end, another client's DEL,
 //! FLUSHALL, a client that disconnects with a pending grant.
 
+mod grant;
+mod next_check;
+
+pub(crate) use self::grant::next_token;
+use self::grant::{Handed, hand_to};
+pub(crate) use self::next_check::schedule_next_check;
+use crate::access::{Access, access, access_and, head};
 use crate::bugs::{Bug, planted};
-use crate::decide::{self, told};
-use crate::decision::{Change, Decision, HashChange, Reply, UnlockMessage};
-use crate::departures::refuse;
+use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
-use crate::message::{self, DropReason};
 use crate::port::{Note, Server, Site};
-use crate::queue::{Cause, Grant, Via, Waiter};
-use crate::read_leases::{self, Dead};
-use crate::read_write;
-use crate::shape::LockState;
-use crate::timer::{Share, check_soon, schedule_next_check};
-use crate::token::Token;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
-use crate::yielding::{self, foreign_turn, note_reads, notify_redisson};
+use crate::queue::{Cause, DropReason};
+use crate::read_leases::Dead;
+use crate::timing::{Share, check_soon};
+use crate::types::{Expiry, Mode, UnixMs};
+use crate::yielding::{foreign_turn, note_reads, notify_redisson};
 
 /// Why a free lock comes to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,62 +102,6 @@ pub(crate) fn perform_and_serve<S: Site>(
     Ok(())
 }
 
-/// Whether one who waits for a lock can have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Nobody holds it.
-    Free,
-    /// It can join those who hold it.
-    Shared,
-    /// Not before then.
-    Until(Expiry),
-}
-
-/// Who waits first, and for what.
-pub(crate) fn head<S: Site>(site: &S) -> Option<(Box<[u8]>, Mode)> {
-    let lock = site.lock();
-    site.server().queues(|queues| queues.head(lock).map(|head| (head.owner.clone(), head.mode)))
-}
-
-/// Whether this owner could have the lock in this mode, if it were its turn.
-pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
-    access_and(site, owner, mode, Dead::Stay)
-}
-
-fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, dead: Dead) -> Access {
-    let key = site.open();
-    let (state, key_until) = (site.state(&key, Some(owner)), site.expiry(&key));
-    drop(key);
-    match (mode, state) {
-        (_, Ok(LockState::Free | LockState::Abandoned)) => Access::Free,
-        (Mode::Read, Ok(LockState::ReadWrite(hash))) if !hash.writing || hash.writes.is_some() => {
-            let kept_out = yielding::held_back_for(site).filter(|_| {
-                let reads = planted(Bug::ForeignWriterBehindDead) && hash.reads.is_some();
-                !reads && !read_leases::holds_any(site, owner, &hash)
-            });
-            match kept_out {
-                Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(key_until)),
-                None => Access::Shared,
-            }
-        }
-        (Mode::Write, Ok(LockState::ReadWrite(hash))) if !hash.writing => {
-            match read_leases::first_living(site, None, key_until, dead) {
-                Ok(Some(_)) if planted(Bug::DeadReaderBlocks) => Access::Until(key_until),
-                Ok(Some(until)) => Access::Until(until.sooner(key_until)),
-                Ok(None) => Access::Free,
-                Err(_) => Access::Until(key_until),
-            }
-        }
-        // Somebody else holds it, or the key holds something else for a while.
-        _ => Access::Until(key_until),
-    }
-}
-
-/// The fencing token that an acquisition gets now.
-pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error> {
-    Token::after(site.last_token()?, now)
-}
-
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
 /// checked that writing is allowed; elsewhere ask for [`Site::write_access`] first.
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
@@ -228,35 +173,6 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     }
 }
 
-/// What became of one to whom the lock was to be given.
-enum Handed {
-    /// It has the lock, by this change.
-    Over(Change),
-    /// It could have no token, or nobody hears its channel: it waits no more.
-    SentAway,
-    /// It could not be given.
-    Not,
-}
-
-/// Gives the lock to one who waits and can have it, or sends it away.
-fn hand_to<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Handed {
-    let Some(token) = token_for(site, head, now) else {
-        return if planted(Bug::WaitWithoutToken) { Handed::Not } else { Handed::SentAway };
-    };
-    let lease = match &head.via {
-        Via::Block => head.lease,
-        Via::Enqueue(channel) => {
-            let unconfirmed = head.lease.min(site.server().settings().grant_confirm);
-            let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
-            if !offer(site, head, channel, lease, token) {
-                return Handed::SentAway;
-            }
-            lease
-        }
-    };
-    give(site, head, lease, token, now).map_or(Handed::Not, Handed::Over)
-}
-
 /// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by
 /// Redisson's protocol.
 fn yields_to_redisson<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
@@ -271,21 +187,6 @@ fn yields_to_redisson<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) 
         note_end(site, ended, seen, unconfirmed, now);
     }
     foreign_turn(site, mode)
-}
-
-/// The token of a grant, if it is to have one; `None` where it can have none, and the waiter was told.
-fn token_for<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Option<Option<Token>> {
-    if !head.fenced || planted(Bug::HandOffWithoutToken) {
-        return Some(None);
-    }
-    match next_token(site, now) {
-        Ok(token) => Some(Some(token)),
-        Err(_) if planted(Bug::WaitWithoutToken) => None,
-        Err(why) => {
-            refuse(site, head, why);
-            None
-        }
-    }
 }
 
 /// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.
@@ -303,81 +204,4 @@ fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: 
     if unconfirmed {
         server.note(Note::Unconfirmed);
     }
-}
-
-/// Offers the lock to an enqueued waiter by its message. Where nobody hears it, there is no grant, and
-/// all who wait for this lock on that channel are gone with it.
-fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
-    let (server, lock) = (site.server(), site.lock());
-    let granted = message::granted(lock, head, Holds::ONE, lease, told(token));
-    if server.offer(channel, &granted) || planted(Bug::GrantUnheard) {
-        return true;
-    }
-    let most = server.settings().at_once.served;
-    let gone = server.queues(|queues| queues.drop_channel(lock, channel, most));
-    server.queues(|queues| queues.count_served(gone));
-    server.note(Note::Gone(gone));
-    false
-}
-
-/// Makes the head of the queue the holder, and says by what change.
-fn give<S: Site>(
-    site: &S,
-    head: &Waiter,
-    lease: LeaseMs,
-    token: Option<Token>,
-    now: UnixMs,
-) -> Option<Change> {
-    let (server, lock) = (site.server(), site.lock());
-    let (key, decision) = hand_off(site, head, lease, token, now)?;
-    site.perform(key, Some(&head.owner), &decision.change).ok()?;
-    note_reads(site, &decision.change);
-    let (clock, ends) = (server.clock(), now.after(lease));
-    let told_end = server.queues(|queues| {
-        queues.count_grant(lock, clock);
-        let told_end = queues.told(lock);
-        queues.leave(head.ticket);
-        told_end
-    });
-    fair::remove_departed_heads(site);
-    if head.mode != Mode::Read
-        && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
-    {
-        notify_redisson(site, message);
-    }
-    server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
-    let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
-    match head.via {
-        Via::Enqueue(_) => server.queues(|queues| queues.note_unconfirmed(lock, &owner)),
-        Via::Block => {
-            // Who holds it by another call keeps it, whatever becomes of this answer.
-            if decision.change.hash != HashChange::Keep {
-                server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
-            }
-            server.answer(ticket, Ok(decision.reply));
-        }
-    }
-    Some(decision.change)
-}
-
-/// What makes the head of the queue the holder, and the lock's key, open.
-fn hand_off<S: Site>(
-    site: &S,
-    head: &Waiter,
-    lease: LeaseMs,
-    token: Option<Token>,
-    now: UnixMs,
-) -> Option<(S::Key, Decision)> {
-    if head.mode == Mode::Mutex {
-        let key = site.open();
-        let state = site.state(&key, Some(&head.owner)).ok()?;
-        let change = decide::hand_off(state, lease, token, now)?;
-        let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
-        return Some((key, Decision { reply, change }));
-    }
-    let (seen, state) = read_leases::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
-    let decision = read_write::hand_off(state, head.mode, lease, token, now)?;
-    let key = site.open();
-    // Outside commands time goes on, and the lock may have ended while its readers were looked at.
-    site.state(&key, Some(&head.owner)).is_ok_and(|state| state.holds_as(seen)).then_some((key, decision))
 }

@@ -6,12 +6,16 @@
 //! puts it back; the module also keeps the deadline of a native waiter at the head far ahead. The module cannot know
 //! whether a Redisson waiter is alive: at the head of a free lock it is called, and keeps its turn for a limited time.
 
+pub(crate) mod due;
+
+mod departed;
+
+pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
+
+use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
 use crate::port::{Server, Site};
 use crate::queue::Waiter;
-use crate::serve::{Access, access};
-use crate::shape::LockState;
-use crate::timer::arm_timer;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
@@ -22,15 +26,6 @@ const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 
 /// The longest wait that is counted in a deadline, Redisson's own default: ours are kept alive while they wait.
 const LONGEST_BUDGET_MS: i64 = AHEAD_MS;
-
-/// An entry of the fair list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The waiting owner.
-    pub owner: Box<[u8]>,
-    /// When the entry counts as dead; without a deadline it is dead now.
-    pub deadline: Option<UnixMs>,
-}
 
 /// Whose turn it is.
 pub(crate) enum Next {
@@ -218,93 +213,6 @@ pub(crate) fn rejoin<S: Site>(site: &S, owner: &[u8]) {
     } else if server.queues(|queues| queues.forget_departed(lock, owner)).is_some() {
         // Its entry is gone: it comes to the end of the list.
         site.fair_forget(&[owner.into()]);
-    }
-}
-
-/// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
-/// for that.
-pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
-    let (server, lock) = (site.server(), site.lock());
-    let waits = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
-    if !waits && site.fair_has_deadline(owner) {
-        server.queues(|queues| queues.note_departed(lock, owner));
-        remove_departed_heads(site);
-        arm_timer(server);
-    }
-}
-
-/// Removes entries of owners that left from the head of the list: only so many that the command under way takes no longer
-/// for them. All others are the timer's; until then Redisson's scripts find them waiting, which does no harm: where
-/// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
-pub(crate) fn remove_departed_heads<S: Site>(site: &S) -> usize {
-    let (server, lock) = (site.server(), site.lock());
-    if !server.queues(|queues| queues.has_leaving(lock)) || planted(Bug::FairStays) {
-        return 0;
-    }
-    let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
-    let most = server.settings().at_once.served;
-    let gone = site.fair_pop(most, &leaves);
-    server.queues(|queues| {
-        for owner in &gone {
-            queues.forget_departed(lock, owner);
-        }
-    });
-    if gone.len() >= most && departed_head_remains(site) {
-        server.queues(|queues| queues.note_departed_heads(lock, true));
-    }
-    gone.len()
-}
-
-/// Whether an owner that left stands at the head of the list.
-fn departed_head_remains<S: Site>(site: &S) -> bool {
-    let head = site.fair_head();
-    head.is_some_and(|head| site.server().queues(|queues| queues.is_leaving(site.lock(), &head.owner)))
-}
-
-/// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
-pub(crate) fn remove_departed<S: Site>(site: &S) -> usize {
-    let (server, lock) = (site.server(), site.lock());
-    if planted(Bug::FairStays) {
-        server.queues(|queues| queues.forget_all_departed(lock));
-        return 1;
-    }
-    let most = server.settings().at_once.listed;
-    let heads = remove_departed_heads(site);
-    let mut done = heads;
-    if let Some(passed) = server.queues(|queues| queues.walked_so_far(lock)) {
-        let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
-        let walked = site.fair_take_out(passed, most, &leaves);
-        done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
-        server.queues(|queues| queues.walked(lock, &walked));
-    }
-    let absent = server.queues(|queues| queues.next_absent(lock, most));
-    if !absent.is_empty() {
-        site.fair_forget(&absent);
-    }
-    let were_left = server.queues(|queues| queues.departed_heads_remain(lock));
-    if heads > 0 || were_left {
-        notify_head(site);
-    }
-    if were_left && !departed_head_remains(site) {
-        server.queues(|queues| queues.note_departed_heads(lock, false));
-    }
-    done.saturating_add(absent.len()).max(1)
-}
-
-/// The head of the list has changed. Redisson's message of a release went to the head of before, who had left.
-fn notify_head<S: Site>(site: &S) {
-    let (server, lock) = (site.server(), site.lock());
-    if server.queues(|queues| queues.head(lock).is_some()) {
-        let now = server.now();
-        server.queues(|queues| queues.check_at(lock, Some(now)));
-        return;
-    }
-    let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));
-    if let Some(head) = site.fair_head().filter(|_| is_free)
-        && !server.queues(|queues| queues.is_leaving(lock, &head.owner))
-        && !planted(Bug::FairInSilence)
-    {
-        site.notify_fair(&head.owner);
     }
 }
 

@@ -1,0 +1,96 @@
+//! The timer's work on fair lists.
+
+use super::departed;
+use crate::port::{Server, Site, WriteAccess};
+use crate::queue::LockId;
+use crate::shape::LockState;
+use crate::timing::Outcome;
+
+/// Takes those out of lists who wait no more.
+pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
+    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+    while done < most {
+        let Some(lock) = server.queues(|queues| queues.next_fair_departed()) else { break };
+        match server.at(&lock, |site| remove_departed(site)) {
+            Some(Some(looked_at)) => done = done.saturating_add(looked_at),
+            Some(None) => return Outcome::Refused,
+            // There is no such database any more.
+            None => server.queues(|queues| queues.forget_all_departed(&lock)),
+        }
+    }
+    Outcome::Done
+}
+
+/// Sets bounds to the deadlines in lists that were found.
+pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
+    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+    while done < most {
+        let Some((lock, passed)) = server.queues(|queues| queues.next_fair_uncapped()) else { break };
+        let lock = if passed == 0 { lock_of_list(server, lock) } else { lock };
+        match server.at(&lock, |site| cap(site, passed)) {
+            Some(Capped::Refused) => {
+                server.queues(|queues| queues.note_fair_uncapped(lock));
+                return Outcome::Refused;
+            }
+            Some(Capped::Some(seen)) => {
+                let passed = passed.saturating_add(seen);
+                server.queues(|queues| queues.continue_capping(lock, passed));
+                done = done.saturating_add(seen.max(1));
+            }
+            Some(Capped::All(seen)) => done = done.saturating_add(seen.max(1)),
+            None => done = done.saturating_add(1),
+        }
+    }
+    Outcome::Done
+}
+
+/// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
+fn lock_of_list<V: Server>(server: &V, lock: LockId) -> LockId {
+    let is_there = |lock: &LockId| {
+        server
+            .at(lock, |site| !matches!(site.state(&site.open(), None), Ok(LockState::Free)))
+            .unwrap_or(false)
+    };
+    if lock.key.contains(&b'{') || is_there(&lock) {
+        return lock;
+    }
+    let braced = [b"{", &lock.key[..], b"}"].concat();
+    let braced = LockId { db: lock.db, key: braced.into() };
+    if is_there(&braced) { braced } else { lock }
+}
+
+/// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.
+fn remove_departed<S: Site>(site: &S) -> Option<usize> {
+    if site.write_access() == WriteAccess::Refused {
+        return None;
+    }
+    // Where the key is not here, neither is the list: there is nothing to be taken out of it.
+    Some(departed::remove_departed(site))
+}
+
+/// How much of a list has got its bounds.
+enum Capped {
+    /// So many entries, and there are more before them.
+    Some(usize),
+    /// So many, and these were the first ones.
+    All(usize),
+    /// The server refuses writes for now.
+    Refused,
+}
+
+/// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
+fn cap<S: Site>(site: &S, passed: usize) -> Capped {
+    match site.write_access() {
+        WriteAccess::Refused => return Capped::Refused,
+        WriteAccess::Allowed if !site.fair_is_elsewhere() => {
+            let (seen, all) = super::cap(site, passed, site.server().now());
+            return if all { Capped::All(seen) } else { Capped::Some(seen) };
+        }
+        // A part of it is not here yet, or is here no more.
+        WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => {
+            site.server().queues(|queues| queues.defer_fair_list(site.lock()));
+        }
+        WriteAccess::Allowed | WriteAccess::SlotMoved => {}
+    }
+    Capped::All(0)
+}

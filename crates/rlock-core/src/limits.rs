@@ -1,0 +1,10 @@
+//! The largest values.
+
+/// The longest lease: 2^43 ms, about 278 years. The sum with a point in time cannot overflow.
+pub const MAX_LEASE_MS: i64 = 1 << 43;
+
+/// The most holds: 2^53, the largest integer that Lua and JavaScript count exactly.
+pub const MAX_HOLDS: i64 = 1 << 53;
+
+/// The largest token: 2^53, the limit of exact integers in Lua and JavaScript.
+pub const MAX_TOKEN: i64 = 1 << 53;

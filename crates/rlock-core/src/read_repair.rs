@@ -1,0 +1,107 @@
+//! Redisson's renewal of a reader sets the expiry of the lock's key to its own lease end: the module raises it to the latest
+//! native lease end again.
+
+use std::ops::ControlFlow;
+
+use crate::bugs::{Bug, planted};
+use crate::decision::Change;
+use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
+use crate::queue::LockId;
+use crate::read_leases;
+use crate::shape::LockState;
+use crate::timing::{Outcome, arm_timer, check_soon};
+use crate::types::{Expiry, Mode, UnixMs};
+use crate::yielding;
+
+/// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
+/// server that granted them. Returns true if the lock has this reader.
+pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hold: i64) -> bool {
+    let end = server.at(lock, |site| {
+        let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
+        hash.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
+        match site.read_lease(reader, hold) {
+            ReadLease::Until(end) => Some(end),
+            ReadLease::Unknown | ReadLease::Gone => None,
+        }
+    });
+    let end = end.flatten();
+    if let Some(Expiry::At(ends)) = end {
+        note_read_end(server, lock, ends);
+    }
+    end.is_some()
+}
+
+/// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
+/// its readers may have; if it exceeds `most`, not all were checked.
+pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
+    let looked = server.at(lock, |site| {
+        if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
+            return (None, 0);
+        }
+        let (mut readers, mut leases) = (Vec::new(), 0_usize);
+        // What cannot be read is no lock of ours.
+        let _ = site.readers(&mut |Reader { owner, holds }| {
+            leases = leases.saturating_add(usize::try_from(holds.get()).unwrap_or(usize::MAX));
+            if leases > most {
+                return ControlFlow::Break(());
+            }
+            readers.push(owner);
+            ControlFlow::Continue(())
+        });
+        let ends = readers.iter().filter_map(|reader| match read_leases::read_end(site, reader)? {
+            Expiry::At(ends) => Some(ends),
+            Expiry::Never => None,
+        });
+        (ends.max(), leases)
+    });
+    let (latest, leases) = looked.unwrap_or((None, 0));
+    if let Some(ends) = latest {
+        note_read_end(server, lock, ends);
+    }
+    leases
+}
+
+/// Remembers the end of a read lease that somebody else has given.
+fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
+    let clock = server.clock();
+    server.queues(|queues| queues.note_read_end(lock, ends, clock));
+    // Another reader may have renewed its own meanwhile.
+    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
+        arm_timer(server);
+    }
+}
+
+/// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
+/// were given here, the longest of which was to end then.
+pub(crate) fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
+    let lacks = |expiry: Expiry| matches!(expiry, Expiry::At(at) if at < ends);
+    let hash = match site.state(&site.open(), None) {
+        Ok(LockState::ReadWrite(hash)) => hash,
+        _ => {
+            yielding::native_reads_ended(site);
+            return Outcome::Done;
+        }
+    };
+    if hash.writing || !lacks(hash.expiry) || planted(Bug::ReadEndedEarly) {
+        return Outcome::Done;
+    }
+    match site.write_access() {
+        WriteAccess::Allowed => {}
+        WriteAccess::Refused => return Outcome::Refused,
+        // It is not ours yet, or not any more.
+        WriteAccess::SlotMoved => {
+            site.server().queues(|queues| queues.defer_read_repair(site.lock()));
+            return Outcome::Done;
+        }
+    }
+    let latest =
+        read_leases::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
+    if let Some(Expiry::At(at)) = latest {
+        let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
+        // A failure is in the log.
+        let _ = site.perform(site.open(), None, &change);
+        // Not later: who waits first may be able to have it by now.
+        check_soon(site.server(), site.lock());
+    }
+    Outcome::Done
+}

@@ -1,0 +1,57 @@
+//! When the timer fires next, and how much the work of one event-loop cycle may be.
+
+use crate::port::Server;
+use crate::queue::{LockId, Rearm};
+
+#[derive(PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// The server refuses writes for now.
+    Refused,
+}
+
+/// How many waiters may be granted locks, or leave queues that are served, in one event-loop cycle.
+pub(crate) struct Share {
+    before: usize,
+    pub(crate) most: usize,
+}
+
+impl Share {
+    pub(crate) fn of<V: Server>(server: &V) -> Self {
+        Self { before: server.queues(|queues| queues.served()), most: server.settings().at_once.served }
+    }
+
+    pub(crate) fn is_used_up<V: Server>(&self, server: &V) -> bool {
+        server.queues(|queues| queues.served_since(self.before)) >= self.most
+    }
+}
+
+/// Schedules a check of a lock with waiters now.
+pub fn check_soon<V: Server>(server: &V, lock: &LockId) {
+    let now = server.now();
+    server.queues(|queues| queues.check_at(lock, Some(now)));
+    arm_timer(server);
+}
+
+/// Starts, moves or stops the timer, so that it fires at the next work. There is one timer, and none while there are no
+/// waiters: the server does not unload a module with timers.
+pub fn arm_timer<V: Server>(server: &V) {
+    arm_timer_after(server, 0);
+}
+
+/// The same, but not before so many milliseconds have passed.
+pub(crate) fn arm_timer_after<V: Server>(server: &V, least: u64) {
+    let (now, clock) = (server.now(), server.clock());
+    match server.queues(|queues| queues.rearm(now, clock, least)) {
+        Rearm::Keep => {}
+        Rearm::Stop => server.set_timer(None),
+        Rearm::In(ms) => server.set_timer(Some(ms)),
+    }
+}
+
+/// Sets the timer again, after its clock may have stepped.
+pub fn restart_timer<V: Server>(server: &V) {
+    server.queues(|queues| queues.timer_fired_or_lost());
+    server.set_timer(None);
+    arm_timer(server);
+}
