@@ -56,7 +56,7 @@ impl Queues {
             Expiry::Never => None,
         };
         self.check_at(lock, wake);
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.ends = Some(expiry);
             queue.seen = None;
             queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
@@ -67,14 +67,14 @@ impl Queues {
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
     pub fn found_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
-        let queue = self.locks.get_mut(lock)?;
+        let queue = self.queue_mut(lock)?;
         let seen = queue.seen.take();
         Some((queue.ends.take()?, seen))
     }
 
     /// An event on the lock's key may have freed it.
     pub fn note_cause(&mut self, lock: &LockId, cause: Cause) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.seen = Some(cause);
             if cause != Cause::Expired {
                 // A grant that somebody ends, or gives another lease, does not end for want of an answer.
@@ -85,21 +85,20 @@ impl Queues {
 
     /// The latest lease end that waiting Redisson clients may know.
     pub fn told(&self, lock: &LockId) -> Option<Expiry> {
-        self.locks.get(lock)?.told
+        self.queue(lock)?.told
     }
 
     /// Waiting Redisson clients were woken, and will learn another lease end.
     pub fn forget_announced_end(&mut self, lock: &LockId) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.told = None;
         }
     }
 
     /// Sets the time of the next check of a lock with waiters; without a time only an event leads to a check.
     pub fn check_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
-        let Some((lock, _)) = self.locks.get_key_value(lock) else { return };
-        let lock = Rc::clone(lock);
-        let Some(queue) = self.locks.get_mut(&lock) else { return };
+        let Some((lock, _)) = self.named_queue(lock) else { return };
+        let Some(queue) = self.queue_mut(&lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
         let at_once = queue.fair_changed || queue.unserved;
         let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
@@ -114,7 +113,7 @@ impl Queues {
 
     /// Notes whether more waiters could be served now than the bound allowed.
     pub fn note_unserved(&mut self, lock: &LockId, unserved: bool) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.unserved = unserved;
         }
     }
@@ -124,8 +123,9 @@ impl Queues {
         let after = self.checked_up_to.take();
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let some: Vec<_> = self
-            .locks
+            .records
             .range::<LockId, _>((from, Bound::Unbounded))
+            .filter(|(_, record)| record.queue.is_some())
             .take(most)
             .map(|(lock, _)| Rc::clone(lock))
             .collect();
@@ -142,9 +142,10 @@ impl Queues {
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
         let start = LockId { db, key: after.unwrap_or_default().into() };
         let from = if after.is_some() { Bound::Excluded(&start) } else { Bound::Included(&start) };
-        let locks = self.locks.range::<LockId, _>((from, Bound::Unbounded));
+        let locks = self.records.range::<LockId, _>((from, Bound::Unbounded));
         let here = locks.take_while(|(lock, _)| lock.db == db);
-        let told = here.filter_map(|(lock, queue)| {
+        let told = here.filter_map(|(lock, record)| {
+            let queue = record.queue.as_deref()?;
             Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
         });
         told.take(most).collect()
@@ -170,7 +171,7 @@ impl Queues {
     fn line_up(&mut self, now: UnixMs) {
         while self.checks.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
             let Some((_, lock)) = self.checks.pop_first() else { return };
-            if let Some(queue) = self.locks.get_mut(&lock) {
+            if let Some(queue) = self.queue_mut(&lock) {
                 queue.wake = Some(now);
                 self.checks.insert((now, lock));
             }
@@ -198,7 +199,7 @@ impl Queues {
     /// The time until the next work, in ms; `None` if no work is left.
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
-            self.revokes.is_empty() || self.is_replica,
+            self.revoking.is_empty() || self.is_replica,
             self.fair_departed.is_empty() || self.is_replica,
             self.read_changed.is_empty(),
             self.fair_uncapped.is_empty(),

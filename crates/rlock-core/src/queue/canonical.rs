@@ -48,21 +48,26 @@ impl Queues {
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
     pub fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let mut locks: Vec<_> = self.locks.iter().map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
+        let queues = self.records.iter().filter_map(|(lock, record)| Some((lock, record.queue.as_deref()?)));
+        let mut locks: Vec<_> = queues.map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
         for (number, queue) in locks {
             form.push(number);
             queue.canonical_form(lens, form);
         }
         form.push(NONE);
-        let undelivered = self.undelivered.iter().flat_map(|(lock, grants)| {
-            grants.iter().map(|grant| {
+        let undelivered = self.records.iter().flat_map(|(lock, record)| {
+            record.grants.iter().map(|grant| {
                 let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
                 [(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends), ticket]
             })
         });
         append_sorted(undelivered, form);
-        for (lock, grant) in &self.revokes {
+        let revokes = self
+            .records
+            .iter()
+            .flat_map(|(lock, record)| record.revokes.iter().map(move |grant| (lock, grant)));
+        for (lock, grant) in revokes {
             let owner = (lens.name)(&grant.owner);
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }

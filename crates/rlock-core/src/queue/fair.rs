@@ -9,24 +9,24 @@ use crate::types::Mode;
 impl Queues {
     /// Whether a lock has waiters in its fair list.
     pub fn has_fair(&self, lock: &LockId) -> bool {
-        self.locks.get(lock).is_some_and(|queue| queue.fair > 0)
+        self.queue(lock).is_some_and(|queue| queue.fair > 0)
     }
 
     /// The number of a lock's waiters that are also in its fair list.
     pub fn count_fair(&self, lock: &LockId) -> usize {
-        self.locks.get(lock).map_or(0, |queue| queue.fair)
+        self.queue(lock).map_or(0, |queue| queue.fair)
     }
 
     /// The waiter of this owner, if it is also in the lock's fair list.
     pub fn fair_waiter(&self, lock: &LockId, owner: &[u8]) -> Option<&Waiter> {
-        let queue = self.locks.get(lock).filter(|queue| queue.fair > 0)?;
+        let queue = self.queue(lock).filter(|queue| queue.fair > 0)?;
         let place = queue.owners.get(&(Box::from(owner), Mode::Mutex))?;
         queue.order.get(place).filter(|waiter| waiter.fair)
     }
 
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
     pub fn note_called(&mut self, lock: &LockId, owner: &[u8]) -> bool {
-        let Some(queue) = self.locks.get_mut(lock) else { return false };
+        let Some(queue) = self.queue_mut(lock) else { return false };
         let first = queue.called.as_deref() != Some(owner);
         queue.called = Some(owner.into());
         first
@@ -34,12 +34,12 @@ impl Queues {
 
     /// Whether this Redisson waiter was called since the lock became free.
     pub fn was_called(&self, lock: &LockId, owner: &[u8]) -> bool {
-        self.locks.get(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
+        self.queue(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
     }
 
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
     pub fn note_fair_change(&mut self, lock: &LockId) -> bool {
-        let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return false };
+        let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return false };
         (queue.fair_changed, queue.fair_checked) = (true, None);
         true
     }
@@ -47,7 +47,7 @@ impl Queues {
     /// The waiters to look for in the lock's fair list, in their order: the first `most` after another client may have changed
     /// it, or the first one if it was not the first before.
     pub fn fair_to_check(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
-        let Some(queue) = self.locks.get_mut(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
+        let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let first = queue.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place);
         let most = if take(&mut queue.fair_changed) {
             most
@@ -61,7 +61,7 @@ impl Queues {
 
     /// The lock's fair list needs no check: it is on another server.
     pub fn forget_fair_change(&mut self, lock: &LockId) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.fair_changed = false;
         }
     }
@@ -104,6 +104,6 @@ impl Queues {
 
     /// Whether another client may have changed a lock's fair list since the last check.
     pub fn fair_has_changed(&self, lock: &LockId) -> bool {
-        self.locks.get(lock).is_some_and(|queue| queue.fair_changed)
+        self.queue(lock).is_some_and(|queue| queue.fair_changed)
     }
 }

@@ -1,5 +1,7 @@
 //! Grants that their owners have not received yet.
 
+use std::rc::Rc;
+
 use super::{LockId, Queues, Ticket};
 use crate::types::{Mode, UnixMs};
 
@@ -19,39 +21,51 @@ pub struct Grant {
 impl Queues {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        let grants = self.undelivered.entry(lock.clone()).or_default();
+        let grants = &mut self.record(lock).grants;
+        let before = grants.len();
         if grant.mode != Mode::Read {
             // A grant of the same lock before this one is over, or the lock could not have been granted.
             grants.clear();
         }
         grants.push_back(grant);
+        let after = grants.len();
+        self.undelivered = self.undelivered.saturating_sub(before).saturating_add(after);
         self.take_unconfirmed(lock);
     }
 
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
     pub fn confirm(&mut self, lock: &LockId, owner: &[u8]) {
         self.take_undelivered(lock, |grant| *grant.owner == *owner);
-        self.revokes.retain(|(other, grant)| other != lock || *grant.owner != *owner);
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if !self.revoking.is_empty() {
+            let left = self.edit(lock, |record| {
+                record.revokes.retain(|grant| *grant.owner != *owner);
+                !record.revokes.is_empty()
+            });
+            if left != Some(true) {
+                self.revoking.remove(lock);
+            }
+        }
+        if let Some(queue) = self.queue_mut(lock) {
             queue.unconfirmed.take_if(|by| **by == *owner);
         }
     }
 
     /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
     pub fn note_unconfirmed(&mut self, lock: &LockId, owner: &[u8]) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.unconfirmed = Some(owner.into());
         }
     }
 
     /// Ends the unconfirmed grant to an enqueued waiter; true if the lock had one.
     pub fn take_unconfirmed(&mut self, lock: &LockId) -> bool {
-        self.locks.get_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
+        self.queue_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
     }
 
     /// Whether the answer of this call is still pending, and its owner has not confirmed the grant.
     pub fn is_undelivered(&self, lock: &LockId, ticket: Ticket) -> bool {
-        self.undelivered.get(lock).is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
+        let grants = self.records.get(lock).map(|record| &record.grants);
+        grants.is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
     }
 
     /// The answer of this call has arrived.
@@ -62,31 +76,41 @@ impl Queues {
     /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
     pub fn undeliverable(&mut self, lock: &LockId, ticket: Ticket) {
         let grant = self.take_undelivered(lock, |grant| grant.ticket == ticket);
-        self.revokes.extend(grant.map(|grant| (lock.clone(), grant)));
+        if let Some(grant) = grant {
+            self.record(lock).revokes.push_back(grant);
+            self.revoking.insert(self.shared_name(lock));
+        }
     }
 
     /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
     /// the grants, so that the first look finds them.
     fn take_undelivered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        let grants = self.undelivered.get_mut(lock)?;
-        let mut taken = None;
-        // An owner has two at most: it reads and writes.
-        while let Some(place) = grants.iter().position(&meant) {
-            taken = grants.remove(place);
-        }
-        if grants.is_empty() {
-            self.undelivered.remove(lock);
-        }
+        let (taken, count) = self.edit(lock, |record| {
+            let (mut taken, mut count) = (None, 0_usize);
+            // An owner has two at most: it reads and writes.
+            while let Some(place) = record.grants.iter().position(&meant) {
+                (taken, count) = (record.grants.remove(place), count.saturating_add(1));
+            }
+            (taken, count)
+        })?;
+        self.undelivered = self.undelivered.saturating_sub(count);
         taken
     }
 
-    /// A grant cannot be revoked now; it stays the next one.
+    /// A grant cannot be revoked now; it stays the next one of its lock.
     pub fn revoke_later(&mut self, lock: LockId, grant: Grant) {
-        self.revokes.push_front((lock, grant));
+        self.record(&lock).revokes.push_front(grant);
+        self.revoking.insert(self.shared_name(&lock));
     }
 
     /// The next grant to revoke.
     pub fn next_revoke(&mut self) -> Option<(LockId, Grant)> {
-        self.revokes.pop_front()
+        let lock = self.revoking.pop_first()?;
+        let (grant, more) =
+            self.edit(&lock, |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
+        if more {
+            self.revoking.insert(Rc::clone(&lock));
+        }
+        Some(((*lock).clone(), grant?))
     }
 }

@@ -10,11 +10,12 @@ mod fair;
 mod grants;
 mod leaving;
 mod reads;
+mod record;
 mod role;
 mod sweep;
 mod yielding;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 pub use agenda::{Cause, Rearm};
@@ -32,6 +33,7 @@ use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use agenda::AT_ONCE;
 use leaving::{Leaving, SentAway, Walk};
 use reads::Reading;
+use record::LockRecord;
 use sweep::Sweeps;
 use yielding::Streak;
 
@@ -94,7 +96,7 @@ pub struct Limits {
 /// The queues of all locks.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
-    locks: BTreeMap<Rc<LockId>, Queue>,
+    records: BTreeMap<Rc<LockId>, LockRecord>,
     /// Where [`Self::check_some_now`] goes on.
     checked_up_to: Option<Rc<LockId>>,
     /// Where each call stands.
@@ -103,10 +105,10 @@ pub struct Queues {
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
     checks: BTreeSet<(UnixMs, Rc<LockId>)>,
-    /// The newest grants of a lock, as long as nobody knows that they arrived: many where readers share it.
-    undelivered: BTreeMap<LockId, VecDeque<Grant>>,
-    /// Grants whose clients went before the answer.
-    revokes: VecDeque<(LockId, Grant)>,
+    /// The number of grants of which nobody knows that they arrived.
+    undelivered: usize,
+    /// Locks with grants to revoke.
+    revoking: BTreeSet<Rc<LockId>>,
     /// Who stands in the lists of Redisson's fair locks, and waits no more.
     fair_departed: BTreeMap<LockId, Leaving>,
     /// Up to which of those locks the lists were worked on.
@@ -174,8 +176,8 @@ impl Queues {
     /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()
-            && self.undelivered.is_empty()
-            && self.revokes.is_empty()
+            && self.undelivered == 0
+            && self.revoking.is_empty()
             && self.fair_departed.is_empty()
     }
 
@@ -196,7 +198,7 @@ impl Queues {
 
     /// The number of waiters for a lock.
     pub fn waiting_for(&self, lock: &LockId) -> usize {
-        self.locks.get(lock).map_or(0, |queue| queue.order.len())
+        self.queue(lock).map_or(0, |queue| queue.order.len())
     }
 
     /// A ticket for a new call.
@@ -209,20 +211,20 @@ impl Queues {
     pub fn admit(&self, lock: &LockId, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
         let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
         let waits = |queue: &Queue| queue.owners.contains_key(&(owner.into(), mode));
-        if full && !self.locks.get(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
+        if full && !self.queue(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
     }
 
     /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
     /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: &LockId, mut waiter: Waiter) -> Option<Waiter> {
-        let known = self.locks.get_key_value(lock);
+        let known = self.records.get_key_value(lock);
         let party = (waiter.owner.clone(), waiter.mode);
-        let place = known.and_then(|(_, queue)| queue.owners.get(&party).copied());
+        let place = self.queue(lock).and_then(|queue| queue.owners.get(&party).copied());
         let lock = known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock));
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
         let left = if waiter.fair { self.forget_departed(&lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
-        let changed = self.locks.get(&lock).is_some_and(|queue| queue.fair_changed);
+        let changed = self.queue(&lock).is_some_and(|queue| queue.fair_changed);
         let replaced = self.remove(&lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
@@ -237,7 +239,7 @@ impl Queues {
         if let Some(until) = waiter.until {
             self.ends.insert((until, waiter.ticket));
         }
-        let queue = self.locks.entry(lock).or_default();
+        let queue = self.records.entry(lock).or_default().queue.get_or_insert_default();
         queue.fair += usize::from(waiter.fair);
         queue.fair_changed = changed && queue.fair > 0;
         queue.owners.insert(party, place);
@@ -254,27 +256,25 @@ impl Queues {
 
     /// The first waiter.
     pub fn head(&self, lock: &LockId) -> Option<&Waiter> {
-        let order = &self.locks.get(lock)?.order;
+        let order = &self.queue(lock)?.order;
         if planted(Bug::LastComeFirstServed) { order.values().next_back() } else { order.values().next() }
     }
 
     /// All waiters for a lock, in order.
     pub fn in_order<'a>(&'a self, lock: &LockId) -> impl Iterator<Item = &'a Waiter> + use<'a> {
-        self.locks.get(lock).into_iter().flat_map(|queue| queue.order.values())
+        self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
     }
 
     /// Removes the first waiter from the queue.
     pub fn pop(&mut self, lock: &LockId) -> Option<Waiter> {
-        let (lock, queue) = self.locks.get_key_value(lock)?;
+        let (lock, queue) = self.named_queue(lock)?;
         let place = *queue.order.keys().next()?;
-        let lock = Rc::clone(lock);
         self.remove_and_tidy(&lock, place)
     }
 
     /// Removes an owner from a lock's queue, in all its modes.
     pub fn cancel(&mut self, lock: &LockId, owner: &[u8]) -> Vec<Waiter> {
-        let Some((lock, queue)) = self.locks.get_key_value(lock) else { return Vec::new() };
-        let lock = Rc::clone(lock);
+        let Some((lock, queue)) = self.named_queue(lock) else { return Vec::new() };
         let places = [Mode::Mutex, Mode::Read, Mode::Write]
             .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
         places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(&lock, place)).collect()
@@ -306,9 +306,9 @@ impl Queues {
 
     /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
     pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8], most: usize) -> usize {
-        let Some((lock, queue)) = self.locks.get_key_value(lock) else { return 0 };
+        let Some((lock, queue)) = self.named_queue(lock) else { return 0 };
         let places = queue.channels.get(channel).into_iter().flatten().copied();
-        let (places, lock): (Vec<_>, _) = (places.take(most).collect(), Rc::clone(lock));
+        let places: Vec<_> = places.take(most).collect();
         places.into_iter().filter_map(|place| self.remove_and_tidy(&lock, place)).count()
     }
 
@@ -319,11 +319,11 @@ impl Queues {
 
     /// Removes all waiters, and forgets the grants to revoke.
     pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
-        let all = std::mem::take(&mut self.locks);
+        let all = std::mem::take(&mut self.records);
         let (next_place, last_ticket, timer) = (self.next_place, self.last_ticket, self.timer);
         *self = Self { next_place, last_ticket, timer, ..Self::default() };
-        let waiters_of = |(lock, queue): (Rc<LockId>, Queue)| {
-            let waiters = queue.order.into_values();
+        let waiters_of = |(lock, record): (Rc<LockId>, LockRecord)| {
+            let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
             waiters.map(move |waiter| ((*lock).clone(), waiter)).collect::<Vec<_>>()
         };
         all.into_iter().flat_map(waiters_of).collect()
@@ -331,11 +331,11 @@ impl Queues {
 
     fn remove_and_tidy(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
         let waiter = self.remove(lock, place)?;
-        let Some(queue) = self.locks.get(lock) else { return Some(waiter) };
+        let Some(queue) = self.queue(lock) else { return Some(waiter) };
         match queue.order.first_key_value() {
             None => {
                 self.check_at(lock, None);
-                self.locks.remove(lock);
+                self.edit(lock, |record| record.queue = None);
             }
             // Who went may have kept out who can join others now, or can have what it could not. Only those who want
             // the lock for themselves in the same way wait for the same; without FAIR for nobody's turn.
@@ -352,7 +352,7 @@ impl Queues {
     }
 
     fn remove(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
-        let queue = self.locks.get_mut(lock)?;
+        let queue = self.records.get_mut(lock)?.queue.as_deref_mut()?;
         let waiter = queue.order.remove(&place)?;
         queue.owners.remove(&(waiter.owner.clone(), waiter.mode));
         if let Via::Enqueue(channel) = &waiter.via

@@ -1,5 +1,6 @@
 //! The queues of a server that is a replica for a while.
 
+use std::collections::BTreeSet;
 use std::mem::take;
 
 use super::Queues;
@@ -10,12 +11,12 @@ impl Queues {
     /// the server is the primary again before it has other data.
     pub fn demoted(&mut self) {
         *self = Self {
-            locks: take(&mut self.locks),
+            records: take(&mut self.records),
             places: take(&mut self.places),
             ends: take(&mut self.ends),
             checks: take(&mut self.checks),
-            undelivered: take(&mut self.undelivered),
-            revokes: take(&mut self.revokes),
+            undelivered: self.undelivered,
+            revoking: take(&mut self.revoking),
             fair_departed: take(&mut self.fair_departed),
             dropped_waiters: self.dropped_waiters,
             next_place: self.next_place,
@@ -34,13 +35,17 @@ impl Queues {
     /// The server has the data of another primary. There an owner may have asked again and received the lock that it was
     /// granted here, which can leave the data as they are; and it manages the fair lists.
     pub fn synchronised(&mut self) {
-        self.undelivered.clear();
-        self.revokes.clear();
+        (self.undelivered, self.revoking) = (0, BTreeSet::new());
+        self.records.retain(|_, record| {
+            record.grants.clear();
+            record.revokes.clear();
+            record.queue.is_some()
+        });
         self.fair_departed.clear();
     }
 
     /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
     pub fn may_end(&self) -> bool {
-        self.is_idle() || self.is_replica && self.places.is_empty() && self.undelivered.is_empty()
+        self.is_idle() || self.is_replica && self.places.is_empty() && self.undelivered == 0
     }
 }

@@ -72,12 +72,13 @@ impl Sweep {
     }
 }
 
-/// The next of these locks, at most `most`, after the one that was last, and whether they were the last ones.
+/// The next of these locks that are meant, at most `most`, after the one that was last, and whether they were the last ones.
 fn next_of<K, V>(
     locks: &BTreeMap<K, V>,
     databases: Databases,
     after: Option<LockId>,
     most: usize,
+    is_meant: impl Fn(&V) -> bool,
 ) -> (Vec<LockId>, bool)
 where
     K: Ord + std::borrow::Borrow<LockId>,
@@ -91,9 +92,11 @@ where
         (None, Some(first)) => Bound::Included(first),
         (None, None) => Bound::Unbounded,
     };
-    let is_meant = |lock: &LockId| first.as_ref().is_none_or(|first| first.db == lock.db);
-    let some = locks.range::<LockId, _>((from, Bound::Unbounded)).map(|(lock, _)| lock.borrow());
-    let some: Vec<_> = some.take_while(|lock| is_meant(lock)).take(most).cloned().collect();
+    let is_in = |lock: &LockId| first.as_ref().is_none_or(|first| first.db == lock.db);
+    let here =
+        locks.range::<LockId, _>((from, Bound::Unbounded)).take_while(|(lock, _)| is_in((*lock).borrow()));
+    let some = here.filter(|(_, value)| is_meant(value)).map(|(lock, _)| lock.borrow().clone());
+    let some: Vec<_> = some.take(most).collect();
     let done = some.len() < most;
     (some, done)
 }
@@ -119,9 +122,11 @@ impl Queues {
             let Some((sweep, stage, after)) = under_way.take().or_else(next) else { return };
             let databases = sweep.databases();
             let (locks, done) = match stage {
-                Stage::Streaks => next_of(&self.streaks, databases, after, left),
-                Stage::Reads => next_of(&self.reading, databases, after, left),
-                Stage::Queues => next_of(&self.locks, databases, after, left),
+                Stage::Streaks => next_of(&self.streaks, databases, after, left, |_| true),
+                Stage::Reads => next_of(&self.reading, databases, after, left, |_| true),
+                Stage::Queues => {
+                    next_of(&self.records, databases, after, left, |record| record.queue.is_some())
+                }
             };
             left = left.saturating_sub(locks.len());
             let last = locks.last().cloned();
@@ -138,7 +143,7 @@ impl Queues {
     fn sweep_lock(&mut self, sweep: Sweep, stage: Stage, lock: LockId, now: UnixMs) {
         match (stage, sweep) {
             (Stage::Streaks, _) => {
-                if !self.locks.contains_key(&lock) {
+                if self.queue(&lock).is_none() {
                     self.end_streak(&lock);
                 }
             }

@@ -53,14 +53,14 @@ impl Queues {
     /// Opens a yield window until this time.
     pub fn open_window(&mut self, lock: &LockId, until: MonoMs) {
         self.end_streak(lock);
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.window = Some(until);
         }
     }
 
     /// The lock was acquired: its yield window is over.
     pub fn close_window(&mut self, lock: &LockId) {
-        if let Some(queue) = self.locks.get_mut(lock) {
+        if let Some(queue) = self.queue_mut(lock) {
             queue.window = None;
         }
     }
@@ -68,7 +68,7 @@ impl Queues {
     /// The rest of the yield window, if it is open. A window in the past is closed, and so is a window longer than
     /// `longest`: the option was lowered in the meantime.
     pub fn window(&mut self, lock: &LockId, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
-        let queue = self.locks.get_mut(lock)?;
+        let queue = self.queue_mut(lock)?;
         let left =
             queue.window.and_then(|until| LeaseMs::new(until.0.checked_sub(clock.0)?.try_into().ok()?));
         let left = left.filter(|left| longest.is_some_and(|longest| *left <= longest));
