@@ -22,6 +22,9 @@ static BEATS: Shared<Cell<u32>> = Shared::cell(0);
 /// About ten seconds.
 const BEATS_BETWEEN_SWEEPS: u32 = 100;
 
+/// How many locks' records are looked at in a beat for what time has ended: a million in some two minutes.
+const RECORDS_AT_A_BEAT: usize = 1_000;
+
 /// About a second: what could not be written, since its slot is on its way, is tried as often.
 const BEATS_BETWEEN_TRIES: u32 = 10;
 
@@ -121,9 +124,7 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        waiters::queues(|queues| queues.forget_old_read_ends(ctx.real_time(), ctx.clock()));
-    }
+    waiters::queues(|queues| queues.forget_old(ctx.real_time(), ctx.clock(), RECORDS_AT_A_BEAT));
     if waiters::queues(|queues| queues.is_blank()) {
         return;
     }
@@ -132,7 +133,6 @@ fn beat(ctx: Ctx<'_>) {
         timing::restart_timer(&ctx);
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        waiters::queues(|queues| queues.forget_old_streaks(MonoMs(clock)));
         events::check_fair_lists(&ctx);
     }
     if ctx.in_cluster() {

@@ -301,7 +301,7 @@ fn a_moment_outlasts_a_sweep_but_not_its_option() {
     assert!(!comes_in(), "it is not the other's turn");
     (0..4).for_each(|owner| scene.release(owner));
     assert!(!comes_in(), "the lock is not left free");
-    scene.0.with(|world| world.queues.forget_old_read_ends(world.now, world.clock));
+    scene.0.with(|world| world.queues.forget_old(world.now, world.clock, usize::MAX));
     assert!(!comes_in(), "a sweep ends the moment");
     scene.0.with(|world| world.settings.foreign_window = Some(lease(WINDOW / 2)));
     assert!(comes_in(), "the moment lasts for longer than any does");

@@ -80,12 +80,13 @@ impl Queues {
         form.push(NONE);
         let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
         form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
-        form.extend(self.sweeps.position());
+        form.extend(self.sweeps.position(lens.lock));
         // Where foreign waiters never have a turn, nobody asks how many came to read.
         let turns = lens.turns.after_grants < u32::MAX;
-        let reading = self.reading.iter().map(|(lock, reading)| {
+        let reading = self.records.iter().filter_map(|(lock, record)| {
+            let reading = record.reading.as_ref()?;
             let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
-            [
+            Some([
                 (lens.lock)(lock),
                 reading.ends.map_or(NONE, |ends| lens.until(ends)),
                 self.read_changed.contains(lock).into(),
@@ -95,13 +96,14 @@ impl Queues {
                 }),
                 if turns { reading.came.min(lens.turns.after_grants).into() } else { NONE },
                 if turns { i64::try_from(age).unwrap_or(i64::MAX) } else { NONE },
-            ]
+            ])
         });
         append_sorted(reading, form);
-        let streaks = self.streaks.iter().map(|(lock, streak)| {
+        let streaks = self.records.iter().filter_map(|(lock, record)| {
+            let streak = record.streak?;
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);
-            [(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)]
+            Some([(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)])
         });
         append_sorted(streaks, form);
         form.push(self.timer.map_or(NONE, |at| lens.on_clock(at)));

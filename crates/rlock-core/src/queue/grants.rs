@@ -21,15 +21,13 @@ pub struct Grant {
 impl Queues {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        let grants = &mut self.record(lock).grants;
-        let before = grants.len();
-        if grant.mode != Mode::Read {
-            // A grant of the same lock before this one is over, or the lock could not have been granted.
-            grants.clear();
-        }
-        grants.push_back(grant);
-        let after = grants.len();
-        self.undelivered = self.undelivered.saturating_sub(before).saturating_add(after);
+        self.edit(lock, |record| {
+            if grant.mode != Mode::Read {
+                // A grant of the same lock before this one is over, or the lock could not have been granted.
+                record.grants.clear();
+            }
+            record.grants.push_back(grant);
+        });
         self.take_unconfirmed(lock);
     }
 
@@ -37,7 +35,7 @@ impl Queues {
     pub fn confirm(&mut self, lock: &LockId, owner: &[u8]) {
         self.take_undelivered(lock, |grant| *grant.owner == *owner);
         if !self.revoking.is_empty() {
-            let left = self.edit(lock, |record| {
+            let left = self.edit_known(lock, |record| {
                 record.revokes.retain(|grant| *grant.owner != *owner);
                 !record.revokes.is_empty()
             });
@@ -77,7 +75,7 @@ impl Queues {
     pub fn undeliverable(&mut self, lock: &LockId, ticket: Ticket) {
         let grant = self.take_undelivered(lock, |grant| grant.ticket == ticket);
         if let Some(grant) = grant {
-            self.record(lock).revokes.push_back(grant);
+            self.edit(lock, |record| record.revokes.push_back(grant));
             self.revoking.insert(self.shared_name(lock));
         }
     }
@@ -85,21 +83,19 @@ impl Queues {
     /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
     /// the grants, so that the first look finds them.
     fn take_undelivered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        let (taken, count) = self.edit(lock, |record| {
-            let (mut taken, mut count) = (None, 0_usize);
+        self.edit_known(lock, |record| {
+            let mut taken = None;
             // An owner has two at most: it reads and writes.
             while let Some(place) = record.grants.iter().position(&meant) {
-                (taken, count) = (record.grants.remove(place), count.saturating_add(1));
+                taken = record.grants.remove(place);
             }
-            (taken, count)
-        })?;
-        self.undelivered = self.undelivered.saturating_sub(count);
-        taken
+            taken
+        })?
     }
 
     /// A grant cannot be revoked now; it stays the next one of its lock.
     pub fn revoke_later(&mut self, lock: LockId, grant: Grant) {
-        self.record(&lock).revokes.push_front(grant);
+        self.edit(&lock, |record| record.revokes.push_front(grant));
         self.revoking.insert(self.shared_name(&lock));
     }
 
@@ -107,7 +103,7 @@ impl Queues {
     pub fn next_revoke(&mut self) -> Option<(LockId, Grant)> {
         let lock = self.revoking.pop_first()?;
         let (grant, more) =
-            self.edit(&lock, |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
+            self.edit_known(&lock, |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
         if more {
             self.revoking.insert(Rc::clone(&lock));
         }

@@ -32,10 +32,8 @@ use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use agenda::AT_ONCE;
 use leaving::{Leaving, SentAway, Walk};
-use reads::Reading;
-use record::LockRecord;
+use record::{Counts, LockRecord};
 use sweep::Sweeps;
-use yielding::Streak;
 
 /// A lock by its database and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,8 +103,9 @@ pub struct Queues {
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
     checks: BTreeSet<(UnixMs, Rc<LockId>)>,
-    /// The number of grants of which nobody knows that they arrived.
-    undelivered: usize,
+    counts: Counts,
+    /// Where [`Self::forget_old`] goes on.
+    forgotten_up_to: Option<Rc<LockId>>,
     /// Locks with grants to revoke.
     revoking: BTreeSet<Rc<LockId>>,
     /// Who stands in the lists of Redisson's fair locks, and waits no more.
@@ -116,17 +115,13 @@ pub struct Queues {
     /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows, and how far each list
     /// was walked.
     fair_uncapped: BTreeMap<LockId, Walk>,
-    /// Locks that owners from here read, which others may share.
-    reading: BTreeMap<LockId, Reading>,
     /// How many releases beside many readers there were.
     releases: u8,
-    /// Those of them whose keys were changed by somebody else.
+    /// Locks with native readers whose keys were changed by somebody else.
     read_changed: BTreeSet<LockId>,
     /// Those of which that could not be written, since their slot is on its way; and such locks with lists.
     deferred_read_repairs: BTreeSet<LockId>,
     deferred_fair_lists: BTreeSet<LockId>,
-    /// How many native grants there were since foreign waiters last had their chance, and since when.
-    streaks: BTreeMap<LockId, Streak>,
     /// The waiters that are being sent away, a few at a time.
     dropped_waiters: Option<SentAway>,
     /// Reasons to look at many locks, which are worked off a few locks at a time.
@@ -176,14 +171,14 @@ impl Queues {
     /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()
-            && self.undelivered == 0
+            && self.counts.undelivered == 0
             && self.revoking.is_empty()
             && self.fair_departed.is_empty()
     }
 
     /// Whether the queues know nothing about any lock.
     pub fn is_blank(&self) -> bool {
-        self.is_idle() && self.streaks.is_empty()
+        self.is_idle() && self.counts.streaks == 0
     }
 
     /// The number of waiters on the whole server.
@@ -335,7 +330,7 @@ impl Queues {
         match queue.order.first_key_value() {
             None => {
                 self.check_at(lock, None);
-                self.edit(lock, |record| record.queue = None);
+                self.edit_known(lock, |record| record.queue = None);
             }
             // Who went may have kept out who can join others now, or can have what it could not. Only those who want
             // the lock for themselves in the same way wait for the same; without FAIR for nobody's turn.

@@ -21,6 +21,14 @@ pub(super) struct Reading {
     pub(super) closed: Option<HeldBack>,
 }
 
+impl Reading {
+    /// Whether all read leases have ended, and no yield window is open.
+    pub(super) fn is_old(&self, now: UnixMs, clock: MonoMs) -> bool {
+        let window = matches!(self.closed, Some(HeldBack::Window { until }) if until > clock);
+        !window && self.ends.is_none_or(|ends| ends <= now)
+    }
+}
+
 /// New readers are held back for a Redisson writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldBack {
@@ -40,6 +48,14 @@ pub enum HeldBack {
 const RELEASES_PER_LOOK: u8 = 8;
 
 impl Queues {
+    fn reading(&self, lock: &LockId) -> Option<&Reading> {
+        self.records.get(lock)?.reading.as_ref()
+    }
+
+    fn reading_mut(&mut self, lock: &LockId) -> Option<&mut Reading> {
+        self.records.get_mut(lock)?.reading.as_mut()
+    }
+
     /// Whether this release must check other readers.
     pub fn is_check_due(&mut self) -> bool {
         self.releases = self.releases.wrapping_add(1);
@@ -48,28 +64,26 @@ impl Queues {
 
     /// Whether a lock has native readers, and is therefore known to be a read/write lock.
     pub fn has_native_readers(&self, lock: &LockId) -> bool {
-        self.reading.get(lock).is_some_and(|reading| reading.ends.is_some())
+        self.reading(lock).is_some_and(|reading| reading.ends.is_some())
     }
 
     /// The latest known end of a read lease.
     pub fn read_end(&self, lock: &LockId) -> Option<UnixMs> {
-        self.reading.get(lock)?.ends
+        self.reading(lock)?.ends
     }
 
     /// A read lease with this end was granted.
     pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs, clock: MonoMs) {
-        match self.reading.get_mut(lock) {
-            Some(reading) => reading.ends = reading.ends.max(Some(ends)),
-            None => {
-                let reading = Reading { ends: Some(ends), came: 0, since: clock, closed: None };
-                self.reading.insert(lock.clone(), reading);
-            }
-        }
+        self.edit(lock, |record| {
+            let new = Reading { ends: None, came: 0, since: clock, closed: None };
+            let reading = record.reading.get_or_insert(new);
+            reading.ends = reading.ends.max(Some(ends));
+        });
     }
 
     /// Counts a new reader.
     pub fn count_reader(&mut self, lock: &LockId) {
-        if let Some(reading) = self.reading.get_mut(lock) {
+        if let Some(reading) = self.reading_mut(lock) {
             reading.came = reading.came.saturating_add(1);
         }
     }
@@ -77,7 +91,7 @@ impl Queues {
     /// The lock has no readers any more. If new readers are held back, they are held back until this time.
     pub fn forget_read_end(&mut self, lock: &LockId, until: Option<MonoMs>) {
         self.read_changed.remove(lock);
-        match (self.reading.get_mut(lock), until) {
+        self.edit_known(lock, |record| match (&mut record.reading, until) {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
                 reading.ends = None;
                 // Who has had its moment has no other one.
@@ -85,33 +99,25 @@ impl Queues {
                     reading.closed = Some(HeldBack::Window { until });
                 }
             }
-            _ => drop(self.reading.remove(lock)),
-        }
-    }
-
-    /// Forgets the read ends in the past.
-    pub fn forget_old_read_ends(&mut self, now: UnixMs, clock: MonoMs) {
-        self.reading.retain(|_, reading| {
-            let moment = matches!(reading.closed, Some(HeldBack::Window { until }) if until > clock);
-            moment || reading.ends.is_some_and(|ends| ends > now)
+            _ => record.reading = None,
         });
     }
 
     /// Whether any read end is known.
     pub fn knows_read_ends(&self) -> bool {
-        !self.reading.is_empty()
+        self.counts.reading > 0
     }
 
     /// Whether waiting Redisson writers, if any, have been passed over until their turn.
     pub fn writers_yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
-        self.reading.get(lock).is_some_and(|reading| {
+        self.reading(lock).is_some_and(|reading| {
             reading.came >= turns.after_grants || clock.0.saturating_sub(reading.since.0) >= turns.after_ms
         })
     }
 
     /// Whether, and until when, new readers are held back.
     pub fn readers_held_back(&self, lock: &LockId) -> Option<HeldBack> {
-        self.reading.get(lock)?.closed
+        self.reading(lock)?.closed
     }
 
     /// Whether a free lock is in the yield window of Redisson writers.
@@ -125,19 +131,19 @@ impl Queues {
 
     /// Holds new readers back.
     pub fn hold_readers_back(&mut self, lock: &LockId, closed: HeldBack) {
-        if let Some(reading) = self.reading.get_mut(lock) {
+        if let Some(reading) = self.reading_mut(lock) {
             reading.closed = Some(closed);
         }
     }
 
     /// Redisson writers had their chance, or do not exist: the count of new readers starts again.
     pub fn admit_readers(&mut self, lock: &LockId, clock: MonoMs) {
-        match self.reading.get_mut(lock) {
+        self.edit_known(lock, |record| match &mut record.reading {
             Some(reading) if reading.ends.is_some() => {
                 (reading.came, reading.since, reading.closed) = (0, clock, None);
             }
-            _ => drop(self.reading.remove(lock)),
-        }
+            _ => record.reading = None,
+        });
     }
 
     /// Another client has changed a lock's key: true if its expiry must be checked.
@@ -148,7 +154,7 @@ impl Queues {
     /// The next lock whose key's expiry must be checked, and the latest end that it must have.
     pub fn next_read_repair(&mut self) -> Option<(LockId, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
-            if let Some(ends) = self.reading.get(&lock).and_then(|reading| reading.ends) {
+            if let Some(ends) = self.reading(&lock).and_then(|reading| reading.ends) {
                 return Some((lock, ends));
             }
         }

@@ -1,9 +1,13 @@
 //! What memory knows of one lock.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::rc::Rc;
 
+use super::reads::Reading;
+use super::yielding::Streak;
 use super::{Grant, LockId, Queue, Queues};
+use crate::types::{MonoMs, UnixMs};
 
 /// What memory knows of one lock. A record that is empty is removed.
 #[derive(Clone, Debug, Default)]
@@ -14,12 +18,44 @@ pub(super) struct LockRecord {
     pub(super) grants: VecDeque<Grant>,
     /// Grants whose clients disconnected before the reply.
     pub(super) revokes: VecDeque<Grant>,
+    /// The native grants since waiting Redisson clients last had their chance.
+    pub(super) streak: Option<Streak>,
+    /// What is known of native readers, whom others may join.
+    pub(super) reading: Option<Reading>,
 }
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes } = self;
-        queue.is_none() && grants.is_empty() && revokes.is_empty()
+        let Self { queue, grants, revokes, streak, reading } = self;
+        let idle = queue.is_none() && grants.is_empty() && revokes.is_empty();
+        idle && streak.is_none() && reading.is_none()
+    }
+
+    fn count(&self) -> Counts {
+        Counts {
+            undelivered: self.grants.len(),
+            streaks: self.streak.is_some().into(),
+            reading: self.reading.is_some().into(),
+        }
+    }
+}
+
+/// How much there is in all records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Grants of which nobody knows that they arrived.
+    pub(super) undelivered: usize,
+    pub(super) streaks: usize,
+    pub(super) reading: usize,
+}
+
+impl Counts {
+    fn replace(&mut self, before: Counts, after: Counts) {
+        let replace =
+            |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
+        replace(&mut self.undelivered, before.undelivered, after.undelivered);
+        replace(&mut self.streaks, before.streaks, after.streaks);
+        replace(&mut self.reading, before.reading, after.reading);
     }
 }
 
@@ -46,18 +82,64 @@ impl Queues {
         known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock))
     }
 
-    /// A lock's record, which is made if there is none: something is put in at once.
-    pub(super) fn record(&mut self, lock: &LockId) -> &mut LockRecord {
-        self.records.entry(self.shared_name(lock)).or_default()
+    /// Changes a lock's record, which is made if there is none, and removed if it is empty then.
+    pub(super) fn edit<T>(&mut self, lock: &LockId, change: impl FnOnce(&mut LockRecord) -> T) -> T {
+        let lock = self.shared_name(lock);
+        let record = self.records.entry(Rc::clone(&lock)).or_default();
+        let before = record.count();
+        let result = change(record);
+        self.counts.replace(before, record.count());
+        if record.is_empty() {
+            self.records.remove(&lock);
+        }
+        result
     }
 
-    /// Changes a lock's record, if there is one, and removes it when it is empty.
-    pub(super) fn edit<T>(&mut self, lock: &LockId, change: impl FnOnce(&mut LockRecord) -> T) -> Option<T> {
+    /// Changes a lock's record, if there is one, and removes it if it is empty then.
+    pub(super) fn edit_known<T>(
+        &mut self,
+        lock: &LockId,
+        change: impl FnOnce(&mut LockRecord) -> T,
+    ) -> Option<T> {
         let record = self.records.get_mut(lock)?;
+        let before = record.count();
         let result = change(record);
+        self.counts.replace(before, record.count());
         if record.is_empty() {
             self.records.remove(lock);
         }
         Some(result)
+    }
+
+    /// Changes all records, and removes those that are empty then.
+    pub(super) fn edit_all(&mut self, mut change: impl FnMut(&mut LockRecord)) {
+        let counts = &mut self.counts;
+        self.records.retain(|_, record| {
+            let before = record.count();
+            change(record);
+            counts.replace(before, record.count());
+            !record.is_empty()
+        });
+    }
+
+    /// Forgets what time has ended without an event: of `most` records, those after the last ones.
+    pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
+        let after = self.forgotten_up_to.take();
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.records.range::<LockId, _>((from, Bound::Unbounded)).take(most);
+        let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
+        for (lock, record) in next {
+            (seen, last) = (seen.saturating_add(1), Some(lock));
+            let is_old = record.streak.is_some_and(|streak| streak.is_old(clock))
+                || record.reading.as_ref().is_some_and(|reading| reading.is_old(now, clock));
+            old.extend(is_old.then(|| Rc::clone(lock)));
+        }
+        self.forgotten_up_to = last.filter(|_| seen == most).cloned();
+        for lock in old {
+            self.edit_known(&lock, |record| {
+                record.streak = record.streak.filter(|streak| !streak.is_old(clock));
+                record.reading = record.reading.take().filter(|reading| !reading.is_old(now, clock));
+            });
+        }
     }
 }

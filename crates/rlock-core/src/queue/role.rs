@@ -1,6 +1,5 @@
 //! The queues of a server that is a replica for a while.
 
-use std::collections::BTreeSet;
 use std::mem::take;
 
 use super::Queues;
@@ -15,7 +14,7 @@ impl Queues {
             places: take(&mut self.places),
             ends: take(&mut self.ends),
             checks: take(&mut self.checks),
-            undelivered: self.undelivered,
+            counts: self.counts,
             revoking: take(&mut self.revoking),
             fair_departed: take(&mut self.fair_departed),
             dropped_waiters: self.dropped_waiters,
@@ -25,6 +24,7 @@ impl Queues {
             is_replica: true,
             ..Self::default()
         };
+        self.edit_all(|record| (record.streak, record.reading) = (None, None));
     }
 
     /// The server is the primary again, and may write.
@@ -35,17 +35,16 @@ impl Queues {
     /// The server has the data of another primary. There an owner may have asked again and received the lock that it was
     /// granted here, which can leave the data as they are; and it manages the fair lists.
     pub fn synchronised(&mut self) {
-        (self.undelivered, self.revoking) = (0, BTreeSet::new());
-        self.records.retain(|_, record| {
+        self.revoking.clear();
+        self.edit_all(|record| {
             record.grants.clear();
             record.revokes.clear();
-            record.queue.is_some()
         });
         self.fair_departed.clear();
     }
 
     /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
     pub fn may_end(&self) -> bool {
-        self.is_idle() || self.is_replica && self.places.is_empty() && self.undelivered == 0
+        self.is_idle() || self.is_replica && self.places.is_empty() && self.counts.undelivered == 0
     }
 }

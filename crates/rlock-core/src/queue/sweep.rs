@@ -1,8 +1,9 @@
 //! Reasons to check many locks: keys that changed without an event for each, a step of the clock, the slow check of fair
 //! lists. They are processed a few locks at a time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Bound;
+use std::rc::Rc;
 
 use super::{Cause, LockId, Queues};
 use crate::types::UnixMs;
@@ -27,23 +28,11 @@ pub enum Sweep {
     FairLists,
 }
 
-/// What is to be gone through, in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// The streaks of locks that nobody waits for.
-    #[default]
-    Streaks,
-    /// Locks that natives read.
-    Reads,
-    /// Locks with waiters.
-    Queues,
-}
-
 /// The sweeps that are under way or to come, none of them twice: one that is asked for again while it is under way is
 /// done once more after that, so that each lock comes up however often it is asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sweeps {
-    under_way: Option<(Sweep, Stage, Option<LockId>)>,
+    under_way: Option<(Sweep, Option<Rc<LockId>>)>,
     to_come: VecDeque<Sweep>,
 }
 
@@ -52,10 +41,11 @@ impl Sweeps {
         self.under_way.is_none() && self.to_come.is_empty()
     }
 
-    /// Where it is, for the model checker.
-    pub(super) fn position(&self) -> [i64; 2] {
-        let stage = self.under_way.as_ref().map_or(-1, |(_, stage, _)| *stage as i64);
-        [stage, i64::try_from(self.to_come.len()).unwrap_or(i64::MAX)]
+    /// Where it is, for the model checker: the lock that was swept last.
+    pub(super) fn position(&self, number: &dyn Fn(&LockId) -> i64) -> [i64; 3] {
+        let last = self.under_way.as_ref().and_then(|(_, last)| last.as_deref());
+        let to_come = i64::try_from(self.to_come.len()).unwrap_or(i64::MAX);
+        [self.under_way.is_some().into(), last.map_or(-1, number), to_come]
     }
 }
 
@@ -66,39 +56,6 @@ impl Sweep {
             Self::Clock | Self::FairLists => Databases::All,
         }
     }
-
-    fn first(self) -> Stage {
-        if matches!(self, Self::Keys(..)) { Stage::Streaks } else { Stage::Queues }
-    }
-}
-
-/// The next of these locks that are meant, at most `most`, after the one that was last, and whether they were the last ones.
-fn next_of<K, V>(
-    locks: &BTreeMap<K, V>,
-    databases: Databases,
-    after: Option<LockId>,
-    most: usize,
-    is_meant: impl Fn(&V) -> bool,
-) -> (Vec<LockId>, bool)
-where
-    K: Ord + std::borrow::Borrow<LockId>,
-{
-    let first = match databases {
-        Databases::One(db) => Some(LockId { db, key: Box::default() }),
-        Databases::All => None,
-    };
-    let from = match (&after, &first) {
-        (Some(after), _) => Bound::Excluded(after),
-        (None, Some(first)) => Bound::Included(first),
-        (None, None) => Bound::Unbounded,
-    };
-    let is_in = |lock: &LockId| first.as_ref().is_none_or(|first| first.db == lock.db);
-    let here =
-        locks.range::<LockId, _>((from, Bound::Unbounded)).take_while(|(lock, _)| is_in((*lock).borrow()));
-    let some = here.filter(|(_, value)| is_meant(value)).map(|(lock, _)| lock.borrow().clone());
-    let some: Vec<_> = some.take(most).collect();
-    let done = some.len() < most;
-    (some, done)
 }
 
 impl Queues {
@@ -118,50 +75,53 @@ impl Queues {
         let mut left = most.saturating_sub(self.count_due(now, most)).max(1);
         while left > 0 {
             let Sweeps { under_way, to_come } = &mut self.sweeps;
-            let next = || to_come.pop_front().map(|sweep| (sweep, sweep.first(), None));
-            let Some((sweep, stage, after)) = under_way.take().or_else(next) else { return };
-            let databases = sweep.databases();
-            let (locks, done) = match stage {
-                Stage::Streaks => next_of(&self.streaks, databases, after, left, |_| true),
-                Stage::Reads => next_of(&self.reading, databases, after, left, |_| true),
-                Stage::Queues => {
-                    next_of(&self.records, databases, after, left, |record| record.queue.is_some())
-                }
-            };
+            let next = || to_come.pop_front().map(|sweep| (sweep, None));
+            let Some((sweep, after)) = under_way.take().or_else(next) else { return };
+            let locks = self.next_records(sweep.databases(), after, left);
+            let done = locks.len() < left;
             left = left.saturating_sub(locks.len());
-            let last = locks.last().cloned();
-            locks.into_iter().for_each(|lock| self.sweep_lock(sweep, stage, lock, now));
-            self.sweeps.under_way = match (done, stage) {
-                (false, _) => Some((sweep, stage, last)),
-                (true, Stage::Streaks) => Some((sweep, Stage::Reads, None)),
-                (true, Stage::Reads) => Some((sweep, Stage::Queues, None)),
-                (true, Stage::Queues) => None,
-            };
+            for lock in &locks {
+                self.sweep_record(sweep, lock, now);
+            }
+            self.sweeps.under_way = locks.last().filter(|_| !done).map(|last| (sweep, Some(Rc::clone(last))));
         }
     }
 
-    fn sweep_lock(&mut self, sweep: Sweep, stage: Stage, lock: LockId, now: UnixMs) {
-        match (stage, sweep) {
-            (Stage::Streaks, _) => {
-                if self.queue(&lock).is_none() {
-                    self.end_streak(&lock);
+    /// The next records of these databases after this one, `most` at most.
+    fn next_records(&self, databases: Databases, after: Option<Rc<LockId>>, most: usize) -> Vec<Rc<LockId>> {
+        let first = match databases {
+            Databases::One(db) => Some(LockId { db, key: Box::default() }),
+            Databases::All => None,
+        };
+        let from = match (&after, &first) {
+            (Some(after), _) => Bound::Excluded(&**after),
+            (None, Some(first)) => Bound::Included(first),
+            (None, None) => Bound::Unbounded,
+        };
+        let is_meant = |lock: &LockId| first.as_ref().is_none_or(|first| first.db == lock.db);
+        let some = self.records.range::<LockId, _>((from, Bound::Unbounded)).map(|(lock, _)| lock);
+        some.take_while(|lock| is_meant(lock)).take(most).cloned().collect()
+    }
+
+    fn sweep_record(&mut self, sweep: Sweep, lock: &LockId, now: UnixMs) {
+        let Some(record) = self.records.get(lock) else { return };
+        let (awaited, read) = (record.queue.is_some(), record.reading.is_some());
+        match sweep {
+            Sweep::FairLists => {
+                if self.note_fair_change(lock) {
+                    self.check_at(lock, Some(now));
                 }
+                return;
             }
-            (Stage::Reads, _) => {
-                self.read_changed.insert(lock);
-            }
-            (Stage::Queues, Sweep::FairLists) => {
-                if self.note_fair_change(&lock) {
-                    self.check_at(&lock, Some(now));
+            Sweep::Keys(_, cause) => {
+                if read {
+                    self.read_changed.insert(lock.clone());
                 }
+                if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
             }
-            (Stage::Queues, _) => {
-                if let Sweep::Keys(_, cause) = sweep {
-                    self.note_cause(&lock, cause);
-                }
-                self.note_fair_change(&lock);
-                self.check_at(&lock, Some(now));
-            }
+            Sweep::Clock => {}
         }
+        self.note_fair_change(lock);
+        self.check_at(lock, Some(now));
     }
 }

@@ -267,9 +267,9 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
     }
     assert!(queues.is_idle() && !queues.is_blank());
     assert!(queues.yield_is_due(&key, turns, MonoMs(5)));
-    queues.forget_old_streaks(MonoMs(3_600_004));
+    queues.forget_old(UnixMs(0), MonoMs(3_600_004), 9);
     assert!(!queues.is_blank());
-    queues.forget_old_streaks(MonoMs(3_600_005));
+    queues.forget_old(UnixMs(0), MonoMs(3_600_005), 9);
     assert!(queues.is_blank());
 }
 

@@ -14,6 +14,12 @@ pub(super) struct Streak {
 /// After so long without a native grant a streak is forgotten: its lock has ended and nobody told of it.
 const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
 
+impl Streak {
+    pub(super) fn is_old(self, clock: MonoMs) -> bool {
+        clock.0.saturating_sub(self.last.0) >= FORGOTTEN_AFTER_MS
+    }
+}
+
 /// How long waiting Redisson clients are passed over before the module yields.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
@@ -27,27 +33,24 @@ impl Queues {
     /// Counts a native grant. The count continues while the queue is empty: two alternating native owners would keep a lock
     /// for ever, with one of them in the queue at most.
     pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {
-        let new = Streak { grants: 0, since: clock, last: clock };
-        let streak = self.streaks.entry(lock.clone()).or_insert(new);
-        streak.grants = streak.grants.saturating_add(1);
-        streak.last = clock;
+        self.edit(lock, |record| {
+            let new = Streak { grants: 0, since: clock, last: clock };
+            let streak = record.streak.get_or_insert(new);
+            streak.grants = streak.grants.saturating_add(1);
+            streak.last = clock;
+        });
     }
 
     /// Whether waiting Redisson clients, if any, have been passed over until their turn.
     pub fn yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
-        self.streaks.get(lock).is_some_and(|streak| {
+        self.records.get(lock).and_then(|record| record.streak).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })
     }
 
     /// Waiting Redisson clients had their chance, or do not exist.
     pub fn end_streak(&mut self, lock: &LockId) {
-        self.streaks.remove(lock);
-    }
-
-    /// Forgets the streaks of locks that ended without an event.
-    pub fn forget_old_streaks(&mut self, clock: MonoMs) {
-        self.streaks.retain(|_, streak| clock.0.saturating_sub(streak.last.0) < FORGOTTEN_AFTER_MS);
+        self.edit_known(lock, |record| record.streak = None);
     }
 
     /// Opens a yield window until this time.
