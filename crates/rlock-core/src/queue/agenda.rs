@@ -200,9 +200,9 @@ impl Queues {
     pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
         let pending = [
             self.revoking.is_empty() || self.is_replica,
-            self.fair_departed.is_empty() || self.is_replica,
+            self.departing.is_empty() || self.is_replica,
             self.read_changed.is_empty(),
-            self.fair_uncapped.is_empty(),
+            self.capping.is_empty(),
             self.dropped_waiters.is_none(),
             self.sweeps.is_empty(),
         ];

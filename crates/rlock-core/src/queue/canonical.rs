@@ -72,7 +72,9 @@ impl Queues {
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
-        for (lock, leaving) in &self.fair_departed {
+        let leaving =
+            self.records.iter().filter_map(|(lock, record)| Some((lock, record.leaving.as_deref()?)));
+        for (lock, leaving) in leaving {
             form.push((lens.lock)(lock));
             form.extend(leaving.position());
             append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);

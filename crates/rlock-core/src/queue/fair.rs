@@ -69,14 +69,21 @@ impl Queues {
     /// Removes all waiters as [`Self::drain_all`] does, but keeps the pending work on fair lists: the removed waiters must
     /// leave them too.
     pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockId, Waiter)> {
-        let (mut gone, mut unknown) = (take(&mut self.fair_departed), take(&mut self.fair_uncapped));
-        unknown.extend(take(&mut self.deferred_fair_lists).into_iter().map(|lock| (lock, Walk::default())));
-        let all = self.drain_all();
-        for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
-            let place = self.new_place();
-            gone.entry(lock.clone()).or_default().add(waiter.owner.clone(), place);
+        let mut departed = Vec::new();
+        for lock in take(&mut self.departing) {
+            let leaving = self.edit(&lock, |record| record.leaving.take());
+            departed.push((lock, leaving));
         }
-        (self.fair_departed, self.fair_uncapped) = (gone, unknown);
+        let mut uncapped: Vec<_> = std::iter::from_fn(|| self.next_fair_uncapped()).collect();
+        uncapped.extend(take(&mut self.deferred_fair_lists).into_iter().map(|lock| (lock, 0)));
+        let all = self.drain_all();
+        for (lock, before) in departed {
+            self.edit_leaving(&lock, |leaving| *leaving = before);
+        }
+        for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
+            self.note_departed(lock, &waiter.owner);
+        }
+        uncapped.into_iter().for_each(|(lock, passed)| self.continue_capping(lock, passed));
         // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
         self.timer_fired_or_lost();
         all
@@ -84,7 +91,7 @@ impl Queues {
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockId) {
-        self.fair_uncapped.insert(lock, Walk::default());
+        self.continue_capping(lock, 0);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
@@ -94,12 +101,15 @@ impl Queues {
 
     /// The next lock of [`Self::note_fair_uncapped`], and the number of checked entries at the end of its fair list.
     pub fn next_fair_uncapped(&mut self) -> Option<(LockId, usize)> {
-        self.fair_uncapped.pop_first().map(|(lock, walk)| (lock, walk.passed()))
+        let lock = self.capping.pop_first()?;
+        let walk = self.edit_known(&lock, |record| record.uncapped.take())??;
+        Some(((*lock).clone(), walk.passed()))
     }
 
     /// This number of entries at the end of the fair list was checked; the entries before them are next.
     pub fn continue_capping(&mut self, lock: LockId, passed: usize) {
-        self.fair_uncapped.insert(lock, Walk::at(passed));
+        self.edit(&lock, |record| record.uncapped = Some(Walk::at(passed)));
+        self.capping.insert(self.shared_name(&lock));
     }
 
     /// Whether another client may have changed a lock's fair list since the last check.

@@ -96,26 +96,44 @@ pub struct Walked {
 }
 
 impl Queues {
+    fn leaving(&self, lock: &LockId) -> Option<&Leaving> {
+        self.records.get(lock)?.leaving.as_deref()
+    }
+
+    fn leaving_mut(&mut self, lock: &LockId) -> Option<&mut Leaving> {
+        self.records.get_mut(lock)?.leaving.as_deref_mut()
+    }
+
+    /// Changes the departed owners of a lock, and whether there are any.
+    pub(super) fn edit_leaving(&mut self, lock: &LockId, change: impl FnOnce(&mut Option<Box<Leaving>>)) {
+        let some = self.edit(lock, |record| {
+            change(&mut record.leaving);
+            record.leaving.is_some()
+        });
+        if some {
+            self.departing.insert(self.shared_name(lock));
+        } else {
+            self.departing.remove(lock);
+        }
+    }
+
     /// The next lock whose fair list has entries of departed owners: another one at each call.
     pub fn next_fair_departed(&mut self) -> Option<LockId> {
-        let from = self.cleared_up_to.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self
-            .fair_departed
-            .range((from, Bound::Unbounded))
-            .next()
-            .or(self.fair_departed.first_key_value());
-        self.cleared_up_to = next.map(|(lock, _)| lock.clone());
-        self.cleared_up_to.clone()
+        let after = self.cleared_up_to.take();
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.departing.range::<LockId, _>((from, Bound::Unbounded)).next();
+        self.cleared_up_to = next.or(self.departing.first()).cloned();
+        self.cleared_up_to.as_deref().cloned()
     }
 
     /// Whether a lock's fair list may have entries of departed owners.
     pub fn has_leaving(&self, lock: &LockId) -> bool {
-        self.fair_departed.contains_key(lock)
+        self.leaving(lock).is_some()
     }
 
     /// Whether this owner has left the queue, but its fair-list entry is not removed yet.
     pub fn is_leaving(&self, lock: &LockId, owner: &[u8]) -> bool {
-        self.fair_departed.get(lock).is_some_and(|leaving| leaving.has(owner))
+        self.leaving(lock).is_some_and(|leaving| leaving.has(owner))
     }
 
     /// The number of owners that have left the queue, but whose fair-list entries are not removed yet.
@@ -124,36 +142,36 @@ impl Queues {
             let now = if leaving.absent { 0 } else { leaving.now.len() };
             now.saturating_add(leaving.later.len())
         };
-        self.fair_departed.get(lock).map_or(0, count)
+        self.leaving(lock).map_or(0, count)
     }
 
     /// An owner in the fair list does not wait here, and must be removed from the list.
     pub fn note_departed(&mut self, lock: &LockId, owner: &[u8]) {
         let place = self.new_place();
-        self.fair_departed.entry(lock.clone()).or_default().add(owner.into(), place);
+        self.edit_leaving(lock, |leaving| leaving.get_or_insert_default().add(owner.into(), place));
     }
 
     /// The owner has left the fair list, or stays in it; returns its former place in the queue.
     pub fn forget_departed(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
-        let place = self.fair_departed.get_mut(lock)?.remove(owner);
+        let place = self.leaving_mut(lock)?.remove(owner);
         self.restart_or_forget(lock);
         place
     }
 
     /// Where the walk has nobody left to look for, the next one begins.
     fn restart_or_forget(&mut self, lock: &LockId) {
-        let Some(leaving) = self.fair_departed.get_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
+        let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
             return;
         };
         leaving.begin();
         if leaving.now.is_empty() && !leaving.departed_heads {
-            self.fair_departed.remove(lock);
+            self.edit_leaving(lock, |leaving| *leaving = None);
         }
     }
 
     /// Notes whether an owner that left still stands at the head of a lock's fair list.
     pub fn note_departed_heads(&mut self, lock: &LockId, left: bool) {
-        if let Some(leaving) = self.fair_departed.get_mut(lock) {
+        if let Some(leaving) = self.leaving_mut(lock) {
             leaving.departed_heads = left;
         }
         self.restart_or_forget(lock);
@@ -161,18 +179,18 @@ impl Queues {
 
     /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
     pub fn departed_heads_remain(&self, lock: &LockId) -> bool {
-        self.fair_departed.get(lock).is_some_and(|leaving| leaving.departed_heads)
+        self.leaving(lock).is_some_and(|leaving| leaving.departed_heads)
     }
 
     /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
     pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
-        let leaving = self.fair_departed.get(lock)?;
+        let leaving = self.leaving(lock)?;
         (!leaving.absent && !leaving.now.is_empty()).then_some(leaving.walk.passed)
     }
 
     /// A part of a lock's fair list was walked.
     pub fn walked(&mut self, lock: &LockId, walked: &Walked) {
-        let Some(leaving) = self.fair_departed.get_mut(lock) else { return };
+        let Some(leaving) = self.leaving_mut(lock) else { return };
         for owner in &walked.taken {
             leaving.remove(owner);
         }
@@ -187,7 +205,7 @@ impl Queues {
 
     /// Departed owners that are not in a lock's fair list, `most` at most: the rest of their data must be removed now.
     pub fn next_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
-        let Some(leaving) = self.fair_departed.get_mut(lock).filter(|leaving| leaving.absent) else {
+        let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.absent) else {
             return Vec::new();
         };
         let absent: Vec<_> = std::iter::from_fn(|| leaving.now.pop_first()).take(most).collect();
@@ -197,23 +215,24 @@ impl Queues {
 
     /// The lock's fair list no longer exists.
     pub fn forget_all_departed(&mut self, lock: &LockId) {
-        self.fair_departed.remove(lock);
+        self.edit_leaving(lock, |leaving| *leaving = None);
     }
 
     /// Another client has changed a lock's fair list in the middle.
     pub fn disturb_walk(&mut self, lock: &LockId) {
-        if let Some(leaving) = self.fair_departed.get_mut(lock) {
+        if let Some(leaving) = self.leaving_mut(lock) {
             leaving.walk.disturbed = true;
         }
-        if let Some(walk) = self.fair_uncapped.get_mut(lock) {
+        if let Some(walk) = self.records.get_mut(lock).and_then(|record| record.uncapped.as_mut()) {
             *walk = Walk::default();
         }
     }
 
     /// Other clients have changed all fair lists in the middle.
     pub fn disturb_all_walks(&mut self) {
-        self.fair_departed.values_mut().for_each(|leaving| leaving.walk.disturbed = true);
-        self.fair_uncapped.values_mut().for_each(|walk| *walk = Walk::default());
+        for lock in self.departing.union(&self.capping).cloned().collect::<Vec<_>>() {
+            self.disturb_walk(&lock);
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use agenda::AT_ONCE;
-use leaving::{Leaving, SentAway, Walk};
+use leaving::SentAway;
 use record::{Counts, LockRecord};
 use sweep::Sweeps;
 
@@ -108,13 +108,12 @@ pub struct Queues {
     forgotten_up_to: Option<Rc<LockId>>,
     /// Locks with grants to revoke.
     revoking: BTreeSet<Rc<LockId>>,
-    /// Who stands in the lists of Redisson's fair locks, and waits no more.
-    fair_departed: BTreeMap<LockId, Leaving>,
+    /// Locks with entries of departed owners in their fair lists.
+    departing: BTreeSet<Rc<LockId>>,
     /// Up to which of those locks the lists were worked on.
-    cleared_up_to: Option<LockId>,
-    /// Locks in whose lists of Redisson's fair lock somebody may stand of whom nobody here knows, and how far each list
-    /// was walked.
-    fair_uncapped: BTreeMap<LockId, Walk>,
+    cleared_up_to: Option<Rc<LockId>>,
+    /// Locks whose fair lists may have entries that this server cannot tell alive from dead.
+    capping: BTreeSet<Rc<LockId>>,
     /// How many releases beside many readers there were.
     releases: u8,
     /// Locks with native readers whose keys were changed by somebody else.
@@ -173,7 +172,7 @@ impl Queues {
         self.places.is_empty()
             && self.counts.undelivered == 0
             && self.revoking.is_empty()
-            && self.fair_departed.is_empty()
+            && self.departing.is_empty()
     }
 
     /// Whether the queues know nothing about any lock.
@@ -367,7 +366,9 @@ impl Queues {
             // With no native left to put back, a check of the list would be due for ever.
             queue.fair_changed &= queue.fair > 0;
             queue.fair_checked = queue.fair_checked.filter(|checked| *checked != place);
-            self.fair_departed.entry((**lock).clone()).or_default().add(waiter.owner.clone(), place);
+            self.edit_leaving(lock, |leaving| {
+                leaving.get_or_insert_default().add(waiter.owner.clone(), place);
+            });
         }
         Some(waiter)
     }

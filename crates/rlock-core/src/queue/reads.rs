@@ -4,7 +4,6 @@
 //! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
 //! the module therefore counts them.
 
-use super::leaving::Walk;
 use super::{LockId, Queues, Turns};
 use crate::types::{MonoMs, UnixMs};
 
@@ -176,7 +175,7 @@ impl Queues {
         let some = !self.deferred_read_repairs.is_empty() || !self.deferred_fair_lists.is_empty();
         self.read_changed.append(&mut self.deferred_read_repairs);
         let lists = std::mem::take(&mut self.deferred_fair_lists);
-        self.fair_uncapped.extend(lists.into_iter().map(|lock| (lock, Walk::default())));
+        lists.into_iter().for_each(|lock| self.note_fair_uncapped(lock));
         some
     }
 }

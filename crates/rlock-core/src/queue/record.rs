@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::rc::Rc;
 
+use super::leaving::{Leaving, Walk};
 use super::reads::Reading;
 use super::yielding::Streak;
 use super::{Grant, LockId, Queue, Queues};
@@ -22,13 +23,17 @@ pub(super) struct LockRecord {
     pub(super) streak: Option<Streak>,
     /// What is known of native readers, whom others may join.
     pub(super) reading: Option<Reading>,
+    /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
+    pub(super) leaving: Option<Box<Leaving>>,
+    /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
+    pub(super) uncapped: Option<Walk>,
 }
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, reading } = self;
+        let Self { queue, grants, revokes, streak, reading, leaving, uncapped } = self;
         let idle = queue.is_none() && grants.is_empty() && revokes.is_empty();
-        idle && streak.is_none() && reading.is_none()
+        idle && streak.is_none() && reading.is_none() && leaving.is_none() && uncapped.is_none()
     }
 
     fn count(&self) -> Counts {

@@ -16,7 +16,7 @@ impl Queues {
             checks: take(&mut self.checks),
             counts: self.counts,
             revoking: take(&mut self.revoking),
-            fair_departed: take(&mut self.fair_departed),
+            departing: take(&mut self.departing),
             dropped_waiters: self.dropped_waiters,
             next_place: self.next_place,
             last_ticket: self.last_ticket,
@@ -24,7 +24,7 @@ impl Queues {
             is_replica: true,
             ..Self::default()
         };
-        self.edit_all(|record| (record.streak, record.reading) = (None, None));
+        self.edit_all(|record| (record.streak, record.reading, record.uncapped) = (None, None, None));
     }
 
     /// The server is the primary again, and may write.
@@ -39,8 +39,9 @@ impl Queues {
         self.edit_all(|record| {
             record.grants.clear();
             record.revokes.clear();
+            record.leaving = None;
         });
-        self.fair_departed.clear();
+        self.departing.clear();
     }
 
     /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
