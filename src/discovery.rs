@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::queue::LockId;
+use rlock_core::locks::LockId;
 use rlock_core::{events, names, read_repair};
 
 use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};

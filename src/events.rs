@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::events::ListChange;
-use rlock_core::queue::{Cause, Databases, LockId};
+use rlock_core::locks::{Cause, Databases, LockId};
 use rlock_core::{MonoMs, departures, events, names, timing};
 
 use crate::discovery::{self, Sought};
@@ -37,7 +37,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if event == c"restore" {
         discovery::arrived(ctx, key.bytes());
     }
-    if waiters::queues(|queues| queues.is_blank() && !queues.knows_read_ends()) {
+    if waiters::locks(|locks| locks.is_blank() && !locks.knows_read_ends()) {
         return;
     }
     if !fair::is_own_doing() {
@@ -124,8 +124,8 @@ fn beat(ctx: Ctx<'_>) {
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    waiters::queues(|queues| queues.forget_old(ctx.real_time(), ctx.clock(), RECORDS_AT_A_BEAT));
-    if waiters::queues(|queues| queues.is_blank()) {
+    waiters::locks(|locks| locks.forget_old(ctx.real_time(), ctx.clock(), RECORDS_AT_A_BEAT));
+    if waiters::locks(|locks| locks.is_blank()) {
         return;
     }
     if stepped {

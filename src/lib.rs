@@ -9,7 +9,7 @@
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
-//! - [`unknown`]: waiters and read leases of which nobody here knows, after a start or a promotion.
+//! - [`discovery`]: waiters and read leases of which nobody here knows, after a start or a promotion.
 //! - [`events`]: what happens to keys and to the server outside our commands.
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and our section in INFO.

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
+use rlock_core::locks::{LockId, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::queue::{LockId, Queues, Ticket, Walked};
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
@@ -27,8 +27,8 @@ impl Server for Ctx<'_> {
         Some(body(&LockSite::new(*self, name.borrow(), None)))
     }
 
-    fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T {
-        waiters::queues(body)
+    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
+        waiters::locks(body)
     }
 
     fn now(&self) -> UnixMs {
@@ -154,7 +154,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
-        let is_known = || waiters::queues(|queues| queues.has_native_readers(self.lock()));
+        let is_known = || waiters::locks(|locks| locks.has_native_readers(self.lock()));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::departures;
-use rlock_core::queue::DropReason;
-use rlock_core::queue::{LockId, Queues, Ticket};
+use rlock_core::locks::DropReason;
+use rlock_core::locks::{LockId, Locks, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
@@ -28,7 +28,7 @@ struct Client {
 
 #[derive(Default)]
 struct State {
-    queues: Queues,
+    locks: Locks,
     clients: HashMap<Ticket, Client>,
     handles: HashMap<Handle, Ticket>,
     timer: Option<Timer>,
@@ -50,13 +50,13 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
 }
 
 /// The queues for as long as `body` runs, which calls nothing of the server's.
-pub(crate) fn queues<T>(body: impl FnOnce(&mut Queues) -> T) -> T {
-    with(|state| body(&mut state.queues))
+pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
+    with(|state| body(&mut state.locks))
 }
 
 /// Whether nobody waits anywhere and nothing is to be taken back here.
 pub(crate) fn idle() -> bool {
-    queues(|queues| queues.may_end())
+    locks(|locks| locks.may_end())
 }
 
 /// Says that the state is in doubt: everybody is to be sent away.
@@ -119,12 +119,12 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
         Err(error) => ctx.reply_error(error),
     }
     let Some(Client { lock, has_own_user, .. }) = client else { return };
-    let granted = queues(|queues| queues.is_undelivered(&lock, ticket));
+    let granted = locks(|locks| locks.is_undelivered(&lock, ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
         departures::client_disconnected(&ctx, &lock, ticket);
     } else if granted {
-        queues(|queues| queues.answered(&lock, ticket));
+        locks(|locks| locks.answered(&lock, ticket));
     }
 }
 

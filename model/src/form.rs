@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rlock_core::locks::{Lens, LockId, Ticket, append_sorted};
 use rlock_core::port::WriteAccess;
-use rlock_core::queue::{Lens, LockId, Ticket, append_sorted};
 use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
 
@@ -86,7 +86,7 @@ impl Renaming {
 
 fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>) {
     let world = &state.world;
-    let mut tickets: Vec<Ticket> = world.queues.tickets().chain(world.clients.keys().copied()).collect();
+    let mut tickets: Vec<Ticket> = world.locks.tickets().chain(world.clients.keys().copied()).collect();
     tickets.sort_unstable();
     tickets.dedup();
     let until = |at: UnixMs| (at.0 - world.now.0).max(-1);
@@ -103,7 +103,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         name: &|name: &[u8]| renaming.name(scene, name),
         lock: &|lock: &LockId| renaming.lock(scene::number(&lock.key)),
     };
-    world.queues.canonical_form(&lens, form);
+    world.locks.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
         Value::Other => [(lens.lock)(lock), -2, 0, 0],

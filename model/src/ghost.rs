@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rlock_core::queue::Ticket;
+use rlock_core::locks::Ticket;
 use rlock_core::{Mode, UnixMs};
 
 use crate::writers::Passed;

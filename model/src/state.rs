@@ -1,6 +1,6 @@
 //! A state of the model, and what one step makes of it.
 
-use rlock_core::queue::Ticket;
+use rlock_core::locks::Ticket;
 use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
 use rlock_sim::{Message, Sim, World};
 
@@ -77,7 +77,7 @@ impl State {
                 let left = hold.expiry.left(world.now);
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
-            let queue = world.queues.in_order(&lock).map(|waiter| {
+            let queue = world.locks.in_order(&lock).map(|waiter| {
                 format!("{}{}", waiter.owner.escape_ascii(), waiter.mode.word().map_or("", |word| &word[..1]))
             });
             parts.push(format!("k{number} {holder}, queue [{}]", queue.collect::<Vec<_>>().join(" ")));
@@ -156,7 +156,7 @@ impl State {
         });
         let leases = keys.chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
-        let wait = self.world.queues.next_in(UnixMs(i64::MIN / 2), self.world.clock);
+        let wait = self.world.locks.next_in(UnixMs(i64::MIN / 2), self.world.clock);
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
     }
 
@@ -204,7 +204,7 @@ impl State {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
             // All who wait on it leave, not all of them at once.
-            let queue = self.world.queues.in_order(&scene::lock(party.lock));
+            let queue = self.world.locks.in_order(&scene::lock(party.lock));
             let left: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
             let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
             self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));

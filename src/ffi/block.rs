@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis_module::raw;
-use rlock_core::queue::Ticket;
+use rlock_core::locks::Ticket;
 use rlock_core::{Error, Reply};
 
 use super::api::{api, optional_api};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 use redis_module::server_events::register_server_events;
-use rlock_core::queue::Databases;
+use rlock_core::locks::Databases;
 
 use super::api::{api, optional_api};
 use super::ctx::Ctx;

@@ -5,8 +5,8 @@ mod counter;
 use std::ffi::CStr;
 
 use counter::{Counter, Histogram};
+use rlock_core::locks::Cause;
 use rlock_core::port::Note;
-use rlock_core::queue::Cause;
 use rlock_core::{Decision, LockEvent, Reply};
 
 use crate::ffi::InfoPage;
@@ -177,7 +177,7 @@ pub(crate) fn show(page: &InfoPage) {
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
     }
-    page.number(c"waiters", waiters::queues(|queues| queues.len()) as u64);
+    page.number(c"waiters", waiters::locks(|locks| locks.len()) as u64);
     for (name, counter) in counters() {
         page.number(name, counter.get());
     }

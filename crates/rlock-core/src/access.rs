@@ -21,7 +21,7 @@ pub(crate) enum Access {
 /// Who waits first, and for what.
 pub(crate) fn head<S: Site>(site: &S) -> Option<(Box<[u8]>, Mode)> {
     let lock = site.lock();
-    site.server().queues(|queues| queues.head(lock).map(|head| (head.owner.clone(), head.mode)))
+    site.server().locks(|locks| locks.head(lock).map(|head| (head.owner.clone(), head.mode)))
 }
 
 /// Whether this owner could have the lock in this mode, if it were its turn.

@@ -5,9 +5,9 @@ use crate::decide;
 use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
 use crate::fair;
+use crate::locks::DropReason;
+use crate::locks::{Via, Waiter};
 use crate::port::{Note, Server, Site};
-use crate::queue::DropReason;
-use crate::queue::{Via, Waiter};
 use crate::read_leases;
 use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
@@ -95,7 +95,7 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
         return Ok(Reply::NotQueued);
     }
     let lock = site.lock();
-    let waiters = server.queues(|queues| queues.cancel(lock, owner));
+    let waiters = server.locks(|locks| locks.cancel(lock, owner));
     if waiters.is_empty() {
         return Ok(Reply::NotQueued);
     }
@@ -171,7 +171,7 @@ impl<'a, S: Site> Arrival<'a, S> {
     fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
         let server = site.server();
         let now = server.now();
-        let watched = !server.queues(|queues| queues.is_blank());
+        let watched = !server.locks(|locks| locks.is_blank());
         if watched {
             // A release calls the head of the fair list, if nobody here takes the lock.
             fair::remove_departed_heads(site);
@@ -179,7 +179,7 @@ impl<'a, S: Site> Arrival<'a, S> {
             if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
                 let lock = site.lock();
-                server.queues(|queues| queues.confirm(lock, owner));
+                server.locks(|locks| locks.confirm(lock, owner));
             }
         }
         Self { site, owner, watched, now }
@@ -247,7 +247,7 @@ impl<'a, S: Site> Call<'a, S> {
 
     fn is_awaited(&self) -> bool {
         let lock = self.site.lock();
-        self.site.server().queues(|queues| queues.head(lock).is_some())
+        self.site.server().locks(|locks| locks.head(lock).is_some())
     }
 
     /// Performs what was decided.
@@ -270,7 +270,7 @@ impl<'a, S: Site> Call<'a, S> {
         // Closed: what follows may open it again.
         drop(self);
         let (server, lock) = (site.server(), site.lock());
-        if request.fair && server.queues(|queues| queues.fair_has_changed(lock)) {
+        if request.fair && server.locks(|locks| locks.fair_has_changed(lock)) {
             // Before anybody joins: an owner that was dropped and asks again keeps its place.
             fair::repair(site, server.now());
         }
@@ -279,9 +279,9 @@ impl<'a, S: Site> Call<'a, S> {
             Wait::Block(_) => (Via::Block, Answer::Later),
             Wait::Enqueue(_, channel) => (Via::Enqueue(channel.into()), Answer::Now(Reply::Enqueued)),
         };
-        let ticket = server.queues(|queues| {
-            queues.admit(lock, request.owner.bytes(), request.mode, limits)?;
-            Ok(queues.new_ticket())
+        let ticket = server.locks(|locks| {
+            locks.admit(lock, request.owner.bytes(), request.mode, limits)?;
+            Ok(locks.new_ticket())
         })?;
         if answer == Answer::Later {
             // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
@@ -291,12 +291,12 @@ impl<'a, S: Site> Call<'a, S> {
             // Not before: who is refused has not come back.
             fair::rejoin(site, request.owner.bytes());
         }
-        let (replaced, count) = server.queues(|queues| {
+        let (replaced, count) = server.locks(|locks| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
             let Acquire { mode, lease, fenced, fair, .. } = *request;
             let waiter = Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id };
-            (queues.join(lock, waiter), queues.len())
+            (locks.join(lock, waiter), locks.len())
         });
         server.note(Note::Waiting(count));
         let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);

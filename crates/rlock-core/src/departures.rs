@@ -3,21 +3,21 @@
 use crate::bugs::{Bug, planted};
 use crate::decision::Reply;
 use crate::error::Error;
+use crate::locks::{DropReason, LockId, Ticket, Via, Waiter};
 use crate::message;
 use crate::port::{Note, Server, Site};
-use crate::queue::{DropReason, LockId, Ticket, Via, Waiter};
 use crate::timing::arm_timer;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
 pub fn client_disconnected<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
-    if server.queues(|queues| queues.leave(ticket)).is_some() {
+    if server.locks(|locks| locks.leave(ticket)).is_some() {
         server.note(Note::Gone(1));
         // The server frees what it keeps for the client only then.
         server.answer(ticket, Ok(Reply::Denied));
     }
     if !planted(Bug::ForgetTakeBack) {
-        server.queues(|queues| queues.undeliverable(lock, ticket));
+        server.locks(|locks| locks.undeliverable(lock, ticket));
     }
     arm_timer(server);
 }
@@ -25,7 +25,7 @@ pub fn client_disconnected<V: Server>(server: &V, lock: &LockId, ticket: Ticket)
 /// Removes all waiters from all queues at once and notifies them of the reason. This is for a panic: the queues may be
 /// inconsistent, so no waiter may stay in them.
 pub fn drop_all_now<V: Server>(server: &V, why: DropReason) {
-    let all = server.queues(|queues| queues.drain_all_but_fair_lists());
+    let all = server.locks(|locks| locks.drain_all_but_fair_lists());
     drop_waiters(server, all, why);
     arm_timer(server);
 }
@@ -35,9 +35,9 @@ pub fn demoted<V: Server>(server: &V) {
     if planted(Bug::KeepWhenDemoted) {
         return;
     }
-    server.queues(|queues| {
-        queues.demoted();
-        queues.drop_waiters(DropReason::Demoted);
+    server.locks(|locks| {
+        locks.demoted();
+        locks.drop_waiters(DropReason::Demoted);
     });
     continue_dropping(server);
     arm_timer(server);
@@ -46,20 +46,20 @@ pub fn demoted<V: Server>(server: &V) {
 /// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
 /// nothing, though it was granted a lock before, and stands in no fair list.
 pub fn promoted<V: Server>(server: &V) {
-    server.queues(|queues| queues.promoted());
+    server.locks(|locks| locks.promoted());
     arm_timer(server);
 }
 
 /// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that
 /// primary's, whatever the server put off.
 pub fn synchronised<V: Server>(server: &V) {
-    server.queues(|queues| queues.synchronised());
+    server.locks(|locks| locks.synchronised());
 }
 
 /// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed
 /// are removed from the fair lists.
 pub fn drain<V: Server>(server: &V) {
-    server.queues(|queues| queues.drop_waiters(DropReason::Drained));
+    server.locks(|locks| locks.drop_waiters(DropReason::Drained));
     continue_dropping(server);
     arm_timer(server);
 }
@@ -68,7 +68,7 @@ pub fn drain<V: Server>(server: &V) {
 /// no harm.
 pub(crate) fn continue_dropping<V: Server>(server: &V) {
     let most = server.settings().at_once.ended;
-    let (gone, why) = server.queues(|queues| queues.next_dropped(most));
+    let (gone, why) = server.locks(|locks| locks.next_dropped(most));
     if let Some(why) = why {
         drop_waiters(server, gone, why);
     }
@@ -89,7 +89,7 @@ pub(crate) fn drop_waiters<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>
 /// keep those behind it waiting, nor be lost in silence.
 pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
     let (server, lock) = (site.server(), site.lock());
-    server.queues(|queues| queues.leave(waiter.ticket));
+    server.locks(|locks| locks.leave(waiter.ticket));
     server.note(Note::SentAway);
     let (answer, reason) = match why {
         Error::TokenElsewhere => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
@@ -104,7 +104,7 @@ pub(crate) fn refuse<S: Site>(site: &S, waiter: &Waiter, why: Error) {
 /// Answers those whose wait has ended, not all of them at once.
 pub(crate) fn end_waits<V: Server>(server: &V) {
     let (clock, most) = (server.clock(), server.settings().at_once.ended);
-    for (lock, waiter) in server.queues(|queues| queues.timed_out(clock, most)) {
+    for (lock, waiter) in server.locks(|locks| locks.timed_out(clock, most)) {
         server.note(Note::TimedOut);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),

@@ -175,7 +175,7 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::DropReason;
+    use crate::locks::DropReason;
 
     /// The page that lists every error.
     const PAGE: &str = include_str!("../../../docs/ERRORS.md");

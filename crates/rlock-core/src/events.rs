@@ -1,21 +1,21 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
 use crate::bugs::{Bug, planted};
+use crate::locks::{Cause, Databases, LockId, Locks, Sweep};
 use crate::port::Server;
-use crate::queue::{Cause, Databases, LockId, Queues, Sweep};
 use crate::timing::{arm_timer, check_soon};
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
-    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
+    if server.locks(|locks| locks.note_foreign_read_change(lock)) {
         arm_timer(server);
     }
-    if server.queues(|queues| queues.head(lock).is_some()) {
-        server.queues(|queues| queues.note_cause(lock, cause));
+    if server.locks(|locks| locks.head(lock).is_some()) {
+        server.locks(|locks| locks.note_cause(lock, cause));
         check_soon(server, lock);
     } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
-        server.queues(|queues| queues.end_streak(lock));
+        server.locks(|locks| locks.end_streak(lock));
     }
 }
 
@@ -33,7 +33,7 @@ pub fn clock_stepped<V: Server>(server: &V) {
 /// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
 /// are alive.
 pub fn fair_list_found<V: Server>(server: &V, lock: LockId) {
-    server.queues(|queues| queues.note_fair_uncapped(lock));
+    server.locks(|locks| locks.note_fair_uncapped(lock));
     arm_timer(server);
 }
 
@@ -49,9 +49,9 @@ pub enum ListChange {
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
 pub fn fair_list_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
     if change == ListChange::Anywhere {
-        server.queues(|queues| queues.disturb_walk(lock));
+        server.locks(|locks| locks.disturb_walk(lock));
     }
-    if server.queues(|queues| queues.note_fair_change(lock)) {
+    if server.locks(|locks| locks.note_fair_change(lock)) {
         check_soon(server, lock);
     }
 }
@@ -63,7 +63,7 @@ pub fn check_fair_lists<V: Server>(server: &V) {
 
 /// Retries the changes that were deferred while a slot migrates.
 pub fn retry_deferred<V: Server>(server: &V) {
-    if server.queues(Queues::retry_deferred) {
+    if server.locks(Locks::retry_deferred) {
         arm_timer(server);
     }
 }
@@ -72,17 +72,17 @@ pub fn retry_deferred<V: Server>(server: &V) {
 pub fn check_some<V: Server>(server: &V) {
     let now = server.now();
     let most = server.settings().at_once.looked;
-    server.queues(|queues| queues.check_some_now(now, most));
+    server.locks(|locks| locks.check_some_now(now, most));
     arm_timer(server);
 }
 
 fn sweep<V: Server>(server: &V, sweep: Sweep) {
-    server.queues(|queues| queues.sweep(sweep));
+    server.locks(|locks| locks.sweep(sweep));
     continue_sweeps(server);
     arm_timer(server);
 }
 
 pub(crate) fn continue_sweeps<V: Server>(server: &V) {
     let (now, most) = (server.now(), server.settings().at_once.looked);
-    server.queues(|queues| queues.continue_sweeps(now, most));
+    server.locks(|locks| locks.continue_sweeps(now, most));
 }

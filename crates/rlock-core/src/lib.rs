@@ -17,7 +17,7 @@
 //! - [`read_leases`]: which of its readers are alive.
 //! - [`read_repair`]: native read leases that Redisson's renewals would shorten.
 //! - [`names`]: Redisson's names for the keys and channels of a lock.
-//! - [`queue`]: the waiters and their order.
+//! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
 //! - [`port`]: the server as the steps see it.
@@ -44,10 +44,10 @@ pub mod error;
 pub mod events;
 pub mod fair;
 pub mod limits;
+pub mod locks;
 pub mod message;
 pub mod names;
 pub mod port;
-pub mod queue;
 pub mod read_leases;
 pub mod read_repair;
 pub mod read_write;

@@ -9,7 +9,7 @@
 //! Owner and key are percent-encoded, so that no byte of theirs parts fields. Readers skip messages with
 //! an unknown first word, and fields after those they know.
 
-use crate::queue::{DropReason, LockId, Waiter};
+use crate::locks::{DropReason, LockId, Waiter};
 use crate::types::{Holds, LeaseMs, Mode};
 
 /// The waiter holds the lock for this lease unless it confirms; `token` is 0 without FENCED.
@@ -62,7 +62,7 @@ fn percent_encode(bytes: &[u8], into: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{DropReason, Ticket, Via};
+    use crate::locks::{DropReason, Ticket, Via};
     use crate::types::MonoMs;
 
     fn lock(key: &[u8]) -> LockId {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::queue::{Cause, Limits, LockId, Queues, Ticket, Turns, Walked};
+use crate::locks::{Cause, Limits, LockId, Locks, Ticket, Turns, Walked};
 use crate::shape::LockState;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
@@ -22,7 +22,7 @@ pub trait Server {
     fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
 
     /// Lends the queues to `body`, which must not call the server.
-    fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T;
+    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T;
 
     /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;

@@ -171,7 +171,7 @@ pub(crate) fn first_living<S: Site>(
 /// among them away.
 pub(crate) fn check_others<S: Site>(site: &S, but: &[u8], held: Held) -> Others {
     let few = held.others <= LOOKED_AT;
-    if !few && !site.server().queues(|queues| queues.is_check_due()) {
+    if !few && !site.server().locks(|locks| locks.is_check_due()) {
         return Others::default();
     }
     let looked_at = site.some_readers(LOOKED_AT.saturating_add(1));

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::decision::Change;
+use crate::locks::LockId;
 use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
-use crate::queue::LockId;
 use crate::read_leases;
 use crate::shape::LockState;
 use crate::timing::{Outcome, arm_timer, check_soon};
@@ -64,9 +64,9 @@ pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
 /// Remembers the end of a read lease that somebody else has given.
 fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
     let clock = server.clock();
-    server.queues(|queues| queues.note_read_end(lock, ends, clock));
+    server.locks(|locks| locks.note_read_end(lock, ends, clock));
     // Another reader may have renewed its own meanwhile.
-    if server.queues(|queues| queues.note_foreign_read_change(lock)) {
+    if server.locks(|locks| locks.note_foreign_read_change(lock)) {
         arm_timer(server);
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
         WriteAccess::Refused => return Outcome::Refused,
         // It is not ours yet, or not any more.
         WriteAccess::SlotMoved => {
-            site.server().queues(|queues| queues.defer_read_repair(site.lock()));
+            site.server().locks(|locks| locks.defer_read_repair(site.lock()));
             return Outcome::Done;
         }
     }

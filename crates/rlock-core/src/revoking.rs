@@ -2,8 +2,8 @@
 
 use crate::decide;
 use crate::decision::Change;
+use crate::locks::{Grant, LockId};
 use crate::port::{Note, Server, Site, WriteAccess};
-use crate::queue::{Grant, LockId};
 use crate::read_leases;
 use crate::read_write::{self, Held, Others};
 use crate::serve::perform_and_serve;

@@ -8,8 +8,8 @@ use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
+use crate::locks::DropReason;
 use crate::port::{Server, Site, WriteAccess};
-use crate::queue::DropReason;
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
@@ -20,7 +20,7 @@ const RETRY_MS: u64 = 20;
 
 /// The timer has fired.
 pub fn on_timer<V: Server>(server: &V) {
-    server.queues(|queues| queues.timer_fired_or_lost());
+    server.locks(|locks| locks.timer_fired_or_lost());
     end_waits(server);
     if server.is_primary() {
         continue_dropping(server);
@@ -45,10 +45,10 @@ pub fn on_timer<V: Server>(server: &V) {
 /// Waits end, and waiters are sent away, also while the server refuses writes.
 fn arm_timer_for_retry<V: Server>(server: &V) {
     let clock = server.clock();
-    let more = server.queues(|queues| {
+    let more = server.locks(|locks| {
         // A look at another lock may have set it for now, where a fair list is to be put right that may not be written.
-        queues.timer_fired_or_lost();
-        queues.dropping().is_some() || queues.has_ended_waits(clock)
+        locks.timer_fired_or_lost();
+        locks.dropping().is_some() || locks.has_ended_waits(clock)
     });
     arm_timer_after(server, if more { 0 } else { RETRY_MS });
 }
@@ -57,9 +57,9 @@ fn arm_timer_for_retry<V: Server>(server: &V) {
 fn revoke_grants<V: Server>(server: &V) -> Outcome {
     let share = Share::of(server);
     for _ in 0..share.most {
-        let Some((lock, grant)) = server.queues(|queues| queues.next_revoke()) else { break };
+        let Some((lock, grant)) = server.locks(|locks| locks.next_revoke()) else { break };
         if revoke(server, &lock, &grant) == Outcome::Refused {
-            server.queues(|queues| queues.revoke_later(lock, grant));
+            server.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
         }
         if share.is_used_up(server) {
@@ -73,7 +73,7 @@ fn revoke_grants<V: Server>(server: &V) -> Outcome {
 fn check_due<V: Server>(server: &V) -> Outcome {
     let (now, share, mut looked) = (server.now(), Share::of(server), Outcome::Done);
     let most = server.settings().at_once.looked;
-    for lock in server.queues(|queues| queues.due(now, most)) {
+    for lock in server.locks(|locks| locks.due(now, most)) {
         if server.at(&lock, |site| check(site)) == Some(Outcome::Refused) {
             looked = Outcome::Refused;
         }
@@ -87,9 +87,9 @@ fn check_due<V: Server>(server: &V) -> Outcome {
 /// Looks at locks that natives read and that somebody else has changed.
 fn repair_read_leases<V: Server>(server: &V) -> Outcome {
     for _ in 0..server.settings().at_once.looked {
-        let Some((lock, ends)) = server.queues(|queues| queues.next_read_repair()) else { break };
+        let Some((lock, ends)) = server.locks(|locks| locks.next_read_repair()) else { break };
         if server.at(&lock, |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
-            server.queues(|queues| queues.repair_reads_later(lock));
+            server.locks(|locks| locks.repair_reads_later(lock));
             return Outcome::Refused;
         }
     }
@@ -100,7 +100,7 @@ fn repair_read_leases<V: Server>(server: &V) -> Outcome {
 fn check<S: Site>(site: &S) -> Outcome {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Outcome::Done };
-    if server.queues(|queues| queues.has_fair(lock)) {
+    if server.locks(|locks| locks.has_fair(lock)) {
         match site.write_access() {
             WriteAccess::Allowed if site.fair_is_elsewhere() => return drop_moved(site),
             WriteAccess::Allowed => fair::repair(site, server.now()),
@@ -112,7 +112,7 @@ fn check<S: Site>(site: &S) -> Outcome {
                 return Outcome::Refused;
             }
             // Its list is not ours to put right any more, or the look at it would be due for ever.
-            WriteAccess::SlotMoved => server.queues(|queues| queues.forget_fair_change(lock)),
+            WriteAccess::SlotMoved => server.locks(|locks| locks.forget_fair_change(lock)),
         }
     }
     if let Access::Until(_) = access(site, &owner, mode) {
@@ -133,10 +133,10 @@ fn drop_moved<S: Site>(site: &S) -> Outcome {
     let (server, lock) = (site.server(), site.lock());
     let most = server.settings().at_once.served;
     // Those who are left wait on, and the lock is due again.
-    let moved = server.queues(|queues| {
-        queues.end_streak(lock);
-        let moved = queues.drain(lock, most);
-        queues.count_served(moved.len());
+    let moved = server.locks(|locks| {
+        locks.end_streak(lock);
+        let moved = locks.drain(lock, most);
+        locks.count_served(moved.len());
         moved
     });
     let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();

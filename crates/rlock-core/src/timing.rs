@@ -1,7 +1,7 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
+use crate::locks::{LockId, Rearm};
 use crate::port::Server;
-use crate::queue::{LockId, Rearm};
 
 #[derive(PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -18,18 +18,18 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn of<V: Server>(server: &V) -> Self {
-        Self { before: server.queues(|queues| queues.served()), most: server.settings().at_once.served }
+        Self { before: server.locks(|locks| locks.served()), most: server.settings().at_once.served }
     }
 
     pub(crate) fn is_used_up<V: Server>(&self, server: &V) -> bool {
-        server.queues(|queues| queues.served_since(self.before)) >= self.most
+        server.locks(|locks| locks.served_since(self.before)) >= self.most
     }
 }
 
 /// Schedules a check of a lock with waiters now.
 pub fn check_soon<V: Server>(server: &V, lock: &LockId) {
     let now = server.now();
-    server.queues(|queues| queues.check_at(lock, Some(now)));
+    server.locks(|locks| locks.check_at(lock, Some(now)));
     arm_timer(server);
 }
 
@@ -42,7 +42,7 @@ pub fn arm_timer<V: Server>(server: &V) {
 /// The same, but not before so many milliseconds have passed.
 pub(crate) fn arm_timer_after<V: Server>(server: &V, least: u64) {
     let (now, clock) = (server.now(), server.clock());
-    match server.queues(|queues| queues.rearm(now, clock, least)) {
+    match server.locks(|locks| locks.rearm(now, clock, least)) {
         Rearm::Keep => {}
         Rearm::Stop => server.set_timer(None),
         Rearm::In(ms) => server.set_timer(Some(ms)),
@@ -51,7 +51,7 @@ pub(crate) fn arm_timer_after<V: Server>(server: &V, least: u64) {
 
 /// Sets the timer again, after its clock may have stepped.
 pub fn restart_timer<V: Server>(server: &V) {
-    server.queues(|queues| queues.timer_fired_or_lost());
+    server.locks(|locks| locks.timer_fired_or_lost());
     server.set_timer(None);
     arm_timer(server);
 }

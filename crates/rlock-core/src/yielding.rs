@@ -6,8 +6,8 @@
 
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
+use crate::locks::HeldBack;
 use crate::port::{Note, Server, Site};
-use crate::queue::HeldBack;
 use crate::read_leases::{self, Dead};
 use crate::read_write::{self, State};
 use crate::types::{Holds, LeaseMs, Mode};
@@ -18,7 +18,7 @@ const LOOK_MS: i64 = 500;
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
 pub(crate) fn notify_redisson<S: Site>(site: &S, message: UnlockMessage) -> u64 {
     let lock = site.lock();
-    site.server().queues(|queues| queues.forget_announced_end(lock));
+    site.server().locks(|locks| locks.forget_announced_end(lock));
     site.publish(message)
 }
 
@@ -27,27 +27,27 @@ pub(crate) fn notify_redisson<S: Site>(site: &S, message: UnlockMessage) -> u64 
 pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
     let (server, lock, settings) = (site.server(), site.lock(), site.server().settings());
     let clock = server.clock();
-    let due = server.queues(|queues| {
-        queues.yield_is_due(lock, settings.turns, clock) || queues.yields_to_writers(lock, clock)
+    let due = server.locks(|locks| {
+        locks.yield_is_due(lock, settings.turns, clock) || locks.yields_to_writers(lock, clock)
     });
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
     if notify_redisson(site, UnlockMessage::to_all(mode)) == 0 {
-        server.queues(|queues| {
-            queues.end_streak(lock);
-            queues.admit_readers(lock, clock);
+        server.locks(|locks| {
+            locks.end_streak(lock);
+            locks.admit_readers(lock, clock);
         });
         return false;
     }
     server.note(Note::Yielded);
-    server.queues(|queues| {
+    server.locks(|locks| {
         // A moment that has begun goes on, and lasts no longer.
-        let until = match queues.readers_held_back(lock) {
+        let until = match locks.readers_held_back(lock) {
             Some(HeldBack::Window { until }) if until > clock => until.min(clock.after(window)),
             _ => clock.after(window),
         };
-        queues.open_window(lock, until);
+        locks.open_window(lock, until);
         // Who waits here is kept from the lock by the window now.
-        queues.admit_readers(lock, clock);
+        locks.admit_readers(lock, clock);
     });
     true
 }
@@ -59,7 +59,7 @@ pub(crate) fn holds_back<S: Site>(site: &S, state: State, mode: Mode) -> bool {
         State::Held(_) if read_write::holds_any(state) => false,
         State::Held(held) => mode == Mode::Read && !held.writing && yields_to_waiting_writer(site),
         State::Free | State::Abandoned => {
-            match server.queues(|queues| queues.readers_held_back(lock)) {
+            match server.locks(|locks| locks.readers_held_back(lock)) {
                 None => return false,
                 Some(HeldBack::UntilFree { .. }) => native_reads_ended(site),
                 Some(HeldBack::Window { .. }) => {}
@@ -76,17 +76,17 @@ fn yields_to_waiting_writer<S: Site>(site: &S) -> bool {
     if planted(Bug::ForeignWriterStarves) || settings.foreign_window.is_none() {
         return false;
     }
-    if server.queues(|queues| queues.readers_held_back(lock)).is_some() {
+    if server.locks(|locks| locks.readers_held_back(lock)).is_some() {
         return held_back_for(site).is_some();
     }
     let clock = server.clock();
-    server.queues(|queues| queues.writers_yield_is_due(lock, settings.turns, clock)) && close(site).is_some()
+    server.locks(|locks| locks.writers_yield_is_due(lock, settings.turns, clock)) && close(site).is_some()
 }
 
 /// For how long yet those who come to read are kept waiting, before it is looked whether it is for anybody.
 pub(crate) fn held_back_for<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock, clock) = (site.server(), site.lock(), site.server().clock());
-    let closed = server.queues(|queues| queues.readers_held_back(lock))?;
+    let closed = server.locks(|locks| locks.readers_held_back(lock))?;
     let (HeldBack::UntilFree { check_at: until } | HeldBack::Window { until }) = closed;
     let left = until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?));
     // No moment lasts for longer than any does: the option was lowered meanwhile.
@@ -95,7 +95,7 @@ pub(crate) fn held_back_for<S: Site>(site: &S) -> Option<LeaseMs> {
         (Some(left), _) => Some(left),
         (None, HeldBack::UntilFree { .. }) => close(site),
         (None, HeldBack::Window { .. }) => {
-            server.queues(|queues| queues.admit_readers(lock, clock));
+            server.locks(|locks| locks.admit_readers(lock, clock));
             None
         }
     }
@@ -113,9 +113,9 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
     let listened = site.listening_redisson_writers() > 0 || for_ever;
     let wanted = settings.foreign_window.is_some() && listened && is_read(site);
     let again = look_in.filter(|_| wanted);
-    server.queues(|queues| match again {
-        Some(again) => queues.hold_readers_back(lock, HeldBack::UntilFree { check_at: clock.after(again) }),
-        None => queues.admit_readers(lock, clock),
+    server.locks(|locks| match again {
+        Some(again) => locks.hold_readers_back(lock, HeldBack::UntilFree { check_at: clock.after(again) }),
+        None => locks.admit_readers(lock, clock),
     });
     again
 }
@@ -124,14 +124,14 @@ fn close<S: Site>(site: &S) -> Option<LeaseMs> {
 /// than any lease lasts.
 fn native_reads_last<S: Site>(site: &S) -> Option<LeaseMs> {
     let (server, lock) = (site.server(), site.lock());
-    let ends = server.queues(|queues| queues.read_end(lock))?;
+    let ends = server.locks(|locks| locks.read_end(lock))?;
     LeaseMs::new(ends.0.saturating_sub(server.now().0).min(LOOK_MS))
 }
 
 /// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
 fn planted_endless<S: Site>(site: &S) -> bool {
     planted(Bug::ForeignWriterForEver)
-        && site.server().queues(|queues| queues.readers_held_back(site.lock()).is_some())
+        && site.server().locks(|locks| locks.readers_held_back(site.lock()).is_some())
 }
 
 /// Whether one of the readers lives; in doubt one does.
@@ -145,7 +145,7 @@ pub(crate) fn native_reads_ended<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
     let window = server.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
     let until = window.map(|window| server.clock().after(window));
-    server.queues(|queues| queues.forget_read_end(lock, until));
+    server.locks(|locks| locks.forget_read_end(lock, until));
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
@@ -164,17 +164,17 @@ pub(crate) fn note_reads<S: Site>(site: &S, change: &Change) {
     let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
     match (change.mode, change.hash, change.leases.set) {
         (_, HashChange::Delete, _) => native_reads_ended(site),
-        (Mode::Write, ..) if alone => server.queues(|queues| queues.forget_read_end(lock, None)),
+        (Mode::Write, ..) if alone => server.locks(|locks| locks.forget_read_end(lock, None)),
         (Mode::Read, _, Some((_, _, ends))) => {
             let clock = server.clock();
             let comes = first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
-            server.queues(|queues| {
+            server.locks(|locks| {
                 if alone {
-                    queues.forget_read_end(lock, None);
+                    locks.forget_read_end(lock, None);
                 }
-                queues.note_read_end(lock, ends, clock);
+                locks.note_read_end(lock, ends, clock);
                 if comes {
-                    queues.count_reader(lock);
+                    locks.count_reader(lock);
                 }
             });
         }

@@ -216,7 +216,7 @@ impl Run {
 
     fn queue(&self, number: u8) -> Vec<(String, bool)> {
         self.scene.see(|world| {
-            let waiters = world.queues.in_order(&lock(number));
+            let waiters = world.locks.in_order(&lock(number));
             waiters.map(|waiter| (waiter.owner.escape_ascii().to_string(), waiter.fair)).collect()
         })
     }

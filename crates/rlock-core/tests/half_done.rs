@@ -73,7 +73,7 @@ fn the_next_of_redissons_is_called_whoever_removes_the_last_departed_owner() {
         scene.settle();
         scene.is("", "f1");
         assert!(scene.called().contains("f1"), "{at_once:?}, after {commands} commands");
-        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
     }
 }
 
@@ -111,14 +111,14 @@ fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
         }
         let fired = scene.pass(100, || assert_eq!(scene.holder(0), "a"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.queues.may_end()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.may_end()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || assert_eq!(scene.holder(0), "a"));
         scene.sim.with(|world| world.may_write = true);
         scene.wait(20);
         assert_eq!(scene.holder(0), "", "it went first: {goes_first}");
-        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
     }
 }
 
@@ -157,14 +157,14 @@ fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
         scene.sim.demote();
         let fired = scene.pass(100, || scene.is("h", "a f1 b"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.queues.may_end()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.may_end()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || scene.is("h", "a f1 b"));
         scene.sim.with(|world| world.may_write = true);
         scene.wait(20);
         scene.is("h", "f1");
-        assert!(scene.see(|world| world.timer.is_none() && world.queues.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
     }
 }
 

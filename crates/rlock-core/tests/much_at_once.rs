@@ -2,9 +2,9 @@
 
 use rlock_core::call::Answer;
 use rlock_core::events::ListChange;
+use rlock_core::locks::{Limits, LockId, Turns};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
-use rlock_core::queue::{Limits, LockId, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
@@ -233,7 +233,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
             sim.pass(1);
         }
         assert!(next_has_it(), "fair: {fair}");
-        let left = || many.each_ref().map(|many| sim.with(|world| world.queues.waiting_for(many)));
+        let left = || many.each_ref().map(|many| sim.with(|world| world.locks.waiting_for(many)));
         assert!(left().iter().all(|left| (WAITERS / 2..WAITERS - 100).contains(left)), "{:?}", left());
         // One of them was due and not checked: that moment is half a second ahead now.
         sim.step_clock(-500);

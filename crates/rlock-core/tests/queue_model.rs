@@ -2,7 +2,7 @@
 //! fails, and proptest keeps its seed beside this file.
 
 use proptest::prelude::*;
-use rlock_core::queue::{Limits, LockId, Queues, Ticket, Via, Waiter};
+use rlock_core::locks::{Limits, LockId, Locks, Ticket, Via, Waiter};
 use rlock_core::{Error, LeaseMs, Mode, MonoMs, UnixMs};
 
 const LIMITS: Limits = Limits { server: 12, lock: 6 };
@@ -96,7 +96,7 @@ fn real(plain: &Plain, now: u64) -> Waiter {
 }
 
 struct Run {
-    queues: Queues,
+    locks: Locks,
     model: Model,
     now: u64,
     tickets: u64,
@@ -111,24 +111,24 @@ impl Run {
                 let until = waits_ms.map(|ms| self.now + ms);
                 let plain = Plain { lock, owner, ticket: self.tickets, until, channel };
                 let new = real(&plain, self.now);
-                let admitted = self.queues.admit(&id(lock), &new.owner, new.mode, LIMITS);
-                let joined = admitted.map(|()| self.queues.join(&id(lock), new));
+                let admitted = self.locks.admit(&id(lock), &new.owner, new.mode, LIMITS);
+                let joined = admitted.map(|()| self.locks.join(&id(lock), new));
                 assert_eq!(joined.map(ticket), self.model.join(plain));
             }
             Step::Cancel { lock, owner } => {
-                let gone = ticket(self.queues.cancel(&id(lock), &[owner]).pop());
+                let gone = ticket(self.locks.cancel(&id(lock), &[owner]).pop());
                 assert_eq!(gone, self.model.take(|w| (w.lock, w.owner) == (lock, owner)));
             }
             Step::Pop { lock } => {
-                let gone = ticket(self.queues.pop(&id(lock)));
+                let gone = ticket(self.locks.pop(&id(lock)));
                 assert_eq!(gone, self.model.take(|w| w.lock == lock));
             }
             Step::Leave { ticket: number } => {
-                let gone = self.queues.leave(Ticket(number)).map(|(_, waiter)| waiter.ticket.0);
+                let gone = self.locks.leave(Ticket(number)).map(|(_, waiter)| waiter.ticket.0);
                 assert_eq!(gone, self.model.take(|w| w.ticket == number));
             }
             Step::DropChannel { lock, channel } => {
-                let gone = self.queues.drop_channel(&id(lock), &[channel], usize::MAX);
+                let gone = self.locks.drop_channel(&id(lock), &[channel], usize::MAX);
                 let gone_there = self.model.take_all(|w| (w.lock, w.channel) == (lock, Some(channel)));
                 assert_eq!(gone, gone_there.len());
             }
@@ -140,7 +140,7 @@ impl Run {
     fn pass(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
-        let ended = self.queues.timed_out(MonoMs(now), usize::MAX);
+        let ended = self.locks.timed_out(MonoMs(now), usize::MAX);
         let mut ended: Vec<_> = ended.into_iter().map(|(_, waiter)| waiter.ticket.0).collect();
         let mut ended_there = self.model.take_all(|w| w.until.is_some_and(|until| until <= now));
         ended.sort_unstable();
@@ -149,18 +149,18 @@ impl Run {
     }
 
     fn compare(&self) {
-        let tickets = |lock| self.queues.in_order(&id(lock)).map(|w| w.ticket.0).collect::<Vec<_>>();
+        let tickets = |lock| self.locks.in_order(&id(lock)).map(|w| w.ticket.0).collect::<Vec<_>>();
         let mut ends = Vec::new();
         for lock in 0..3 {
             let there: Vec<_> = self.model.waiting.iter().filter(|w| w.lock == lock).collect();
             assert_eq!(tickets(lock), there.iter().map(|w| w.ticket).collect::<Vec<_>>());
-            assert_eq!(self.queues.waiting_for(&id(lock)), there.len());
+            assert_eq!(self.locks.waiting_for(&id(lock)), there.len());
             ends.extend(there.iter().filter_map(|w| w.until));
         }
-        assert_eq!(self.queues.len(), self.model.waiting.len());
-        assert_eq!(self.queues.is_idle(), self.model.waiting.is_empty());
+        assert_eq!(self.locks.len(), self.model.waiting.len());
+        assert_eq!(self.locks.is_idle(), self.model.waiting.is_empty());
         let next = ends.iter().min().map(|end| end.saturating_sub(self.now));
-        assert_eq!(self.queues.next_in(UnixMs(0), MonoMs(self.now)), next);
+        assert_eq!(self.locks.next_in(UnixMs(0), MonoMs(self.now)), next);
     }
 }
 
@@ -169,11 +169,11 @@ proptest! {
 
     #[test]
     fn queues_are_lists_in_order(steps in steps()) {
-        let mut run = Run { queues: Queues::default(), model: Model::default(), now: 0, tickets: 0 };
+        let mut run = Run { locks: Locks::default(), model: Model::default(), now: 0, tickets: 0 };
         for step in &steps {
             run.step(step);
         }
-        run.queues.drain_all();
-        prop_assert!(run.queues.is_idle());
+        run.locks.drain_all();
+        prop_assert!(run.locks.is_idle());
     }
 }

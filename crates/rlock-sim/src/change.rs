@@ -1,8 +1,8 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
+use rlock_core::locks::LockId;
 use rlock_core::port::FairEntry;
 use rlock_core::port::Reader;
-use rlock_core::queue::LockId;
 use rlock_core::shape;
 use rlock_core::{Change, Expiry, HashChange, Holds, LeaseMs, LockState, Mode};
 

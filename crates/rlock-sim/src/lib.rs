@@ -16,8 +16,8 @@ mod world;
 use std::cell::RefCell;
 
 use rlock_core::call::{self, Answer};
+use rlock_core::locks::{Cause, Databases, LockId, Ticket};
 use rlock_core::port::Settings;
-use rlock_core::queue::{Cause, Databases, LockId, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
 
@@ -130,7 +130,7 @@ impl Sim {
             let answer = client.answer.clone()?;
             let lock = client.lock.clone();
             world.clients.remove(&ticket);
-            world.queues.answered(&lock, ticket);
+            world.locks.answered(&lock, ticket);
             Some(answer)
         })
     }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
+use rlock_core::locks::{LockId, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::queue::{LockId, Queues, Ticket, Walked};
 use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
@@ -26,8 +26,8 @@ impl Server for Sim {
         Some(body(&SimSite { sim: self, lock }))
     }
 
-    fn queues<T>(&self, body: impl FnOnce(&mut Queues) -> T) -> T {
-        self.with(|world| body(&mut world.queues))
+    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
+        self.with(|world| body(&mut world.locks))
     }
 
     fn now(&self) -> UnixMs {

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::locks::{LockId, Locks, Ticket};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{Settings, WriteAccess};
-use rlock_core::queue::{LockId, Queues, Ticket};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
 /// All there is.
 #[derive(Clone, Debug)]
 pub struct World {
     /// Who waits.
-    pub queues: Queues,
+    pub locks: Locks,
     /// The keys; one whose time has passed may still be here.
     pub keys: BTreeMap<LockId, Value>,
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
@@ -121,7 +121,7 @@ impl World {
     /// A primary with nothing in it, where everything may be done.
     pub fn new(settings: Settings) -> Self {
         Self {
-            queues: Queues::default(),
+            locks: Locks::default(),
             keys: BTreeMap::new(),
             read_leases: BTreeMap::new(),
             fair: BTreeMap::new(),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::locks::{Via, Waiter};
 use rlock_core::port::FairEntry;
-use rlock_core::queue::{Via, Waiter};
 use rlock_core::{Mode, MonoMs, UnixMs};
 
 use super::{mode, pair};
@@ -26,16 +26,16 @@ pub(super) struct Waiting {
 /// How many wait, and so many of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
     let lock = site::lock_id(ctx, name);
-    let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::queues(|queues| {
-        let ours = queues.in_order(&lock).take(limit).cloned().collect();
-        (queues.waiting_for(&lock), queues.count_fair(&lock), ours)
+    let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
+        let ours = locks.in_order(&lock).take(limit).cloned().collect();
+        (locks.waiting_for(&lock), locks.count_fair(&lock), ours)
     });
     let list = FairQueue::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
-    let leaving = waiters::queues(|queues| queues.count_leaving(&lock));
+    let leaving = waiters::locks(|locks| locks.count_leaving(&lock));
     let foreign = list.len().saturating_sub(fair).saturating_sub(leaving);
     let mut entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
-    entries.retain(|entry| !waiters::queues(|queues| queues.is_leaving(&lock, &entry.owner)));
+    entries.retain(|entry| !waiters::locks(|locks| locks.is_leaving(&lock, &entry.owner)));
     let merged = merge(ctx, ours, entries.into());
     (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
 }

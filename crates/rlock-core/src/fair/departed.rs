@@ -9,9 +9,9 @@ use crate::timing::arm_timer;
 /// for that.
 pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
-    let waits = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
+    let waits = server.locks(|locks| locks.fair_waiter(lock, owner).is_some());
     if !waits && site.fair_has_deadline(owner) {
-        server.queues(|queues| queues.note_departed(lock, owner));
+        server.locks(|locks| locks.note_departed(lock, owner));
         remove_departed_heads(site);
         arm_timer(server);
     }
@@ -22,19 +22,19 @@ pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
 /// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
 pub(crate) fn remove_departed_heads<S: Site>(site: &S) -> usize {
     let (server, lock) = (site.server(), site.lock());
-    if !server.queues(|queues| queues.has_leaving(lock)) || planted(Bug::FairStays) {
+    if !server.locks(|locks| locks.has_leaving(lock)) || planted(Bug::FairStays) {
         return 0;
     }
-    let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
+    let leaves = |owner: &[u8]| server.locks(|locks| locks.is_leaving(lock, owner));
     let most = server.settings().at_once.served;
     let gone = site.fair_pop(most, &leaves);
-    server.queues(|queues| {
+    server.locks(|locks| {
         for owner in &gone {
-            queues.forget_departed(lock, owner);
+            locks.forget_departed(lock, owner);
         }
     });
     if gone.len() >= most && departed_head_remains(site) {
-        server.queues(|queues| queues.note_departed_heads(lock, true));
+        server.locks(|locks| locks.note_departed_heads(lock, true));
     }
     gone.len()
 }
@@ -42,35 +42,35 @@ pub(crate) fn remove_departed_heads<S: Site>(site: &S) -> usize {
 /// Whether an owner that left stands at the head of the list.
 fn departed_head_remains<S: Site>(site: &S) -> bool {
     let head = site.fair_head();
-    head.is_some_and(|head| site.server().queues(|queues| queues.is_leaving(site.lock(), &head.owner)))
+    head.is_some_and(|head| site.server().locks(|locks| locks.is_leaving(site.lock(), &head.owner)))
 }
 
 /// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
 pub(crate) fn remove_departed<S: Site>(site: &S) -> usize {
     let (server, lock) = (site.server(), site.lock());
     if planted(Bug::FairStays) {
-        server.queues(|queues| queues.forget_all_departed(lock));
+        server.locks(|locks| locks.forget_all_departed(lock));
         return 1;
     }
     let most = server.settings().at_once.listed;
     let heads = remove_departed_heads(site);
     let mut done = heads;
-    if let Some(passed) = server.queues(|queues| queues.walked_so_far(lock)) {
-        let leaves = |owner: &[u8]| server.queues(|queues| queues.is_leaving(lock, owner));
+    if let Some(passed) = server.locks(|locks| locks.walked_so_far(lock)) {
+        let leaves = |owner: &[u8]| server.locks(|locks| locks.is_leaving(lock, owner));
         let walked = site.fair_take_out(passed, most, &leaves);
         done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
-        server.queues(|queues| queues.walked(lock, &walked));
+        server.locks(|locks| locks.walked(lock, &walked));
     }
-    let absent = server.queues(|queues| queues.next_absent(lock, most));
+    let absent = server.locks(|locks| locks.next_absent(lock, most));
     if !absent.is_empty() {
         site.fair_forget(&absent);
     }
-    let were_left = server.queues(|queues| queues.departed_heads_remain(lock));
+    let were_left = server.locks(|locks| locks.departed_heads_remain(lock));
     if heads > 0 || were_left {
         notify_head(site);
     }
     if were_left && !departed_head_remains(site) {
-        server.queues(|queues| queues.note_departed_heads(lock, false));
+        server.locks(|locks| locks.note_departed_heads(lock, false));
     }
     done.saturating_add(absent.len()).max(1)
 }
@@ -78,14 +78,14 @@ pub(crate) fn remove_departed<S: Site>(site: &S) -> usize {
 /// The head of the list has changed. Redisson's message of a release went to the head of before, who had left.
 fn notify_head<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
-    if server.queues(|queues| queues.head(lock).is_some()) {
+    if server.locks(|locks| locks.head(lock).is_some()) {
         let now = server.now();
-        server.queues(|queues| queues.check_at(lock, Some(now)));
+        server.locks(|locks| locks.check_at(lock, Some(now)));
         return;
     }
     let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));
     if let Some(head) = site.fair_head().filter(|_| is_free)
-        && !server.queues(|queues| queues.is_leaving(lock, &head.owner))
+        && !server.locks(|locks| locks.is_leaving(lock, &head.owner))
         && !planted(Bug::FairInSilence)
     {
         site.notify_fair(&head.owner);

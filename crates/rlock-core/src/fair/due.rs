@@ -1,8 +1,8 @@
 //! The timer's work on fair lists.
 
 use super::departed;
+use crate::locks::LockId;
 use crate::port::{Server, Site, WriteAccess};
-use crate::queue::LockId;
 use crate::shape::LockState;
 use crate::timing::Outcome;
 
@@ -10,12 +10,12 @@ use crate::timing::Outcome;
 pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = server.queues(|queues| queues.next_fair_departed()) else { break };
+        let Some(lock) = server.locks(|locks| locks.next_fair_departed()) else { break };
         match server.at(&lock, |site| remove_departed(site)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
             Some(None) => return Outcome::Refused,
             // There is no such database any more.
-            None => server.queues(|queues| queues.forget_all_departed(&lock)),
+            None => server.locks(|locks| locks.forget_all_departed(&lock)),
         }
     }
     Outcome::Done
@@ -25,16 +25,16 @@ pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
 pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some((lock, passed)) = server.queues(|queues| queues.next_fair_uncapped()) else { break };
+        let Some((lock, passed)) = server.locks(|locks| locks.next_fair_uncapped()) else { break };
         let lock = if passed == 0 { lock_of_list(server, lock) } else { lock };
         match server.at(&lock, |site| cap(site, passed)) {
             Some(Capped::Refused) => {
-                server.queues(|queues| queues.note_fair_uncapped(lock));
+                server.locks(|locks| locks.note_fair_uncapped(lock));
                 return Outcome::Refused;
             }
             Some(Capped::Some(seen)) => {
                 let passed = passed.saturating_add(seen);
-                server.queues(|queues| queues.continue_capping(lock, passed));
+                server.locks(|locks| locks.continue_capping(lock, passed));
                 done = done.saturating_add(seen.max(1));
             }
             Some(Capped::All(seen)) => done = done.saturating_add(seen.max(1)),
@@ -88,7 +88,7 @@ fn cap<S: Site>(site: &S, passed: usize) -> Capped {
         }
         // A part of it is not here yet, or is here no more.
         WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => {
-            site.server().queues(|queues| queues.defer_fair_list(site.lock()));
+            site.server().locks(|locks| locks.defer_fair_list(site.lock()));
         }
         WriteAccess::Allowed | WriteAccess::SlotMoved => {}
     }

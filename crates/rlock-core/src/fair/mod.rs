@@ -14,8 +14,8 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 
 use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
+use crate::locks::Waiter;
 use crate::port::{Server, Site};
-use crate::queue::Waiter;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
@@ -51,7 +51,7 @@ pub(crate) fn next<S: Site>(site: &S, now: UnixMs) -> Next {
     let (server, lock) = (site.server(), site.lock());
     // Owners that left count as Redisson's otherwise, and would have a turn.
     remove_departed_heads(site);
-    let Some(head) = server.queues(|queues| queues.head(lock).cloned()) else { return Next::Nobody };
+    let Some(head) = server.locks(|locks| locks.head(lock).cloned()) else { return Next::Nobody };
     if !head.fair || planted(Bug::FairAsPlain) {
         return Next::Waiter(head);
     }
@@ -96,10 +96,10 @@ fn first_in_list<S: Site>(site: &S, now: UnixMs, asking: Option<&[u8]>) -> First
     let most = server.settings().at_once.listed;
     let mut removed = 0_usize;
     while let Some(entry) = site.fair_head().filter(|entry| asking != Some(&*entry.owner)) {
-        if server.queues(|queues| queues.is_leaving(lock, &entry.owner)) {
+        if server.locks(|locks| locks.is_leaving(lock, &entry.owner)) {
             return First::InDoubt;
         }
-        if let Some(waiter) = server.queues(|queues| queues.fair_waiter(lock, &entry.owner).cloned()) {
+        if let Some(waiter) = server.locks(|locks| locks.fair_waiter(lock, &entry.owner).cloned()) {
             return First::Native(waiter);
         }
         if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
@@ -127,7 +127,7 @@ fn first_in_list<S: Site>(site: &S, now: UnixMs, asking: Option<&[u8]>) -> First
 /// Whether an owner waits here with FAIR, or has left a moment ago.
 fn is_known<S: Site>(site: &S, owner: &[u8]) -> bool {
     let lock = site.lock();
-    site.server().queues(|queues| queues.fair_waiter(lock, owner).is_some() || queues.is_leaving(lock, owner))
+    site.server().locks(|locks| locks.fair_waiter(lock, owner).is_some() || locks.is_leaving(lock, owner))
 }
 
 /// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
@@ -138,7 +138,7 @@ fn give_turn<S: Site>(site: &S, owner: &[u8], deadline: UnixMs, now: UnixMs) {
         site.set_fair_deadline(owner, latest);
     }
     let (server, lock) = (site.server(), site.lock());
-    let first = server.queues(|queues| queues.note_called(lock, owner));
+    let first = server.locks(|locks| locks.note_called(lock, owner));
     if (first || far) && !planted(Bug::FairInSilence) {
         site.notify_fair(owner);
     }
@@ -148,12 +148,12 @@ fn give_turn<S: Site>(site: &S, owner: &[u8], deadline: UnixMs, now: UnixMs) {
 /// ours that comes next.
 pub(crate) fn fair_turn_ends<S: Site>(site: &S) -> Option<UnixMs> {
     let (server, lock) = (site.server(), site.lock());
-    if !server.queues(|queues| queues.head(lock).is_some_and(|head| head.fair)) {
+    if !server.locks(|locks| locks.head(lock).is_some_and(|head| head.fair)) {
         return None;
     }
     let entry = site.fair_head()?;
-    let called = server.queues(|queues| {
-        queues.fair_waiter(lock, &entry.owner).is_none() && queues.was_called(lock, &entry.owner)
+    let called = server.locks(|locks| {
+        locks.fair_waiter(lock, &entry.owner).is_none() && locks.was_called(lock, &entry.owner)
     });
     entry.deadline.filter(|_| called)
 }
@@ -167,7 +167,7 @@ pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
     let head = site.fair_head();
     let most = server.settings().at_once.listed;
-    let owners = server.queues(|queues| queues.fair_to_check(lock, most));
+    let owners = server.locks(|locks| locks.fair_to_check(lock, most));
     let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
     let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
     let missing =
@@ -179,7 +179,7 @@ pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
         site.fair_head()
     };
     let Some(head) = head else { return };
-    let is_native = server.queues(|queues| queues.fair_waiter(lock, &head.owner).is_some());
+    let is_native = server.locks(|locks| locks.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     if is_native && near && !planted(Bug::FairHeadDies) {
         site.set_fair_deadline(&head.owner, far_ahead(now));
@@ -203,14 +203,14 @@ fn far_ahead(now: UnixMs) -> UnixMs {
 /// it keeps its place.
 pub(crate) fn rejoin<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
-    if !server.queues(|queues| queues.has_leaving(lock)) {
+    if !server.locks(|locks| locks.has_leaving(lock)) {
         return;
     }
-    if server.queues(|queues| queues.is_leaving(lock, owner)) {
+    if server.locks(|locks| locks.is_leaving(lock, owner)) {
         if !site.fair_has_deadline(owner) {
-            server.queues(|queues| queues.forget_departed(lock, owner));
+            server.locks(|locks| locks.forget_departed(lock, owner));
         }
-    } else if server.queues(|queues| queues.forget_departed(lock, owner)).is_some() {
+    } else if server.locks(|locks| locks.forget_departed(lock, owner)).is_some() {
         // Its entry is gone: it comes to the end of the list.
         site.fair_forget(&[owner.into()]);
     }
@@ -232,7 +232,7 @@ pub(crate) fn cap<S: Site>(site: &S, passed: usize, now: UnixMs) -> (usize, bool
     let latest = |place: usize, owner: &[u8]| {
         let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
         let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-        let ours = server.queues(|queues| queues.fair_waiter(lock, owner).is_some());
+        let ours = server.locks(|locks| locks.fair_waiter(lock, owner).is_some());
         (!ours).then_some(latest)
     };
     site.fair_lower(passed, settings.at_once.listed, &latest)

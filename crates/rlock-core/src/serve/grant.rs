@@ -6,9 +6,9 @@ use crate::decision::{Change, Decision, HashChange, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair;
+use crate::locks::{Grant, Via, Waiter};
 use crate::message;
 use crate::port::{Note, Server, Site};
-use crate::queue::{Grant, Via, Waiter};
 use crate::read_leases;
 use crate::read_write;
 use crate::token::Token;
@@ -73,8 +73,8 @@ fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token
         return true;
     }
     let most = server.settings().at_once.served;
-    let gone = server.queues(|queues| queues.drop_channel(lock, channel, most));
-    server.queues(|queues| queues.count_served(gone));
+    let gone = server.locks(|locks| locks.drop_channel(lock, channel, most));
+    server.locks(|locks| locks.count_served(gone));
     server.note(Note::Gone(gone));
     false
 }
@@ -92,10 +92,10 @@ fn give<S: Site>(
     site.perform(key, Some(&head.owner), &decision.change).ok()?;
     note_reads(site, &decision.change);
     let (clock, ends) = (server.clock(), now.after(lease));
-    let told_end = server.queues(|queues| {
-        queues.count_grant(lock, clock);
-        let told_end = queues.told(lock);
-        queues.leave(head.ticket);
+    let told_end = server.locks(|locks| {
+        locks.count_grant(lock, clock);
+        let told_end = locks.told(lock);
+        locks.leave(head.ticket);
         told_end
     });
     fair::remove_departed_heads(site);
@@ -107,11 +107,11 @@ fn give<S: Site>(
     server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
     let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
     match head.via {
-        Via::Enqueue(_) => server.queues(|queues| queues.note_unconfirmed(lock, &owner)),
+        Via::Enqueue(_) => server.locks(|locks| locks.note_unconfirmed(lock, &owner)),
         Via::Block => {
             // Who holds it by another call keeps it, whatever becomes of this answer.
             if decision.change.hash != HashChange::Keep {
-                server.queues(|queues| queues.granted(lock, Grant { ticket, owner, mode, ends }));
+                server.locks(|locks| locks.granted(lock, Grant { ticket, owner, mode, ends }));
             }
             server.answer(ticket, Ok(decision.reply));
         }

@@ -12,8 +12,8 @@ use crate::bugs::{Bug, planted};
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
+use crate::locks::{Cause, DropReason};
 use crate::port::{Note, Server, Site};
-use crate::queue::{Cause, DropReason};
 use crate::read_leases::Dead;
 use crate::timing::{Share, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
@@ -52,7 +52,7 @@ pub(crate) fn serve_found_free<S: Site>(site: &S, now: UnixMs) {
     match serve(site, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free | Served::Later => {
-            site.server().queues(|queues| queues.end_streak(lock));
+            site.server().locks(|locks| locks.end_streak(lock));
             notify_redisson(site, UnlockMessage::to_all(mode));
         }
         Served::Given | Served::Yielded => {}
@@ -89,7 +89,7 @@ pub(crate) fn perform_and_serve<S: Site>(
     let served = serve(site, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-            site.server().queues(|queues| queues.end_streak(lock));
+            site.server().locks(|locks| locks.end_streak(lock));
             notify_redisson(site, message);
         }
         // A writer reads on: Redisson's readers may join it as those did who waited here.
@@ -107,15 +107,15 @@ pub(crate) fn perform_and_serve<S: Site>(
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };
-    server.queues(|queues| queues.note_unserved(lock, false));
-    if server.queues(|queues| queues.dropping() == Some(DropReason::Demoted)) {
+    server.locks(|locks| locks.note_unserved(lock, false));
+    if server.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
     }
     let first = access_and(site, &owner, mode, Dead::ClearedAway);
     match first {
         Access::Until(_) => {
-            server.queues(|queues| queues.close_window(lock));
+            server.locks(|locks| locks.close_window(lock));
             return Served::NotFree;
         }
         Access::Free if yields_to_redisson(site, mode, now, freed) => return Served::Yielded,
@@ -127,14 +127,14 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         if share.is_used_up(server) {
             // Nobody can barge in: they are behind those who still wait.
             later = true;
-            server.queues(|queues| queues.note_unserved(lock, true));
+            server.locks(|locks| locks.note_unserved(lock, true));
             break;
         }
         let head = match fair::next(site, now) {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::Yielded,
             Next::Later => {
-                server.queues(|queues| queues.note_unserved(lock, true));
+                server.locks(|locks| locks.note_unserved(lock, true));
                 later = true;
                 break;
             }
@@ -146,12 +146,12 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         }
         match hand_to(site, &head, now) {
             Handed::Over(change) => {
-                server.queues(|queues| queues.count_served(1));
+                server.locks(|locks| locks.count_served(1));
                 given = true;
                 opened |= change.becomes == Some(Mode::Read);
             }
             Handed::SentAway => {
-                server.queues(|queues| queues.count_served(1));
+                server.locks(|locks| locks.count_served(1));
                 continue;
             }
             Handed::Not => break,
@@ -165,7 +165,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         // Redisson's readers may join, who were told of the end of another lease.
         notify_redisson(site, UnlockMessage::WriterGone);
     }
-    match (given, server.queues(|queues| queues.head(lock).is_none()) && first == Access::Free) {
+    match (given, server.locks(|locks| locks.head(lock).is_none()) && first == Access::Free) {
         (true, _) => Served::Given,
         (false, false) if later => Served::Later,
         (false, true) => Served::Free,
@@ -178,11 +178,10 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
 fn yields_to_redisson<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
     let (server, lock) = (site.server(), site.lock());
     let (clock, longest) = (server.clock(), server.settings().foreign_window);
-    if server.queues(|queues| queues.window(lock, clock, longest)).is_some() {
+    if server.locks(|locks| locks.window(lock, clock, longest)).is_some() {
         return true;
     }
-    let (ended, unconfirmed) =
-        server.queues(|queues| (queues.found_free(lock), queues.take_unconfirmed(lock)));
+    let (ended, unconfirmed) = server.locks(|locks| (locks.found_free(lock), locks.take_unconfirmed(lock)));
     if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
         note_end(site, ended, seen, unconfirmed, now);
     }

@@ -18,19 +18,19 @@ pub(crate) fn schedule_next_check<S: Site>(site: &S) {
         Some(Access::Free | Access::Shared) => {
             let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
             let foreign = fair::fair_turn_ends(site).map(|until| until.after(LeaseMs::SHORTEST));
-            server.queues(|queues| {
-                let window = queues.window(lock, clock, longest);
+            server.locks(|locks| {
+                let window = locks.window(lock, clock, longest);
                 let again = now.after(window.unwrap_or(AGAIN));
                 // Before its turn, which comes after a window, the deadline is whatever it has set itself.
                 let turn = foreign.filter(|_| window.is_none());
-                queues.check_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
+                locks.check_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
             });
         }
         Some(Access::Until(until)) => {
             let expiry = site.expiry(&site.open());
-            server.queues(|queues| {
-                queues.note_unserved(lock, false);
-                queues.found_held(lock, expiry, until);
+            server.locks(|locks| {
+                locks.note_unserved(lock, false);
+                locks.found_held(lock, expiry, until);
             });
         }
     }

@@ -5,9 +5,9 @@
 mod redisson;
 
 use rlock_core::call::Answer;
+use rlock_core::locks::{Limits, LockId, Ticket, Turns};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
-use rlock_core::queue::{Limits, LockId, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
 use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, World};
@@ -160,7 +160,7 @@ impl Scene {
     /// Who waits here, in order.
     pub(crate) fn queue(&self, number: u8) -> String {
         let names = |world: &World| {
-            world.queues.in_order(&lock(number)).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
+            world.locks.in_order(&lock(number)).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
         };
         self.see(names).join(" ")
     }

@@ -1,7 +1,7 @@
 //! What is made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
 
+use rlock_core::locks::{DropReason, LockId, Ticket, Via, Waiter};
 use rlock_core::message;
-use rlock_core::queue::{DropReason, LockId, Ticket, Via, Waiter};
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Holds, LeaseMs, Mode, MonoMs, Owner, names};

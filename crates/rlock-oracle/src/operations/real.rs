@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
+use rlock_core::locks::{self, HeldBack, Limits, LockId, Ticket, Turns};
 use rlock_core::port::{self, AtOnce, Settings};
-use rlock_core::queue::{self, HeldBack, Limits, LockId, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
 use rlock_sim::{Sim, World};
@@ -197,7 +197,7 @@ impl Real {
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
         let clock = port::Server::clock(&self.sim);
-        port::Server::queues(&self.sim, |queues| queues.yield_is_due(&id(lock), at_once, clock))
+        port::Server::locks(&self.sim, |locks| locks.yield_is_due(&id(lock), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -223,7 +223,7 @@ impl Real {
 
     pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
         self.sim.with(|world| {
-            let waiters = world.queues.in_order(&id(lock));
+            let waiters = world.locks.in_order(&id(lock));
             waiters.map(|waiter| self.waiter(waiter)).collect()
         })
     }
@@ -244,10 +244,10 @@ impl Real {
         self.sim.with(|world| world.called.iter().any(|(called, _)| lock_of(called) == lock))
     }
 
-    fn waiter(&self, waiter: &queue::Waiter) -> Waiter {
+    fn waiter(&self, waiter: &locks::Waiter) -> Waiter {
         let via = match &waiter.via {
-            queue::Via::Block => Via::Call(self.call(waiter.ticket)),
-            queue::Via::Enqueue(channel) => Via::Channel(channel_of(channel)),
+            locks::Via::Block => Via::Call(self.call(waiter.ticket)),
+            locks::Via::Enqueue(channel) => Via::Channel(channel_of(channel)),
         };
         let until = waiter.until.map(|at| at.0);
         let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
@@ -261,7 +261,7 @@ impl Real {
 
     /// Whether those who come to read are kept waiting.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.with(|world| world.queues.readers_held_back(&id(lock))) {
+        match self.sim.with(|world| world.locks.readers_held_back(&id(lock))) {
             None => Gate::Open,
             Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
             Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
@@ -308,6 +308,6 @@ impl Real {
 
     /// Whether the core has nothing left to remember.
     pub(super) fn is_blank(&self) -> bool {
-        self.sim.with(|world| world.queues.is_blank())
+        self.sim.with(|world| world.locks.is_blank())
     }
 }

@@ -1,6 +1,6 @@
 //! What others do to the real thing's locks, without the module.
 
-use rlock_core::queue::LockId;
+use rlock_core::locks::LockId;
 use rlock_core::{Expiry, Holds, UnixMs, events};
 use rlock_sim::{Hold, ReadWrite, World};
 

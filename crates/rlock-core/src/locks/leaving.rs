@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{DropReason, LockId, Place, Queues, Ticket, Waiter};
+use super::{DropReason, LockId, Locks, Place, Ticket, Waiter};
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -95,7 +95,7 @@ pub struct Walked {
     pub at_head: bool,
 }
 
-impl Queues {
+impl Locks {
     fn leaving(&self, lock: &LockId) -> Option<&Leaving> {
         self.records.get(lock)?.leaving.as_deref()
     }
@@ -249,7 +249,7 @@ impl SentAway {
     }
 }
 
-impl Queues {
+impl Locks {
     /// All present waiters will be sent away for this reason, which replaces an earlier one. But a waiter of a demoted server
     /// is granted nothing by it, whatever comes after.
     pub fn drop_waiters(&mut self, why: DropReason) {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{LockId, Queues, Ticket};
+use super::{LockId, Locks, Ticket};
 use crate::types::{Mode, UnixMs};
 
 /// A grant whose answer has not reached its client yet.
@@ -18,7 +18,7 @@ pub struct Grant {
     pub ends: UnixMs,
 }
 
-impl Queues {
+impl Locks {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: &LockId, grant: Grant) {
         self.edit(lock, |record| {

@@ -2,9 +2,9 @@
 
 use std::mem::take;
 
-use super::Queues;
+use super::Locks;
 
-impl Queues {
+impl Locks {
     /// The server is a replica: forgets what its primary knows better. Waiters stay until they are sent away. Grants that
     /// did not arrive stay too, and departed owners in fair lists: the grants are revoked and the owners leave the lists if
     /// the server is the primary again before it has other data.

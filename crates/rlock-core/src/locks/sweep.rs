@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use super::{Cause, LockId, Queues};
+use super::{Cause, LockId, Locks};
 use crate::types::UnixMs;
 
 /// One database or all.
@@ -58,7 +58,7 @@ impl Sweep {
     }
 }
 
-impl Queues {
+impl Locks {
     /// Schedules a check of many locks for this reason.
     pub fn sweep(&mut self, sweep: Sweep) {
         if !self.sweeps.to_come.contains(&sweep) {

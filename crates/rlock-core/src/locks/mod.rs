@@ -93,7 +93,7 @@ pub struct Limits {
 
 /// The queues of all locks.
 #[derive(Clone, Debug, Default)]
-pub struct Queues {
+pub struct Locks {
     records: BTreeMap<Rc<LockId>, LockRecord>,
     /// Where [`Self::check_some_now`] goes on.
     checked_up_to: Option<Rc<LockId>>,
@@ -166,7 +166,7 @@ struct Queue {
     window: Option<MonoMs>,
 }
 
-impl Queues {
+impl Locks {
     /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()

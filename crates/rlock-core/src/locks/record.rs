@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::leaving::{Leaving, Walk};
 use super::reads::Reading;
 use super::yielding::Streak;
-use super::{Grant, LockId, Queue, Queues};
+use super::{Grant, LockId, Locks, Queue};
 use crate::types::{MonoMs, UnixMs};
 
 /// What memory knows of one lock. A record that is empty is removed.
@@ -64,7 +64,7 @@ impl Counts {
     }
 }
 
-impl Queues {
+impl Locks {
     /// A lock's waiters.
     pub(super) fn queue(&self, lock: &LockId) -> Option<&Queue> {
         self.records.get(lock)?.queue.as_deref()

@@ -3,10 +3,10 @@
 use std::mem::take;
 
 use super::leaving::Walk;
-use super::{LockId, Queues, Waiter};
+use super::{LockId, Locks, Waiter};
 use crate::types::Mode;
 
-impl Queues {
+impl Locks {
     /// Whether a lock has waiters in its fair list.
     pub fn has_fair(&self, lock: &LockId) -> bool {
         self.queue(lock).is_some_and(|queue| queue.fair > 0)

@@ -1,6 +1,6 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
-use super::{HeldBack, LockId, Queue, Queues, Ticket, Turns, Via, Waiter};
+use super::{HeldBack, LockId, Locks, Queue, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -39,7 +39,7 @@ impl Lens<'_> {
     }
 }
 
-impl Queues {
+impl Locks {
     /// The tickets of all waiters.
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.places.keys().copied()

@@ -1,7 +1,7 @@
 //! Yield windows for waiting Redisson clients, which learn of a release from Redisson's message and compete for the lock:
 //! a lock with constant hand-offs would never be free for them.
 
-use super::{LockId, Queues};
+use super::{LockId, Locks};
 use crate::types::{LeaseMs, MonoMs};
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub struct Turns {
     pub after_ms: u64,
 }
 
-impl Queues {
+impl Locks {
     /// Counts a native grant. The count continues while the queue is empty: two alternating native owners would keep a lock
     /// for ever, with one of them in the queue at most.
     pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {

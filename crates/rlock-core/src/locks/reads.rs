@@ -4,7 +4,7 @@
 //! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
 //! the module therefore counts them.
 
-use super::{LockId, Queues, Turns};
+use super::{LockId, Locks, Turns};
 use crate::types::{MonoMs, UnixMs};
 
 /// A lock that owners from here read, or have read lately.
@@ -46,7 +46,7 @@ pub enum HeldBack {
 /// Of so many releases beside many readers one looks at a few of them: each look costs more than the release.
 const RELEASES_PER_LOOK: u8 = 8;
 
-impl Queues {
+impl Locks {
     fn reading(&self, lock: &LockId) -> Option<&Reading> {
         self.records.get(lock)?.reading.as_ref()
     }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::rc::Rc;
 
-use super::{LockId, Queues};
+use super::{LockId, Locks};
 use crate::bugs::{Bug, planted};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
@@ -44,7 +44,7 @@ pub enum Rearm {
     In(u64),
 }
 
-impl Queues {
+impl Locks {
     /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
     /// again after that.
     pub fn found_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
