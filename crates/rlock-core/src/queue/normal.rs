@@ -47,6 +47,7 @@ impl Queues {
 
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
+    #[expect(clippy::too_many_lines, reason = "each field once, in one order")]
     pub fn normal_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let mut locks: Vec<_> = self.locks.iter().map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
