@@ -114,6 +114,10 @@ fn a_plain_lock_costs_what_it_did_before_the_others_came() {
     );
     let owner = "8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1";
     let set = format!("SET lock:one {owner} NX PX 30000");
+    let mut table = format!(
+        "{:24} {:>12} {:>9} {:>6} {:>6} {:>6}\n",
+        "way", "instructions", "SET + DEL", "stored", "now", "ratio"
+    );
     let mut dearer = Vec::new();
     for Way { what, conf, words: [taking, giving], beside, before } in WAYS {
         let builder =
@@ -123,12 +127,11 @@ fn a_plain_lock_costs_what_it_did_before_the_others_came() {
         let lock = instructions(|| builder().module(module_path()), beside, [&acquire, &release]);
         let key = instructions(|| builder().without_module(), &[], [&set, "DEL lock:one"]);
         let (ratio, more) = (lock / key, lock / key / before);
-        println!(
-            "{what}: {lock:.0} instructions, SET NX PX + DEL: {key:.0}; {ratio:.3}, was {before}: {more:.3}"
-        );
+        table += &format!("{what:24} {lock:12.0} {key:9.0} {before:6.3} {ratio:6.3} {more:6.3}\n");
         if more.is_nan() || more > LIMIT {
             dearer.push(format!("{what}: {more:.3}"));
         }
     }
+    println!("\n{table}");
     assert!(dearer.is_empty(), "a plain lock costs more than {LIMIT} of what it did: {dearer:?}");
 }

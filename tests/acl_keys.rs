@@ -45,6 +45,7 @@ fn readers_need_their_lease_keys() {
 /// Only ACQUIRE once asked whether its user may use lease keys: who may use `locks:*` and nothing else could end and
 /// prolong the leases of readers.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one history")]
 fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
     let server = TestServer::start();
     let admin = &mut server.connect();

@@ -16,6 +16,7 @@ fn wait(server: &TestServer, owner: &str, key: &str, how: &str) -> Waiting {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one history")]
 fn who_waits_is_sent_away_in_each_mode() {
     let server = TestServer::start();
     let client = &mut server.connect();

@@ -220,6 +220,7 @@ async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>>
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one history")]
 async fn never_two_holders_of_any_kind() {
     fastrand::seed(common::seed());
     let mut cluster = cluster();

@@ -41,6 +41,7 @@ fn commands(key: &str) -> [String; 8] {
 
 /// On each shard, for names with a hash tag and without: all that a lock ever writes or publishes is in its slot.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one history")]
 fn all_of_a_lock_is_in_one_slot() {
     let cluster = cluster();
     for (number_of, primary) in cluster.primaries.iter().enumerate() {

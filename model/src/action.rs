@@ -115,6 +115,7 @@ impl fmt::Display for Action {
 }
 
 /// Everything that may happen next.
+#[expect(clippy::too_many_lines, reason = "all kinds of actions, in one order")]
 pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     let mut actions = Vec::with_capacity(64);
     let world = &state.world;

@@ -84,6 +84,7 @@ impl Renaming {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "each field once, in one order")]
 fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>) {
     let world = &state.world;
     let mut tickets: Vec<Ticket> = world.locks.tickets().chain(world.clients.keys().copied()).collect();

@@ -27,6 +27,7 @@ pub(crate) enum Came {
 }
 
 /// Performs a step.
+#[expect(clippy::too_many_lines, reason = "a case for each action")]
 pub(crate) fn perform(
     scene: &Scene,
     sim: &Sim,

@@ -130,6 +130,7 @@ fn told_as(kind: Kind) -> &'static str {
 
 /// Everybody who waits is sent away, by whatever kind of lock the fault is met.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one history")]
 fn a_panic_sends_everybody_who_waits_away() {
     let met: [(&str, Met); 5] = [
         ("timer", &|key, _| format!("PEXPIRE {key} 30000")),

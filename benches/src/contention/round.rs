@@ -73,6 +73,7 @@ impl Ground {
     }
 
     /// Measures a protocol with so many waiters besides the holder.
+    #[expect(clippy::too_many_lines, reason = "a case for each protocol")]
     pub(crate) fn measure(&mut self, protocol: Protocol, waiters: usize, seed: u64) -> Figures {
         let (clients, port) = (waiters + 1, self.port);
         let connect = |count| Fleet::connect(port, count);

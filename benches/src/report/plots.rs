@@ -43,6 +43,7 @@ fn title(results: &Results, what: &str) -> String {
 }
 
 /// The cost of an acquire and release as bars, with lines from p10 to p90.
+#[expect(clippy::too_many_lines, reason = "one plot, layer by layer")]
 fn uncontended(results: &Results) -> Result<String, Fault> {
     let mut svg = String::new();
     let found = results.uncontended(Setting::Plain.name(), Placement::OneCore.name(), 50);

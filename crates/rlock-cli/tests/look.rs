@@ -110,6 +110,7 @@ fn names_of_any_bytes_do_no_harm_on_a_terminal() {
 
 /// Locks, and everything that is none, in a database of many keys.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one scene, listed in several ways")]
 fn ls_finds_locks_by_their_shape() {
     let server = TestServer::start();
     let client = &mut server.connect();

@@ -32,6 +32,7 @@ pub(crate) async fn ensure(attempt: &mut Attempt, sent: Instant) -> Result<Ensur
     outcome
 }
 
+#[expect(clippy::too_many_lines, reason = "to be split: finding the number of replicas, and asking for them")]
 async fn try_ensure(attempt: &Attempt, sent: Instant) -> Result<Ensured, Error> {
     let wanted = match attempt.order.durability {
         Durability::None | Durability::Replicas(0) => return Ok(Ensured::Since(sent)),

@@ -48,6 +48,7 @@ pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> R
 }
 
 /// Follows up each step of an acquisition until the lock is held, or cannot be.
+#[expect(clippy::too_many_lines, reason = "one loop, a case for each step")]
 pub(crate) async fn pursue(
     mut attempt: Attempt,
     mut step: Step,

@@ -162,6 +162,7 @@ async fn slots_that_move_at_one_moment() {
 /// A CANCEL that was refused here once shifted the replies to all that was sent with it: a release that had been
 /// redirected was taken for done, and the lock stayed held until the end of its lease.
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one history")]
 async fn cancellations_while_slots_move_leave_nothing_behind() {
     let cluster = Cluster::start(3);
     let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;

@@ -197,6 +197,7 @@ async fn a_server_that_is_out_of_reach_is_waited_for_and_holds_nothing_up_for_lo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "to be split: several settings in one test")]
 async fn settings_are_those_of_the_locks() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());

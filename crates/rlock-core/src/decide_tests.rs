@@ -56,6 +56,7 @@ fn outcome(decision: Decision) -> Outcome {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn acquire_takes_what_is_free_re_enters_and_is_denied() {
     let denied: Outcome = (Reply::Denied, HashChange::Keep, None);
     let forever = LockState::Mine { holds: holds(1), expiry: Expiry::Never };

@@ -94,6 +94,7 @@ pub enum Error {
 }
 
 impl fmt::Display for Error {
+    #[expect(clippy::too_many_lines, reason = "a text for each error")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arity => f.write_str("ERR wrong number of arguments"),
@@ -180,6 +181,7 @@ mod tests {
     /// The page that lists every error.
     const PAGE: &str = include_str!("../../../docs/ERRORS.md");
 
+    #[expect(clippy::too_many_lines, reason = "a list of all errors")]
     fn all() -> Vec<Error> {
         let keys = ["the key of the lock's fencing token", "the lease keys of the lock's readers"];
         let others = ["the keys of the lock's fair list", "the channel of ENQUEUE"];

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use rlock_oracle::arguments;
 
 /// What can come where a word is expected: mostly something that nearly fits.
+#[expect(clippy::too_many_lines, reason = "a list of words")]
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let near = [
         "ALL",

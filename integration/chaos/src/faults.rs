@@ -94,6 +94,7 @@ impl Faults {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a case for each fault")]
     fn happen(&mut self, fault: Fault, dice: &mut Dice) {
         let shared = Arc::clone(&self.shared);
         let replaces = matches!(fault, Fault::Kill | Fault::Switch | Fault::Promote);

@@ -108,6 +108,7 @@ impl VirtualServer {
 }
 
 impl State {
+    #[expect(clippy::too_many_lines, reason = "a case for each command")]
     fn carry_out(&mut self, command: &Cmd) -> Value {
         let words: Vec<Vec<u8>> = command
             .args_iter()

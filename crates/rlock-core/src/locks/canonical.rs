@@ -47,6 +47,7 @@ impl Locks {
 
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
+    #[expect(clippy::too_many_lines, reason = "each field once, in one order")]
     pub fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let queues = self.records.iter().filter_map(|(lock, record)| Some((lock, record.queue.as_deref()?)));
         let mut locks: Vec<_> = queues.map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();

@@ -104,6 +104,7 @@ pub(crate) fn perform_and_serve<S: Site>(
 
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
 /// checked that writing is allowed; elsewhere ask for [`Site::write_access`] first.
+#[expect(clippy::too_many_lines, reason = "to be split: the loop over the queue, and its outcome")]
 fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Served::NotFree };

@@ -100,6 +100,7 @@ impl Oracle {
         Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now), 0)
     }
 
+    #[expect(clippy::too_many_lines, reason = "to be split: the refusals, and joining the queue")]
     pub(super) fn wait(&mut self, lock: Lock, owner: Owner, ask: Ask) -> Answer {
         let (wait, channel): (WaitMs, Option<Channel>) = match ask.wait {
             Wait::Block(wait) => (wait, None),

@@ -10,6 +10,7 @@ use super::{redisson, redisson_fair};
 
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
+    #[expect(clippy::too_many_lines, reason = "a case for each operation")]
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
         self.forget_passes();
@@ -125,6 +126,7 @@ impl Oracle {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a case for each foreign command")]
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         let value = self.value(lock);
         let after = |ms: Ms| self.now + ms.0;

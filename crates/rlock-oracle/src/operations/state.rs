@@ -127,6 +127,7 @@ pub(super) const START: i64 = 1_000;
 
 impl Oracle {
     /// An empty server.
+    #[expect(clippy::too_many_lines, reason = "each field once")]
     pub(super) fn new(options: Options) -> Self {
         let place = Place {
             value: Value::Nothing,

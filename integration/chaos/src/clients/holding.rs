@@ -19,6 +19,7 @@ const DELETES: u64 = 12;
 
 impl Desk {
     /// Holds a lock and gives it back, in one of many ways.
+    #[expect(clippy::too_many_lines, reason = "a case for each way to use a lock")]
     pub(crate) fn hold(&mut self, want: &Want, mut attempt: Attempt) {
         attempt.outcome = Outcome::Held;
         if attempt.refuted.is_some() {
@@ -106,6 +107,7 @@ impl Desk {
     }
 
     /// A second hold, with a shorter lease: this shortens nothing.
+    #[expect(clippy::too_many_lines, reason = "one history")]
     fn enter_again(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         let left = self.left_of(attempt);
         let sent = self.now();

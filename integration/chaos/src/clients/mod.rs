@@ -70,6 +70,7 @@ pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usi
 
 impl Desk {
     /// One attempt, and a pause.
+    #[expect(clippy::too_many_lines, reason = "a case for each role")]
     fn once(&mut self, role: &Role) {
         let key = self.dice.one_of(&role.keys);
         let quiet = self.shared.scene.keys[key].class == Class::Quiet;

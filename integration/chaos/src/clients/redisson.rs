@@ -106,6 +106,7 @@ impl Desk {
     }
 
     /// Waits for a lock as Redisson does, and uses it.
+    #[expect(clippy::too_many_lines, reason = "one protocol, from the request to the release")]
     pub(crate) fn redisson(&mut self, ask: Ask) {
         let line = if ask.lock == Lock::Fair { Line::ForeignFair } else { Line::Foreign };
         let mut attempt = self.begin(ask.key, ask.mode(), line, Some(ask.wait));

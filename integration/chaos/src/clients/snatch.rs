@@ -62,6 +62,7 @@ impl Desk {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "to be split: choosing the commands, and judging the answers")]
     fn hand_over(&mut self, want: &Want, mut attempt: Attempt, victim: Option<(String, i64)>) {
         let (name, owner) = (self.name(want.key), attempt.owner.clone());
         let (victim, id) = victim.unwrap_or_default();

@@ -21,6 +21,7 @@ fn given(decision: Decision) -> Given {
 const NOT_HELD: Given = (Reply::NotHeld, HashChange::Keep, None, None, None, None, None);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_reader_releases() {
     let (one, all) = (DownTo::OneLess, DownTo::AtMost(0));
     let gone = Some(UnlockMessage::ReadersGone);
@@ -145,6 +146,7 @@ fn a_reader_releases() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_writer_releases_and_downgrades() {
     let (one, all) = (DownTo::OneLess, DownTo::AtMost(0));
     let gone = Some(UnlockMessage::WriterGone);
@@ -192,6 +194,7 @@ fn a_writer_releases_and_downgrades() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn force_release_removes_everything_or_one_owners_holds() {
     let (delete, remove) = (HashChange::Delete, HashChange::Remove);
     let none = HashChange::Keep;

@@ -22,6 +22,7 @@ fn check_acquire(mode: Mode, cases: Vec<(&str, State, i64, Option<i64>, Taken)>)
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn readers_take_what_is_free_join_and_re_enter() {
     let set = |n| HashChange::Set(holds(n));
     let read = Some(Mode::Read);
@@ -124,6 +125,7 @@ fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn holds_says_where_to_arrive() {
     let keep = HashChange::Keep;
     let set = |n| HashChange::Set(holds(n));

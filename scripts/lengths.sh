@@ -1,0 +1,50 @@
+#!/bin/sh
+# Names the Rust files that are too long; `make lint` calls it. All lines count: code, comments, blank lines and tests.
+# Clippy limits functions: clippy.toml.
+set -eu
+cd "$(dirname "$0")/.."
+
+limit=300
+# Files of tests: those in tests/, and modules that are named tests.
+tests_limit=400
+
+# Longer files: the lines they may have, the file, the reason. This list only gets shorter.
+exceptions='
+330 crates/rlock-cli/src/run/keeper.rs            to be split: the kinds of locks, and the thread
+334 crates/rlock-cli/src/server/servers.rs        with its tests; 298 without
+314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
+303 crates/rlock-client/src/blocking/mod.rs       a blocking method for each async one, with its documentation
+324 crates/rlock-client/src/release.rs            to be split: the task, and what a guard asks of it
+315 crates/rlock-core/src/call.rs                 to be split: the commands, and their steps
+313 crates/rlock-core/src/names.rs                with its tests; 158 without
+378 crates/rlock-core/src/locks/mod.rs            to be split: the data, and what changes it
+368 crates/rlock-oracle/src/operations/follow.rs  to be split: following a history, and judging it
+314 crates/rlock-oracle/src/operations/real.rs    to be split: steps, and what is read of the state
+303 crates/rlock-oracle/src/operations/state.rs   the whole state in one place
+316 crates/rlock-sim/src/server.rs                two traits of many short methods
+312 integration/deployments/sentinels.rs          the histories of one deployment
+305 integration/soak/client.rs                    a kind of work in each function
+307 model/src/state.rs                            to be split: the state, and what clients hear
+330 src/fair.rs                                   one type: all access to the Redisson fair list
+301 src/ffi/command.rs                            to be split: descriptions, and registration
+407 tests/enqueue.rs                              all of ENQUEUE
+'
+
+find . \( -name target -o -name .deps -o -name .git -o -name node_modules \) -prune -o -name '*.rs' -print0 |
+    xargs -0 awk 'END { for (file in lines) print lines[file], substr(file, 3) } { lines[FILENAME]++ }' | sort -k 2 |
+    awk -v limit="$limit" -v tests="$tests_limit" -v exceptions="$exceptions" '
+        BEGIN {
+            count = split(exceptions, list, "\n")
+            for (n = 1; n <= count; n++) if (split(list[n], words, " ") > 2) most[words[2]] = words[1]
+        }
+        {
+            usual = $2 ~ /(^|\/)tests\/|(^|[\/_])tests\.rs$/ ? tests : limit
+            may = $2 in most ? most[$2] : usual
+            if ($1 + 0 > may + 0) fault($2 ": " $1 " lines, at most " may)
+            if ($2 in most && $1 + 0 > usual + 0) needed[$2]
+        }
+        function fault(text) { print "lengths: " text; failed = 1 }
+        END {
+            for (file in most) if (!(file in needed)) fault(file ": remove its exception, it is not needed")
+            exit failed
+        }' >&2
