@@ -108,8 +108,8 @@ impl<'a> FairQueue<'a> {
         !self.is_empty() && self.deadline(owner).is_some()
     }
 
-    /// Which of these owners are not in the queue. In a queue of more than `most` entries only the first owners are looked
-    /// for, until one is found: each is searched for in all of the list.
+    /// Which of these owners, up to the first that is in the queue, are not in it. In a queue of more than `most` entries
+    /// only some are looked for: each is searched for in all of the list.
     pub(crate) fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
         if owners.is_empty() || self.is_elsewhere() {
             return Vec::new();
@@ -118,7 +118,7 @@ impl<'a> FairQueue<'a> {
             return owners.iter().take(MOST_SEARCHES).take_while(|owner| !self.has(owner)).cloned().collect();
         }
         let listed: HashSet<Vec<u8>> = self.owners(most).into_iter().collect();
-        owners.iter().filter(|owner| !listed.contains(&owner[..])).cloned().collect()
+        owners.iter().take_while(|owner| !listed.contains(&owner[..])).cloned().collect()
     }
 
     /// Whether the list has an entry of this owner.

@@ -142,8 +142,8 @@ pub trait Site {
     /// When this owner's entry in the fair list counts as dead; `None` if that is now.
     fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
-    /// Which of these owners are not in the fair list. In a list of more than `most` entries it looks only for the first
-    /// owners, until it finds one.
+    /// Which of these owners, up to the first that is in the fair list, are not in it. In a list of more than `most` entries it
+    /// looks only for some.
     fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
 
     /// Sets an owner's deadline.

@@ -168,6 +168,24 @@ fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
     }
 }
 
+/// A replica has its primary's data before all its waiters are sent away: their entries in the list are the primary's, where
+/// they may wait again. They stayed noted as departed, and a promotion weeks later removed their entries.
+#[test]
+fn waiters_that_are_sent_away_after_the_synchronisation_keep_their_entries() {
+    let scene = held(ONE);
+    for owner in ["a", "f1", "b"] {
+        assert_eq!(scene.ask(0, owner, FAIR), Ok(Answer::Later));
+    }
+    scene.settle();
+    scene.sim.demote();
+    scene.sim.synchronise();
+    scene.pass(100, || {});
+    assert!(scene.see(|world| world.locks.is_blank()), "nothing is remembered of them");
+    scene.sim.promote();
+    scene.pass(100, || {});
+    assert_eq!(scene.see(|world| world.fair.values().map(|list| list.len()).sum::<usize>()), 3);
+}
+
 /// The server refused writes, and a fair list was to be put right: the look at its lock set the timer for now, and what was
 /// set for later counted as later still. The timer turned without rest until writes were taken again.
 #[test]

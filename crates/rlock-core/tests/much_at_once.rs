@@ -142,6 +142,25 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
 
+/// Only some natives are back when the list changes again: those that are missing still do not go before them.
+#[test]
+fn natives_that_are_not_back_yet_do_not_overtake_those_that_are() {
+    let (sim, lock) = (small_steps(), lock(0));
+    acquire(&sim, &lock, "holder", None);
+    let natives = ["a", "b", "c", "d", "e", "f", "g"];
+    for owner in natives {
+        acquire(&sim, &lock, owner, block());
+    }
+    sim.with(|world| world.fair.clear());
+    let mut holders = Vec::new();
+    for _ in natives {
+        events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+        sim.fire();
+        holders.extend(served(&sim, &lock, 1));
+    }
+    assert_eq!(holders, natives);
+}
+
 /// Somebody removes entries of natives from a list that is longer than what is compared at once, and not the first one's. Each
 /// of them keeps its turn.
 #[test]

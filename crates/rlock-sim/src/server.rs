@@ -236,14 +236,9 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
     }
 
-    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
+    fn fair_missing(&self, owners: &[Box<[u8]>], _: usize) -> Vec<Box<[u8]>> {
         let list = self.list();
-        let searched = if list.len() <= most {
-            owners.len()
-        } else {
-            owners.iter().take_while(|owner| !list.contains(owner)).count()
-        };
-        owners.iter().take(searched).filter(|owner| !list.contains(owner)).cloned().collect()
+        owners.iter().take_while(|owner| !list.contains(owner)).cloned().collect()
     }
 
     fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {

@@ -118,8 +118,7 @@ fn first_in_list<S: Site>(site: &S, now: UnixMs, asking: Option<&[u8]>) -> First
             // The server does not let them be removed.
             return First::Nobody;
         }
-        removed = removed.saturating_add(gone);
-        remove_departed_heads(site);
+        removed = removed.saturating_add(gone).saturating_add(remove_departed_heads(site));
     }
     First::Nobody
 }
@@ -161,8 +160,9 @@ pub(crate) fn fair_turn_ends<S: Site>(site: &S) -> Option<UnixMs> {
 /// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
 /// its head far ahead. Writing must be allowed.
 ///
-/// Fifty thousand may have been dropped, so one call looks for a bounded number. The others keep their turns: whoever is
-/// first in the queue is looked for before it is passed over, and goes to the head of the list if the list lacks it.
+/// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first that is
+/// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
+/// looked for before it is passed over, and goes to the head of the list if the list lacks it.
 pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
     let (server, lock) = (site.server(), site.lock());
     let head = site.fair_head();

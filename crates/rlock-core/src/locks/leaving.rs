@@ -148,6 +148,11 @@ impl Locks {
     /// An owner in the fair list does not wait here, and must be removed from the list.
     pub fn note_departed(&mut self, lock: &LockId, owner: &[u8]) {
         let place = self.new_place();
+        self.note_departed_from(lock, owner, place);
+    }
+
+    /// The same, with the owner's former place in the queue.
+    pub(super) fn note_departed_from(&mut self, lock: &LockId, owner: &[u8], place: Place) {
         self.edit_leaving(lock, |leaving| leaving.get_or_insert_default().add(owner.into(), place));
     }
 

@@ -133,6 +133,8 @@ pub struct Locks {
     timer: Option<MonoMs>,
     /// Whether the server is a replica since it was demoted, and writes nothing.
     is_replica: bool,
+    /// Whether it has the data of its primary since: the fair lists are that one's.
+    is_synchronised: bool,
 }
 
 type Place = u64;
@@ -366,9 +368,9 @@ impl Locks {
             // With no native left to put back, a check of the list would be due for ever.
             queue.fair_changed &= queue.fair > 0;
             queue.fair_checked = queue.fair_checked.filter(|checked| *checked != place);
-            self.edit_leaving(lock, |leaving| {
-                leaving.get_or_insert_default().add(waiter.owner.clone(), place);
-            });
+            if !self.is_synchronised {
+                self.note_departed_from(lock, &waiter.owner, place);
+            }
         }
         Some(waiter)
     }

@@ -106,13 +106,14 @@ impl Oracle {
         }
     }
 
-    /// Natives that were dropped from the list are put back before all who are left, and one at the head has time.
+    /// Natives that were dropped from the list, up to the first that was not, are put back before all who are left, and one at
+    /// the head has time.
     pub(super) fn put_right(&mut self, lock: Lock) {
         let far = Some(self.now + SET_AHEAD);
         if std::mem::take(&mut self.place(lock).list_touched) {
             let natives = self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner);
             let stands = |owner: &Owner| self.list(lock).iter().any(|entry| entry.owner == *owner);
-            let dropped: Vec<_> = natives.filter(|owner| !stands(owner)).collect();
+            let dropped: Vec<_> = natives.take_while(|owner| !stands(owner)).collect();
             let back = dropped.into_iter().map(|owner| Entry { owner, deadline: far });
             self.place(lock).list.splice(0..0, back);
         } else if let Some(first) =
