@@ -113,8 +113,9 @@ impl Desk {
             let text = format!("{owner} stood at the head to read, and was left out when others were let in");
             self.recorder().violation_unless("together", want.key, text, sent, |harm| harm.stalls);
         }
-        // PING is not answered by a number.
-        if ![early, late].contains(&&Value::Int(1)) {
+        // PING is not answered by a number. And the commands may have waited for the end of a CLIENT PAUSE, and the victim's
+        // wait have ended before.
+        if ![early, late].contains(&&Value::Int(1)) || !waits_first(before, &victim) {
             return;
         }
         // The number of its holds, or that it has renewed.
@@ -154,6 +155,12 @@ impl Desk {
                 .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);
         }
     }
+}
+
+/// Whether this owner's call waited first, as RLOCK.INFO said.
+fn waits_first(info: &Value, owner: &str) -> bool {
+    let first = entries(info, "queue").first();
+    first.is_some_and(|first| word(first, "owner") == owner && word(first, "via") == "block")
 }
 
 /// Who waited to read before anybody who waits to write, as RLOCK.INFO said, and does not hold the lock now that it is
