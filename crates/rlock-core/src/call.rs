@@ -308,6 +308,7 @@ impl<'a, S: Site> Call<'a, S> {
         // An owner that was dropped and asks again goes back to its own place.
         if request.fair && !belongs_in_list {
             site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
+            fair::keep_head_alive(site, request.owner.bytes(), server.now());
         }
         schedule_next_check(site);
         Ok(answer)

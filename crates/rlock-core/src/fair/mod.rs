@@ -15,7 +15,7 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
 use crate::locks::Waiter;
-use crate::port::{Server, Site};
+use crate::port::{FairEntry, Server, Site};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
@@ -178,7 +178,21 @@ pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
         put_back(site, &missing, now);
         site.fair_head()
     };
-    let Some(head) = head else { return };
+    if let Some(head) = head {
+        keep_alive(site, &head, now);
+    }
+}
+
+/// A native waiter that comes to be the head of the list waits there with a deadline far ahead: the next client of Redisson
+/// may have a clock that is some minutes ahead.
+pub(crate) fn keep_head_alive<S: Site>(site: &S, owner: &[u8], now: UnixMs) {
+    if let Some(head) = site.fair_head().filter(|head| *head.owner == *owner) {
+        keep_alive(site, &head, now);
+    }
+}
+
+fn keep_alive<S: Site>(site: &S, head: &FairEntry, now: UnixMs) {
+    let (server, lock) = (site.server(), site.lock());
     let is_native = server.locks(|locks| locks.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     if is_native && near && !planted(Bug::FairHeadDies) {
