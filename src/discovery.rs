@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::locks::LockId;
+use rlock_core::locks::{LockName, LockRef};
 use rlock_core::{events, names, read_repair};
 
 use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
@@ -90,7 +90,7 @@ fn check_arrivals(ctx: Ctx<'_>) {
 /// Looks at one of them; how many looks it took.
 fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if let Some(lock) = names::lock_of_fair_key(&key) {
-        events::fair_list_found(&ctx, LockId { db, key: lock.into() });
+        events::fair_list_found(&ctx, LockRef { db, key: lock.into() });
         return 1;
     }
     if names::is_read_lease_key(&key) {
@@ -100,7 +100,7 @@ fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if planted(Bug::EdgeReadLeaseUnknown) {
         return 1;
     }
-    let leases = read_repair::lock_found(&ctx, &LockId { db, key }, FINDS_AT_A_BEAT);
+    let leases = read_repair::lock_found(&ctx, LockName { db, key: &key }, FINDS_AT_A_BEAT);
     if leases > FINDS_AT_A_BEAT {
         run_again(Sought::ReadLeases);
     }
@@ -197,7 +197,7 @@ pub(crate) fn on_beat(ctx: Ctx<'_>, beats: u32) {
 
 /// A key that is worth a look.
 enum Find {
-    Queue(LockId),
+    Queue(LockRef),
     Lease(i32, Box<[u8]>),
 }
 
@@ -208,7 +208,7 @@ fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
     for _ in 0..STEPS_AT_A_BEAT {
         let more = scan.step_keys(ctx, |key| {
             let queue = names::lock_of_fair_key(key).filter(|_| sought == Sought::All);
-            found.extend(queue.map(|name| Find::Queue(LockId { db, key: name.into() })));
+            found.extend(queue.map(|name| Find::Queue(LockRef { db, key: name.into() })));
             found.extend(names::is_read_lease_key(key).then(|| Find::Lease(db, key.into())));
         });
         if !more || found.len() >= FINDS_AT_A_BEAT {
@@ -225,7 +225,7 @@ fn check_lease_key(ctx: Ctx<'_>, db: i32, key: &[u8]) {
     }
     let mut found = false;
     for (name, reader, hold) in names::readers_of_lease_key(key) {
-        found |= read_repair::read_lease_found(&ctx, &LockId { db, key: name.into() }, reader, hold);
+        found |= read_repair::read_lease_found(&ctx, LockName { db, key: name }, reader, hold);
     }
     if found {
         // Redisson's renewals are heard of from now on, if the server lets us.

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::events::ListChange;
-use rlock_core::locks::{Cause, Databases, LockId};
+use rlock_core::locks::{Cause, Databases, LockName};
 use rlock_core::{MonoMs, departures, events, names, timing};
 
 use crate::discovery::{self, Sought};
@@ -48,14 +48,14 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            events::fair_list_changed(&ctx, &LockId { db: ctx.db(), key: name.into() }, change);
+            events::fair_list_changed(&ctx, LockName { db: ctx.db(), key: name }, change);
         }
     }
     let cause = cause(event);
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(&ctx, &site::lock_id(ctx, key), cause);
+    events::key_changed(&ctx, site::lock_name(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use rlock_core::locks::LockId;
+use rlock_core::locks::{LockName, LockRef};
 use rlock_core::port::ReadLease;
 use rlock_core::port::Reader;
 use rlock_core::shape::{self, RwField};
@@ -13,7 +13,7 @@ use rlock_core::{Error, UnixMs, names};
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
 
 /// Where [`some`] goes on, for the locks that it was last asked of.
-static PLACES: Shared<RefCell<Option<BTreeMap<LockId, Scan>>>> = Shared::lazy();
+static PLACES: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
 
 /// The most places that are remembered.
 const MOST_PLACES: usize = 1_000;
@@ -75,7 +75,7 @@ fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
 /// At most so many of the readers; others each time, where there are more.
 pub(crate) fn some(
     ctx: Ctx<'_>,
-    lock: &LockId,
+    lock: LockName<'_>,
     name: StringRef<'_>,
     most: usize,
     now: UnixMs,
@@ -83,7 +83,7 @@ pub(crate) fn some(
     let key = Key::open_write(ctx, name);
     // `mode` is a field as well.
     let all = key.len() <= most.saturating_add(1);
-    let place = PLACES.with(|places| if all { None } else { places.remove(lock) });
+    let place = PLACES.with(|places| if all { None } else { places.remove(&lock.to_ref()) });
     let mut scan = place.unwrap_or_else(Scan::new);
     let mut found: Vec<Reader> = Vec::new();
     let mut more = true;
@@ -99,7 +99,7 @@ pub(crate) fn some(
             if places.len() >= MOST_PLACES {
                 places.clear();
             }
-            places.insert(lock.clone(), scan);
+            places.insert(lock.to_ref(), scan);
         });
     }
     if found.len() > most {

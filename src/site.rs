@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::locks::{LockId, Locks, Ticket, Walked};
+use rlock_core::locks::{LockName, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
@@ -19,11 +19,11 @@ use crate::{keyspace, options, perform, readers, stats, waiters};
 impl Server for Ctx<'_> {
     type Site<'s> = LockSite<'s>;
 
-    fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T> {
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T> {
         if !self.select(lock.db) {
             return None;
         }
-        let name = OwnedString::new(&lock.key);
+        let name = OwnedString::new(lock.key);
         Some(body(&LockSite::new(*self, name.borrow(), None)))
     }
 
@@ -63,8 +63,8 @@ impl Server for Ctx<'_> {
         client_id(*self)
     }
 
-    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
-        waiters::block(*self, lock, ticket)
+    fn block(&self, ticket: Ticket) -> Result<(), Error> {
+        waiters::block(*self, ticket)
     }
 
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {
@@ -101,14 +101,14 @@ pub(crate) struct LockSite<'s> {
     name: StringRef<'s>,
     /// The command on it that is under way, if one is.
     command: Option<Args<'s>>,
-    /// Made when it is first asked for, which it is not while nobody waits anywhere.
-    lock: OnceCell<LockId>,
+    /// Asked for when it is first needed, which it is not while nobody waits anywhere.
+    db: OnceCell<i32>,
 }
 
 impl<'s> LockSite<'s> {
     /// The lock of this name, for a command if one is under way.
     pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, command: Option<Args<'s>>) -> Self {
-        Self { ctx, name, command, lock: OnceCell::new() }
+        Self { ctx, name, command, db: OnceCell::new() }
     }
 
     /// The owner that the command names, as the server's own string.
@@ -133,8 +133,8 @@ impl<'s> LockSite<'s> {
 }
 
 /// The lock of this name in the database of the call under way.
-pub(crate) fn lock_id(ctx: Ctx<'_>, name: StringRef<'_>) -> LockId {
-    LockId { db: ctx.db(), key: name.bytes().into() }
+pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
+    LockName { db: ctx.db(), key: name.bytes() }
 }
 
 impl<'s> Site for LockSite<'s> {
@@ -145,8 +145,8 @@ impl<'s> Site for LockSite<'s> {
         &self.ctx
     }
 
-    fn lock(&self) -> &LockId {
-        self.lock.get_or_init(|| lock_id(self.ctx, self.name))
+    fn lock(&self) -> LockName<'_> {
+        LockName { db: *self.db.get_or_init(|| self.ctx.db()), key: self.name.bytes() }
     }
 
     fn open(&self) -> Key<'s> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
-use rlock_core::locks::{LockId, Locks, Ticket};
+use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
@@ -18,7 +18,6 @@ use crate::ffi::{start_timer, stop_timer};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
-    lock: LockId,
     handle: Handle,
     /// Gone once it is unblocked.
     blocked: Option<Blocked>,
@@ -79,13 +78,13 @@ pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
     }
 }
 
-/// Blocks the client of the command under way, which waits for this lock. A panic after that finds the client
+/// Blocks the client of the command under way, which waits by this ticket. A panic after that finds the client
 /// here, so that [`clear_doubt`] answers it.
-pub(crate) fn block(ctx: Ctx<'_>, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
+pub(crate) fn block(ctx: Ctx<'_>, ticket: Ticket) -> Result<(), Error> {
     let has_own_user = ctx.has_own_user();
     let blocked = crate::ffi::block(ctx).ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
-    let client = Client { lock: lock.clone(), handle, blocked: Some(blocked), has_own_user };
+    let client = Client { handle, blocked: Some(blocked), has_own_user };
     with(|state| {
         state.handles.insert(handle, ticket);
         state.clients.insert(ticket, client);
@@ -118,25 +117,21 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
         Ok(reply) => reply.send(ctx),
         Err(error) => ctx.reply_error(error),
     }
-    let Some(Client { lock, has_own_user, .. }) = client else { return };
-    let granted = locks(|locks| locks.is_undelivered(&lock, ticket));
+    let Some(Client { has_own_user, .. }) = client else { return };
+    let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
-        departures::client_disconnected(&ctx, &lock, ticket);
+        departures::client_disconnected(&ctx, ticket);
     } else if granted {
-        locks(|locks| locks.answered(&lock, ticket));
+        locks(|locks| locks.answered(ticket));
     }
 }
 
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
 pub(crate) fn client_disconnected(ctx: Ctx<'_>, handle: Handle) {
-    let known = with(|state| {
-        let ticket = *state.handles.get(&handle)?;
-        Some((ticket, state.clients.get(&ticket)?.lock.clone()))
-    });
-    if let Some((ticket, lock)) = known {
+    if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
         if !planted(Bug::EdgeDepartureUnseen) {
-            departures::client_disconnected(&ctx, &lock, ticket);
+            departures::client_disconnected(&ctx, ticket);
         }
         forget(ticket);
     }

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rlock_core::locks::{Lens, LockId, Ticket, append_sorted};
+use rlock_core::locks::{Lens, LockName, Ticket, append_sorted};
 use rlock_core::port::WriteAccess;
 use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
@@ -102,15 +102,15 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         turns: scene.settings().turns,
         ticket: &rank,
         name: &|name: &[u8]| renaming.name(scene, name),
-        lock: &|lock: &LockId| renaming.lock(scene::number(&lock.key)),
+        lock: &|lock: LockName<'_>| renaming.lock(scene::number(lock.key)),
     };
     world.locks.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
-        Value::Other => [(lens.lock)(lock), -2, 0, 0],
-        Value::ReadWrite(value) => [(lens.lock)(lock), -3, value.writing.into(), expiry(value.expiry)],
+        Value::Other => [(lens.lock)(lock.name()), -2, 0, 0],
+        Value::ReadWrite(value) => [(lens.lock)(lock.name()), -3, value.writing.into(), expiry(value.expiry)],
         Value::Lock(hold) => {
-            [(lens.lock)(lock), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
+            [(lens.lock)(lock.name()), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
         }
     });
     append_sorted(keys, form);
@@ -119,8 +119,9 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         Value::Lock(_) | Value::Other => None,
     });
     let fields = hashes.flat_map(|(lock, value)| {
-        let row =
-            |kind, owner: &[u8], holds: Holds| [(lens.lock)(lock), kind, (lens.name)(owner), holds.get()];
+        let row = |kind, owner: &[u8], holds: Holds| {
+            [(lens.lock)(lock.name()), kind, (lens.name)(owner), holds.get()]
+        };
         let writes = value.writes.iter().map(move |(owner, holds)| row(1, owner, *holds)).collect::<Vec<_>>();
         value.reads.iter().map(move |(owner, holds)| row(0, owner, *holds)).chain(writes).collect::<Vec<_>>()
     });
@@ -128,22 +129,22 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     let leases = world
         .read_leases
         .iter()
-        .map(|((lock, owner, hold), at)| [(lens.lock)(lock), (lens.name)(owner), *hold, expiry(*at)]);
+        .map(|((lock, owner, hold), at)| [(lens.lock)(lock.name()), (lens.name)(owner), *hold, expiry(*at)]);
     append_sorted(leases.filter(|[.., left]| *left >= 0), form);
     let in_lists = world.fair.iter().flat_map(|(lock, list)| list.iter().map(move |entry| (lock, entry)));
     for (lock, entry) in in_lists {
         let deadline = entry.deadline.map_or(i64::MIN, until);
-        form.extend([(lens.lock)(lock), (lens.name)(&entry.owner), deadline]);
+        form.extend([(lens.lock)(lock.name()), (lens.name)(&entry.owner), deadline]);
     }
     // What matters of a token is how far it is ahead of the clock: behind it, the clock gives the next one.
     let ahead = |token: i64| (token - world.now.0).max(-1);
-    let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock), last.map_or(-2, ahead)]);
+    let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock.name()), last.map_or(-2, ahead)]);
     append_sorted(tokens.filter(|[_, ahead]| *ahead != -1), form);
     let told = state.ghost.tokens.iter().map(|(lock, token)| [renaming.lock(*lock), ahead(*token)]);
     append_sorted(told.filter(|[_, ahead]| *ahead != -1), form);
     for (ticket, client) in &world.clients {
         let owner = renaming.owner(u8::try_from(client.id).unwrap_or(u8::MAX));
-        form.extend([rank(*ticket), owner, (lens.lock)(&client.lock), answer(client.answer.as_ref())]);
+        form.extend([rank(*ticket), owner, (lens.lock)(client.lock.name()), answer(client.answer.as_ref())]);
     }
     let flags = [world.primary, world.may_write, world.write_access == WriteAccess::Allowed];
     form.extend(flags.map(i64::from));

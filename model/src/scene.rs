@@ -1,6 +1,6 @@
 //! What is explored: how many owners and locks, what they and the world around them may do.
 
-use rlock_core::locks::{Limits, LockId, Turns};
+use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode};
 
@@ -231,8 +231,8 @@ impl Scene {
 }
 
 /// The lock of this number.
-pub(crate) fn lock(number: u8) -> LockId {
-    LockId { db: 0, key: Box::new([b'k', b'0' + number]) }
+pub(crate) fn lock(number: u8) -> LockRef {
+    LockRef { db: 0, key: [b'k', b'0' + number].into() }
 }
 
 /// The owner of this number.

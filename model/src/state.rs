@@ -77,7 +77,7 @@ impl State {
                 let left = hold.expiry.left(world.now);
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
-            let queue = world.locks.in_order(&lock).map(|waiter| {
+            let queue = world.locks.in_order(lock.name()).map(|waiter| {
                 format!("{}{}", waiter.owner.escape_ascii(), waiter.mode.word().map_or("", |word| &word[..1]))
             });
             parts.push(format!("k{number} {holder}, queue [{}]", queue.collect::<Vec<_>>().join(" ")));
@@ -204,7 +204,8 @@ impl State {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
             // All who wait on it leave, not all of them at once.
-            let queue = self.world.locks.in_order(&scene::lock(party.lock));
+            let lock = scene::lock(party.lock);
+            let queue = self.world.locks.in_order(lock.name());
             let left: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
             let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
             self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));

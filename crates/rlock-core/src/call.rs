@@ -285,7 +285,7 @@ impl<'a, S: Site> Call<'a, S> {
         })?;
         if answer == Answer::Later {
             // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
-            server.block(lock, ticket)?;
+            server.block(ticket)?;
         }
         if request.fair {
             // Not before: who is refused has not come back.

@@ -3,21 +3,21 @@
 use crate::bugs::{Bug, planted};
 use crate::decision::Reply;
 use crate::error::Error;
-use crate::locks::{DropReason, LockId, Ticket, Via, Waiter};
+use crate::locks::{DropReason, LockRef, Ticket, Via, Waiter};
 use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::timing::arm_timer;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
-pub fn client_disconnected<V: Server>(server: &V, lock: &LockId, ticket: Ticket) {
+pub fn client_disconnected<V: Server>(server: &V, ticket: Ticket) {
     if server.locks(|locks| locks.leave(ticket)).is_some() {
         server.note(Note::Gone(1));
         // The server frees what it keeps for the client only then.
         server.answer(ticket, Ok(Reply::Denied));
     }
     if !planted(Bug::ForgetTakeBack) {
-        server.locks(|locks| locks.undeliverable(lock, ticket));
+        server.locks(|locks| locks.undeliverable(ticket));
     }
     arm_timer(server);
 }
@@ -75,12 +75,12 @@ pub(crate) fn continue_dropping<V: Server>(server: &V) {
 }
 
 /// Tells those who were taken out of their queues why.
-pub(crate) fn drop_waiters<V: Server>(server: &V, waiters: Vec<(LockId, Waiter)>, why: DropReason) {
+pub(crate) fn drop_waiters<V: Server>(server: &V, waiters: Vec<(LockRef, Waiter)>, why: DropReason) {
     for (lock, waiter) in waiters {
         server.note(Note::SentAway);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Err(Error::Unblocked(why.sentence()))),
-            Via::Enqueue(channel) => server.tell(channel, &message::dropped(&lock, &waiter, why)),
+            Via::Enqueue(channel) => server.tell(channel, &message::dropped(lock.name(), &waiter, why)),
         }
     }
 }
@@ -108,7 +108,7 @@ pub(crate) fn end_waits<V: Server>(server: &V) {
         server.note(Note::TimedOut);
         match &waiter.via {
             Via::Block => server.answer(waiter.ticket, Ok(Reply::Denied)),
-            Via::Enqueue(channel) => server.tell(channel, &message::timeout(&lock, &waiter)),
+            Via::Enqueue(channel) => server.tell(channel, &message::timeout(lock.name(), &waiter)),
         }
     }
 }

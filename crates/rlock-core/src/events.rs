@@ -1,13 +1,13 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
 use crate::bugs::{Bug, planted};
-use crate::locks::{Cause, Databases, LockId, Locks, Sweep};
+use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
 use crate::port::Server;
 use crate::timing::{arm_timer, check_soon};
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
-pub fn key_changed<V: Server>(server: &V, lock: &LockId, cause: Cause) {
+pub fn key_changed<V: Server>(server: &V, lock: LockName<'_>, cause: Cause) {
     if server.locks(|locks| locks.note_foreign_read_change(lock)) {
         arm_timer(server);
     }
@@ -32,7 +32,7 @@ pub fn clock_stepped<V: Server>(server: &V) {
 
 /// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
 /// are alive.
-pub fn fair_list_found<V: Server>(server: &V, lock: LockId) {
+pub fn fair_list_found<V: Server>(server: &V, lock: LockRef) {
     server.locks(|locks| locks.note_fair_uncapped(lock));
     arm_timer(server);
 }
@@ -47,7 +47,7 @@ pub enum ListChange {
 }
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
-pub fn fair_list_changed<V: Server>(server: &V, lock: &LockId, change: ListChange) {
+pub fn fair_list_changed<V: Server>(server: &V, lock: LockName<'_>, change: ListChange) {
     if change == ListChange::Anywhere {
         server.locks(|locks| locks.disturb_walk(lock));
     }

@@ -9,23 +9,23 @@
 //! Owner and key are percent-encoded, so that no byte of theirs parts fields. Readers skip messages with
 //! an unknown first word, and fields after those they know.
 
-use crate::locks::{DropReason, LockId, Waiter};
+use crate::locks::{DropReason, LockName, Waiter};
 use crate::types::{Holds, LeaseMs, Mode};
 
 /// The waiter holds the lock for this lease unless it confirms; `token` is 0 without FENCED.
-pub fn granted(lock: &LockId, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
+pub fn granted(lock: LockName<'_>, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
     let mut message = head("granted", lock, &waiter.owner);
     message.extend_from_slice(format!(" {} {} {token}", holds.get(), lease.get()).as_bytes());
     with_mode(message, waiter.mode)
 }
 
 /// The wait has ended.
-pub fn timeout(lock: &LockId, waiter: &Waiter) -> Vec<u8> {
+pub fn timeout(lock: LockName<'_>, waiter: &Waiter) -> Vec<u8> {
     with_mode(head("timeout", lock, &waiter.owner), waiter.mode)
 }
 
 /// The waiter was taken out of the queue by something other than its own doing.
-pub fn dropped(lock: &LockId, waiter: &Waiter, reason: DropReason) -> Vec<u8> {
+pub fn dropped(lock: LockName<'_>, waiter: &Waiter, reason: DropReason) -> Vec<u8> {
     let mut message = head("dropped", lock, &waiter.owner);
     message.push(b' ');
     message.extend_from_slice(reason.word().as_bytes());
@@ -40,11 +40,11 @@ fn with_mode(mut message: Vec<u8>, mode: Mode) -> Vec<u8> {
     message
 }
 
-fn head(word: &str, lock: &LockId, owner: &[u8]) -> Vec<u8> {
+fn head(word: &str, lock: LockName<'_>, owner: &[u8]) -> Vec<u8> {
     let mut message = format!("{word} {} ", lock.db).into_bytes();
     percent_encode(owner, &mut message);
     message.push(b' ');
-    percent_encode(&lock.key, &mut message);
+    percent_encode(lock.key, &mut message);
     message
 }
 
@@ -65,8 +65,8 @@ mod tests {
     use crate::locks::{DropReason, Ticket, Via};
     use crate::types::MonoMs;
 
-    fn lock(key: &[u8]) -> LockId {
-        LockId { db: 3, key: key.into() }
+    fn lock(key: &[u8]) -> LockName<'_> {
+        LockName { db: 3, key }
     }
 
     fn waiter(owner: &[u8], mode: Mode) -> Waiter {
@@ -90,25 +90,25 @@ mod tests {
     fn messages_are_fields_parted_by_one_space() {
         let lease = LeaseMs::new(5_000).expect("a lease");
         let mutex = |owner| waiter(owner, Mode::Mutex);
-        let told = granted(&lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
+        let told = granted(lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
         assert_eq!(told, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
-        assert_eq!(timeout(&lock(b"{a}b"), &mutex(b"x-_.~")), b"timeout 3 x-_.~ {a}b");
-        assert_eq!(dropped(&lock(b"k"), &mutex(b"o"), DropReason::Demoted), b"dropped 3 o k demoted");
+        assert_eq!(timeout(lock(b"{a}b"), &mutex(b"x-_.~")), b"timeout 3 x-_.~ {a}b");
+        assert_eq!(dropped(lock(b"k"), &mutex(b"o"), DropReason::Demoted), b"dropped 3 o k demoted");
     }
 
     #[test]
     fn readers_and_writers_are_told_as_what_they_waited() {
         let (reader, writer) = (waiter(b"o", Mode::Read), waiter(b"o", Mode::Write));
-        let told = granted(&lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
+        let told = granted(lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
         assert_eq!(told, b"granted 3 o k 1 1 0 read");
-        assert_eq!(timeout(&lock(b"k"), &writer), b"timeout 3 o k write");
-        assert_eq!(dropped(&lock(b"k"), &writer, DropReason::Moved), b"dropped 3 o k moved write");
+        assert_eq!(timeout(lock(b"k"), &writer), b"timeout 3 o k write");
+        assert_eq!(dropped(lock(b"k"), &writer, DropReason::Moved), b"dropped 3 o k moved write");
     }
 
     #[test]
     fn no_byte_of_a_name_parts_fields() {
         let all: Vec<u8> = (0..=u8::MAX).collect();
-        let message = timeout(&lock(&all), &waiter(b"a b%\n", Mode::Mutex));
+        let message = timeout(lock(&all), &waiter(b"a b%\n", Mode::Mutex));
         assert!(message.starts_with(b"timeout 3 a%20b%25%0A %00%01%02"));
         assert!(message.ends_with(b"%FE%FF"));
         assert_eq!(message.iter().filter(|byte| **byte == b' ').count(), 3);

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::locks::{Cause, Limits, LockId, Locks, Ticket, Turns, Walked};
+use crate::locks::{Cause, Limits, LockName, Locks, Ticket, Turns, Walked};
 use crate::shape::LockState;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
@@ -19,7 +19,7 @@ pub trait Server {
     type Site<'a>: Site;
 
     /// Visits a lock outside a command on it; `None` if its database does not exist.
-    fn at<T>(&self, lock: &LockId, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
 
     /// Lends the queues to `body`, which must not call the server.
     fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T;
@@ -45,9 +45,8 @@ pub trait Server {
     /// The id of the current command's client.
     fn client_id(&self) -> u64;
 
-    /// Blocks the current command's client, which waits for this lock with this ticket. If the server refuses, nothing has
-    /// changed.
-    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error>;
+    /// Blocks the current command's client, which waits with this ticket. If the server refuses, nothing has changed.
+    fn block(&self, ticket: Ticket) -> Result<(), Error>;
 
     /// Unblocks the client of a ticket with an answer, if a client is blocked with it.
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);
@@ -77,7 +76,7 @@ pub trait Site {
     fn server(&self) -> &Self::Server;
 
     /// The lock's id.
-    fn lock(&self) -> &LockId;
+    fn lock(&self) -> LockName<'_>;
 
     /// Opens the key to read and write. The server deletes an expired key now.
     fn open(&self) -> Self::Key;

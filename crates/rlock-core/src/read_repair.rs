@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::decision::Change;
-use crate::locks::LockId;
+use crate::locks::LockName;
 use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
 use crate::read_leases;
 use crate::shape::LockState;
@@ -15,7 +15,7 @@ use crate::yielding;
 
 /// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
 /// server that granted them. Returns true if the lock has this reader.
-pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hold: i64) -> bool {
+pub fn read_lease_found<V: Server>(server: &V, lock: LockName<'_>, reader: &[u8], hold: i64) -> bool {
     let end = server.at(lock, |site| {
         let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
         hash.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
@@ -33,7 +33,7 @@ pub fn read_lease_found<V: Server>(server: &V, lock: &LockId, reader: &[u8], hol
 
 /// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
 /// its readers may have; if it exceeds `most`, not all were checked.
-pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
+pub fn lock_found<V: Server>(server: &V, lock: LockName<'_>, most: usize) -> usize {
     let looked = server.at(lock, |site| {
         if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
             return (None, 0);
@@ -62,7 +62,7 @@ pub fn lock_found<V: Server>(server: &V, lock: &LockId, most: usize) -> usize {
 }
 
 /// Remembers the end of a read lease that somebody else has given.
-fn note_read_end<V: Server>(server: &V, lock: &LockId, ends: UnixMs) {
+fn note_read_end<V: Server>(server: &V, lock: LockName<'_>, ends: UnixMs) {
     let clock = server.clock();
     server.locks(|locks| locks.note_read_end(lock, ends, clock));
     // Another reader may have renewed its own meanwhile.

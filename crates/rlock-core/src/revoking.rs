@@ -2,7 +2,7 @@
 
 use crate::decide;
 use crate::decision::Change;
-use crate::locks::{Grant, LockId};
+use crate::locks::{Grant, LockName};
 use crate::port::{Note, Server, Site, WriteAccess};
 use crate::read_leases;
 use crate::read_write::{self, Held, Others};
@@ -11,7 +11,7 @@ use crate::timing::Outcome;
 use crate::types::Mode;
 
 /// Takes a grant back whose client went before its answer, and serves the next.
-pub(crate) fn revoke<V: Server>(server: &V, lock: &LockId, grant: &Grant) -> Outcome {
+pub(crate) fn revoke<V: Server>(server: &V, lock: LockName<'_>, grant: &Grant) -> Outcome {
     server.at(lock, |site| revoke_at(site, grant)).unwrap_or(Outcome::Done)
 }
 

@@ -58,7 +58,7 @@ fn revoke_grants<V: Server>(server: &V) -> Outcome {
     let share = Share::of(server);
     for _ in 0..share.most {
         let Some((lock, grant)) = server.locks(|locks| locks.next_revoke()) else { break };
-        if revoke(server, &lock, &grant) == Outcome::Refused {
+        if revoke(server, lock.name(), &grant) == Outcome::Refused {
             server.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
         }
@@ -74,7 +74,7 @@ fn check_due<V: Server>(server: &V) -> Outcome {
     let (now, share, mut looked) = (server.now(), Share::of(server), Outcome::Done);
     let most = server.settings().at_once.looked;
     for lock in server.locks(|locks| locks.due(now, most)) {
-        if server.at(&lock, |site| check(site)) == Some(Outcome::Refused) {
+        if server.at(lock.name(), |site| check(site)) == Some(Outcome::Refused) {
             looked = Outcome::Refused;
         }
         if share.is_used_up(server) {
@@ -88,7 +88,7 @@ fn check_due<V: Server>(server: &V) -> Outcome {
 fn repair_read_leases<V: Server>(server: &V) -> Outcome {
     for _ in 0..server.settings().at_once.looked {
         let Some((lock, ends)) = server.locks(|locks| locks.next_read_repair()) else { break };
-        if server.at(&lock, |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
+        if server.at(lock.name(), |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
             server.locks(|locks| locks.repair_reads_later(lock));
             return Outcome::Refused;
         }
@@ -139,6 +139,7 @@ fn drop_moved<S: Site>(site: &S) -> Outcome {
         locks.count_served(moved.len());
         moved
     });
+    let lock = lock.to_ref();
     let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
     drop_waiters(server, moved, DropReason::Moved);
     Outcome::Done

@@ -1,6 +1,6 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
-use crate::locks::{LockId, Rearm};
+use crate::locks::{LockName, Rearm};
 use crate::port::Server;
 
 #[derive(PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Share {
 }
 
 /// Schedules a check of a lock with waiters now.
-pub fn check_soon<V: Server>(server: &V, lock: &LockId) {
+pub fn check_soon<V: Server>(server: &V, lock: LockName<'_>) {
     let now = server.now();
     server.locks(|locks| locks.check_at(lock, Some(now)));
     arm_timer(server);

@@ -81,11 +81,11 @@ fn natives_that_scripts_drop_are_put_back_in_their_places() {
     assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     // Only one of them, and both keys as a whole.
     scene.sim.with(|world| world.fair.entry(lock(0)).or_default().pop_front());
-    events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
+    events::fair_list_changed(&scene.sim, lock(0).name(), events::ListChange::Anywhere);
     scene.settle();
     scene.is("h", "a b f1");
     scene.sim.with(|world| world.fair.clear());
-    events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
+    events::fair_list_changed(&scene.sim, lock(0).name(), events::ListChange::Anywhere);
     scene.release(0, "h");
     scene.is("a", "b");
     let scene = waiting(&["f1", "a", "b"]);

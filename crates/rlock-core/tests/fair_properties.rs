@@ -129,7 +129,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                events::fair_list_changed(&self.scene.sim, &lock(number), events::ListChange::Anywhere);
+                events::fair_list_changed(&self.scene.sim, lock(number).name(), events::ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);
@@ -216,7 +216,7 @@ impl Run {
 
     fn queue(&self, number: u8) -> Vec<(String, bool)> {
         self.scene.see(|world| {
-            let waiters = world.locks.in_order(&lock(number));
+            let waiters = world.locks.in_order(lock(number).name());
             waiters.map(|waiter| (waiter.owner.escape_ascii().to_string(), waiter.fair)).collect()
         })
     }

@@ -195,7 +195,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        events::fair_list_changed(&scene.sim, &lock(0), events::ListChange::Anywhere);
+        events::fair_list_changed(&scene.sim, lock(0).name(), events::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }

@@ -2,7 +2,7 @@
 
 use rlock_core::call::Answer;
 use rlock_core::events::ListChange;
-use rlock_core::locks::{Limits, LockId, Turns};
+use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
@@ -34,7 +34,7 @@ fn small_steps() -> Sim {
     sim
 }
 
-fn acquire(sim: &Sim, lock: &LockId, owner: &str, wait: Option<Wait<'_>>) -> Answer {
+fn acquire(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> Answer {
     let request = Acquire {
         owner: Owner::new(owner.as_bytes()).expect("an owner"),
         lease: lease(HOUR),
@@ -51,13 +51,13 @@ fn block() -> Option<Wait<'static>> {
     Some(Wait::Block(WaitMs::new(0).expect("a wait")))
 }
 
-fn listed(sim: &Sim, lock: &LockId) -> Vec<String> {
+fn listed(sim: &Sim, lock: &LockRef) -> Vec<String> {
     let name = |entry: &FairEntry| String::from_utf8_lossy(&entry.owner).into_owned();
     sim.with(|world| world.fair.get(lock).into_iter().flatten().map(name).collect())
 }
 
-fn lock(number: usize) -> LockId {
-    LockId { db: 0, key: format!("lock{number}").into_bytes().into() }
+fn lock(number: usize) -> LockRef {
+    LockRef { db: 0, key: format!("lock{number}").into_bytes().into() }
 }
 
 /// The whole search after a restart may fall into a time in which the server refuses writes, since its replicas have not
@@ -105,7 +105,7 @@ fn redisson_waiter() -> FairEntry {
 }
 
 /// Frees the lock again and again: who got it each time, and who was called in the end.
-fn served(sim: &Sim, lock: &LockId, times: usize) -> Vec<String> {
+fn served(sim: &Sim, lock: &LockRef, times: usize) -> Vec<String> {
     let holder = || {
         sim.foreign_write(lock, None);
         sim.pass_and_fire(100);
@@ -129,7 +129,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     }
     assert_eq!(listed(&sim, &lock), natives);
     sim.with(|world| world.fair.clear());
-    events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+    events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
     sim.fire();
     assert_eq!(listed(&sim, &lock), ["a", "b"], "no more than the budget at once");
     acquire(&sim, &lock, "d", block());
@@ -154,7 +154,7 @@ fn natives_that_are_not_back_yet_do_not_overtake_those_that_are() {
     sim.with(|world| world.fair.clear());
     let mut holders = Vec::new();
     for _ in natives {
-        events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+        events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
         sim.fire();
         holders.extend(served(&sim, &lock, 1));
     }
@@ -176,7 +176,7 @@ fn natives_that_a_long_list_lacks_keep_their_turns() {
         list.retain(|entry| ![*b"c", *b"d"].contains(&[entry.owner[0]]));
         list.push_back(redisson_waiter());
     });
-    events::fair_list_changed(&sim, &lock, ListChange::Anywhere);
+    events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
@@ -191,7 +191,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
         acquire(&sim, &lock, owner, block());
     }
     sim.with(|world| world.fair.insert(lock.clone(), [redisson_waiter()].into()));
-    events::fair_list_changed(&sim, &lock, ListChange::AtAnEnd);
+    events::fair_list_changed(&sim, lock.name(), ListChange::AtAnEnd);
     assert_eq!(served(&sim, &lock, 5), ["a", "b", "c", "d", "e"]);
     assert_eq!(sim.with(|world| world.called.clone()), [], "the Redisson waiter is not called");
     assert_eq!(served(&sim, &lock, 1), ["nobody"]);
@@ -222,7 +222,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
     let (many, other) = ([lock(0), lock(2)], lock(1));
     for fair in [false, true] {
         let sim = sim();
-        let ask = |lock: &LockId, owner: &str, lease_ms, wait| {
+        let ask = |lock: &LockRef, owner: &str, lease_ms, wait| {
             let request = Acquire {
                 owner: Owner::new(owner.as_bytes()).expect("an owner"),
                 lease: lease(lease_ms),
@@ -253,7 +253,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
             sim.pass(1);
         }
         assert!(next_has_it(), "fair: {fair}");
-        let left = || many.each_ref().map(|many| sim.with(|world| world.locks.waiting_for(many)));
+        let left = || many.each_ref().map(|many| sim.with(|world| world.locks.waiting_for(many.name())));
         assert!(left().iter().all(|left| (WAITERS / 2..WAITERS - 100).contains(left)), "{:?}", left());
         // One of them was due and not checked: that moment is half a second ahead now.
         sim.step_clock(-500);

@@ -1,7 +1,7 @@
 //! A server that cannot block a client: its call is refused, and nothing has changed.
 
 use rlock_core::call::Answer;
-use rlock_core::locks::{Limits, LockId, Turns};
+use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, WaitMs};
@@ -38,11 +38,11 @@ fn asks(owner: &str, fair: bool) -> Acquire<'_> {
 /// Valkey from 8.1 on refuses to block a client that is subscribed to anything.
 #[test]
 fn a_refused_block_leaves_the_queue_as_it_was() {
-    let (sim, lock) = (sim(), LockId { db: 0, key: (*b"lock").into() });
+    let (sim, lock) = (sim(), LockRef { db: 0, key: (*b"lock").into() });
     for fair in [false, true] {
         assert!(sim.acquire(1, &lock, &asks("holder", false)).is_ok());
         assert_eq!(sim.acquire(2, &lock, &asks("waiter", fair)), Ok(Answer::Later));
-        let queued = || sim.with(|world| world.locks.in_order(&lock).cloned().collect::<Vec<_>>());
+        let queued = || sim.with(|world| world.locks.in_order(lock.name()).cloned().collect::<Vec<_>>());
         let (before, listed) = (queued(), sim.with(|world| world.fair.clone()));
         sim.with(|world| world.refuses_to_block = true);
         for owner in ["waiter", "other"] {
@@ -65,7 +65,7 @@ fn a_refused_block_leaves_the_queue_as_it_was() {
 /// A client that was blocked gets no error any more, so that a full queue is found before.
 #[test]
 fn nobody_is_blocked_for_whom_there_is_no_place() {
-    let (sim, lock) = (sim(), LockId { db: 0, key: (*b"lock").into() });
+    let (sim, lock) = (sim(), LockRef { db: 0, key: (*b"lock").into() });
     for (client, owner) in [(1, "holder"), (2, "a"), (3, "b")] {
         assert!(sim.acquire(client, &lock, &asks(owner, false)).is_ok());
     }

@@ -2,7 +2,7 @@
 //! fails, and proptest keeps its seed beside this file.
 
 use proptest::prelude::*;
-use rlock_core::locks::{Limits, LockId, Locks, Ticket, Via, Waiter};
+use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Via, Waiter};
 use rlock_core::{Error, LeaseMs, Mode, MonoMs, UnixMs};
 
 const LIMITS: Limits = Limits { server: 12, lock: 6 };
@@ -76,8 +76,8 @@ impl Model {
     }
 }
 
-fn id(lock: u8) -> LockId {
-    LockId { db: i32::from(lock), key: (*b"k").into() }
+fn id(lock: u8) -> LockRef {
+    LockRef { db: i32::from(lock), key: (*b"k").into() }
 }
 
 fn real(plain: &Plain, now: u64) -> Waiter {
@@ -111,16 +111,16 @@ impl Run {
                 let until = waits_ms.map(|ms| self.now + ms);
                 let plain = Plain { lock, owner, ticket: self.tickets, until, channel };
                 let new = real(&plain, self.now);
-                let admitted = self.locks.admit(&id(lock), &new.owner, new.mode, LIMITS);
-                let joined = admitted.map(|()| self.locks.join(&id(lock), new));
+                let admitted = self.locks.admit(id(lock).name(), &new.owner, new.mode, LIMITS);
+                let joined = admitted.map(|()| self.locks.join(id(lock).name(), new));
                 assert_eq!(joined.map(ticket), self.model.join(plain));
             }
             Step::Cancel { lock, owner } => {
-                let gone = ticket(self.locks.cancel(&id(lock), &[owner]).pop());
+                let gone = ticket(self.locks.cancel(id(lock).name(), &[owner]).pop());
                 assert_eq!(gone, self.model.take(|w| (w.lock, w.owner) == (lock, owner)));
             }
             Step::Pop { lock } => {
-                let gone = ticket(self.locks.pop(&id(lock)));
+                let gone = ticket(self.locks.pop(id(lock).name()));
                 assert_eq!(gone, self.model.take(|w| w.lock == lock));
             }
             Step::Leave { ticket: number } => {
@@ -128,7 +128,7 @@ impl Run {
                 assert_eq!(gone, self.model.take(|w| w.ticket == number));
             }
             Step::DropChannel { lock, channel } => {
-                let gone = self.locks.drop_channel(&id(lock), &[channel], usize::MAX);
+                let gone = self.locks.drop_channel(id(lock).name(), &[channel], usize::MAX);
                 let gone_there = self.model.take_all(|w| (w.lock, w.channel) == (lock, Some(channel)));
                 assert_eq!(gone, gone_there.len());
             }
@@ -149,12 +149,12 @@ impl Run {
     }
 
     fn compare(&self) {
-        let tickets = |lock| self.locks.in_order(&id(lock)).map(|w| w.ticket.0).collect::<Vec<_>>();
+        let tickets = |lock| self.locks.in_order(id(lock).name()).map(|w| w.ticket.0).collect::<Vec<_>>();
         let mut ends = Vec::new();
         for lock in 0..3 {
             let there: Vec<_> = self.model.waiting.iter().filter(|w| w.lock == lock).collect();
             assert_eq!(tickets(lock), there.iter().map(|w| w.ticket).collect::<Vec<_>>());
-            assert_eq!(self.locks.waiting_for(&id(lock)), there.len());
+            assert_eq!(self.locks.waiting_for(id(lock).name()), there.len());
             ends.extend(there.iter().filter_map(|w| w.until));
         }
         assert_eq!(self.locks.len(), self.model.waiting.len());

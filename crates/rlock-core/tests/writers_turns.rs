@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use rlock_core::call::Answer;
-use rlock_core::locks::{Limits, LockId, Turns};
+use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::{Admission, Expiry, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
@@ -41,8 +41,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn lock() -> LockId {
-    LockId { db: 0, key: (*b"k").into() }
+fn lock() -> LockRef {
+    LockRef { db: 0, key: (*b"k").into() }
 }
 
 fn lease(ms: i64) -> LeaseMs {
@@ -91,7 +91,9 @@ impl Scene {
     }
 
     fn waits(&self, owner: &str) -> bool {
-        self.0.with(|world| world.locks.in_order(&lock()).any(|waiter| *waiter.owner == *owner.as_bytes()))
+        self.0.with(|world| {
+            world.locks.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes())
+        })
     }
 
     fn reads(&self, owner: &str) -> bool {
@@ -240,7 +242,7 @@ proptest! {
         scene.0.pass_and_fire(LOOK_MS + 50);
         scene.deliver();
         let (holders, writing) = scene.holders();
-        let first = scene.0.with(|world| world.locks.head(&lock()).map(|head| (head.mode, head.owner.clone())));
+        let first = scene.0.with(|world| world.locks.head(lock().name()).map(|head| (head.mode, head.owner.clone())));
         if let Some((mode, owner)) = first {
             let shared = mode == Mode::Read && holders > 0 && !writing;
             let foreign = scene.0.with(|world| matches!(world.keys.get(&lock()), Some(Value::Lock(_))));

@@ -1,6 +1,6 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
-use rlock_core::locks::LockId;
+use rlock_core::locks::LockRef;
 use rlock_core::port::FairEntry;
 use rlock_core::port::Reader;
 use rlock_core::shape;
@@ -38,12 +38,12 @@ impl ReadWrite {
 
 impl World {
     /// An owner's entry in a list of Redisson's fair lock.
-    pub(crate) fn fair_entry(&mut self, lock: &LockId, owner: &[u8]) -> Option<&mut FairEntry> {
+    pub(crate) fn fair_entry(&mut self, lock: &LockRef, owner: &[u8]) -> Option<&mut FairEntry> {
         self.fair.get_mut(lock)?.iter_mut().find(|entry| *entry.owner == *owner)
     }
 
     /// Puts an owner at the end of the list, as Redisson's script does.
-    pub(crate) fn fair_join(&mut self, lock: &LockId, owner: &[u8], budget: LeaseMs, lease_ends: Expiry) {
+    pub(crate) fn fair_join(&mut self, lock: &LockRef, owner: &[u8], budget: LeaseMs, lease_ends: Expiry) {
         if self.fair_entry(lock, owner).is_some() {
             return;
         }
@@ -56,7 +56,7 @@ impl World {
         list.push_back(FairEntry { owner: owner.into(), deadline: Some(before.after(budget)) });
     }
 
-    pub(crate) fn change_mutex(&mut self, lock: &LockId, owner: &[u8], change: &Change) {
+    pub(crate) fn change_mutex(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
         match change.hash {
             HashChange::Delete | HashChange::Remove => {
                 self.keys.remove(lock);
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    pub(crate) fn change_read_write(&mut self, lock: &LockId, owner: &[u8], change: &Change) {
+    pub(crate) fn change_read_write(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
         let value = match self.keys.remove(lock) {
             Some(Value::ReadWrite(value)) if !matches!(change.hash, HashChange::Replace(_)) => value,
             _ => ReadWrite {

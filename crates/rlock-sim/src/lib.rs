@@ -16,7 +16,7 @@ mod world;
 use std::cell::RefCell;
 
 use rlock_core::call::{self, Answer};
-use rlock_core::locks::{Cause, Databases, LockId, Ticket};
+use rlock_core::locks::{Cause, Databases, LockRef, Ticket};
 use rlock_core::port::Settings;
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
@@ -50,34 +50,34 @@ impl Sim {
         body(&mut self.world.borrow_mut())
     }
 
-    fn site<'a>(&'a self, lock: &'a LockId) -> SimSite<'a> {
+    fn site<'a>(&'a self, lock: &'a LockRef) -> SimSite<'a> {
         SimSite { sim: self, lock }
     }
 
     /// RLOCK.ACQUIRE by a client, which is blocked after [`Answer::Later`] by the ticket that
     /// [`World::clients`] has.
-    pub fn acquire(&self, client: u64, lock: &LockId, request: &Acquire<'_>) -> Result<Answer, Error> {
-        self.with(|world| world.calling = client);
+    pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
+        self.with(|world| world.calling = Some((client, lock.clone())));
         call::acquire(&self.site(lock), request)
     }
 
     /// RLOCK.RELEASE.
-    pub fn release(&self, lock: &LockId, request: &Release<'_>) -> Result<Reply, Error> {
+    pub fn release(&self, lock: &LockRef, request: &Release<'_>) -> Result<Reply, Error> {
         call::release(&self.site(lock), request)
     }
 
     /// RLOCK.RENEW.
-    pub fn renew(&self, lock: &LockId, request: &Renew<'_>) -> Result<Reply, Error> {
+    pub fn renew(&self, lock: &LockRef, request: &Renew<'_>) -> Result<Reply, Error> {
         call::renew(&self.site(lock), request)
     }
 
     /// RLOCK.CANCEL.
-    pub fn cancel(&self, lock: &LockId, request: &Cancel<'_>) -> Result<Reply, Error> {
+    pub fn cancel(&self, lock: &LockRef, request: &Cancel<'_>) -> Result<Reply, Error> {
         call::cancel(&self.site(lock), request)
     }
 
     /// RLOCK.FORCERELEASE.
-    pub fn force_release(&self, lock: &LockId, request: &ForceRelease<'_>) -> Result<Reply, Error> {
+    pub fn force_release(&self, lock: &LockRef, request: &ForceRelease<'_>) -> Result<Reply, Error> {
         call::force_release(&self.site(lock), request)
     }
 
@@ -128,25 +128,23 @@ impl Sim {
         self.with(|world| {
             let client = world.clients.get(&ticket)?;
             let answer = client.answer.clone()?;
-            let lock = client.lock.clone();
             world.clients.remove(&ticket);
-            world.locks.answered(&lock, ticket);
+            world.locks.answered(ticket);
             Some(answer)
         })
     }
 
     /// A client that is blocked, or whose answer is under way, goes.
     pub fn disconnect(&self, ticket: Ticket) {
-        let Some(lock) = self.with(|world| world.clients.get(&ticket).map(|client| client.lock.clone()))
-        else {
+        if !self.with(|world| world.clients.contains_key(&ticket)) {
             return;
-        };
-        departures::client_disconnected(self, &lock, ticket);
+        }
+        departures::client_disconnected(self, ticket);
         self.with(|world| world.clients.remove(&ticket));
     }
 
     /// Somebody without the module writes a key: deletes it, takes the lock, lets it last longer.
-    pub fn foreign_write(&self, lock: &LockId, value: Option<Value>) {
+    pub fn foreign_write(&self, lock: &LockRef, value: Option<Value>) {
         // Whoever writes a key opens it.
         self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
@@ -154,11 +152,11 @@ impl Sim {
             Some(value) => world.keys.insert(lock.clone(), value),
             None => world.keys.remove(lock),
         });
-        events::key_changed(self, lock, cause);
+        events::key_changed(self, lock.name(), cause);
     }
 
     /// Somebody without the module takes the lock, if it is free: true then.
-    pub fn foreign_acquire(&self, lock: &LockId, owner: &[u8], expiry: Expiry) -> bool {
+    pub fn foreign_acquire(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
         self.expire(lock);
         if self.with(|world| world.keys.contains_key(lock)) {
             return false;
@@ -203,9 +201,9 @@ impl Sim {
     }
 
     /// Deletes a key whose time has passed, as a server does when somebody opens it, or when it finds the time.
-    pub fn expire(&self, lock: &LockId) {
+    pub fn expire(&self, lock: &LockRef) {
         if self.with(|world| world.take_expired(lock)) {
-            events::key_changed(self, lock, Cause::Expired);
+            events::key_changed(self, lock.name(), Cause::Expired);
         }
     }
 }

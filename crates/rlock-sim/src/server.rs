@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::locks::{LockId, Locks, Ticket, Walked};
+use rlock_core::locks::{LockName, LockRef, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
@@ -16,14 +16,14 @@ use crate::world::{Client, Message, Value};
 /// A lock in a simulated server.
 pub struct SimSite<'a> {
     pub(crate) sim: &'a Sim,
-    pub(crate) lock: &'a LockId,
+    pub(crate) lock: &'a LockRef,
 }
 
 impl Server for Sim {
     type Site<'s> = SimSite<'s>;
 
-    fn at<T>(&self, lock: &LockId, body: impl FnOnce(&SimSite<'_>) -> T) -> Option<T> {
-        Some(body(&SimSite { sim: self, lock }))
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&SimSite<'_>) -> T) -> Option<T> {
+        Some(body(&SimSite { sim: self, lock: &lock.to_ref() }))
     }
 
     fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
@@ -55,15 +55,16 @@ impl Server for Sim {
     }
 
     fn client_id(&self) -> u64 {
-        self.with(|world| world.calling)
+        self.with(|world| world.calling.as_ref().map_or(0, |(client, _)| *client))
     }
 
-    fn block(&self, lock: &LockId, ticket: Ticket) -> Result<(), Error> {
+    fn block(&self, ticket: Ticket) -> Result<(), Error> {
         self.with(|world| {
             if world.refuses_to_block {
                 return Err(Error::NotBlockable);
             }
-            let client = Client { id: world.calling, lock: lock.clone(), answer: None };
+            let (id, lock) = world.calling.clone().ok_or(Error::NotBlockable)?;
+            let client = Client { id, lock, answer: None };
             world.clients.insert(ticket, client);
             Ok(())
         })
@@ -114,8 +115,8 @@ impl Site for SimSite<'_> {
         self.sim
     }
 
-    fn lock(&self) -> &LockId {
-        self.lock
+    fn lock(&self) -> LockName<'_> {
+        self.lock.name()
     }
 
     fn open(&self) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rlock_core::locks::{LockId, Locks, Ticket};
+use rlock_core::locks::{LockRef, Locks, Ticket};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{Settings, WriteAccess};
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
@@ -13,17 +13,17 @@ pub struct World {
     /// Who waits.
     pub locks: Locks,
     /// The keys; one whose time has passed may still be here.
-    pub keys: BTreeMap<LockId, Value>,
+    pub keys: BTreeMap<LockRef, Value>,
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
-    pub read_leases: BTreeMap<(LockId, Box<[u8]>, i64), Expiry>,
+    pub read_leases: BTreeMap<(LockRef, Box<[u8]>, i64), Expiry>,
     /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
-    pub fair: BTreeMap<LockId, VecDeque<FairEntry>>,
+    pub fair: BTreeMap<LockRef, VecDeque<FairEntry>>,
     /// Whether nobody can be taken out of those lists.
     pub fair_is_stuck: bool,
     /// Whom of Redisson's it was told that it is its turn, since this was last emptied.
-    pub called: Vec<(LockId, Box<[u8]>)>,
+    pub called: Vec<(LockRef, Box<[u8]>)>,
     /// The last fencing tokens; `None` where that key holds no integer.
-    pub tokens: BTreeMap<LockId, Option<i64>>,
+    pub tokens: BTreeMap<LockRef, Option<i64>>,
     /// The wall clock.
     pub now: UnixMs,
     /// The clock that never steps.
@@ -37,7 +37,7 @@ pub struct World {
     /// Messages that somebody heard, or nobody, since this was last emptied.
     pub messages: Vec<Message>,
     /// For which locks Redisson's waiters were told to try again since this was last emptied.
-    pub unlock_messages: Vec<LockId>,
+    pub unlock_messages: Vec<LockRef>,
     /// How many grants by message ended without a sign of their owners since this was last set to 0.
     pub unconfirmed: u32,
     /// How many of Redisson's waiters listen.
@@ -56,8 +56,8 @@ pub struct World {
     pub refuses_to_block: bool,
     /// What is set by configuration.
     pub settings: Settings,
-    /// The client whose command is under way.
-    pub(crate) calling: u64,
+    /// The client whose command was last under way, and on which lock.
+    pub(crate) calling: Option<(u64, LockRef)>,
 }
 
 /// What a key holds.
@@ -101,7 +101,7 @@ pub struct Client {
     /// The number it has.
     pub id: u64,
     /// The lock that it waits for.
-    pub lock: LockId,
+    pub lock: LockRef,
     /// The answer under way; none while it is blocked.
     pub answer: Option<Result<Reply, Error>>,
 }
@@ -144,12 +144,12 @@ impl World {
             may_block: true,
             refuses_to_block: false,
             settings,
-            calling: 0,
+            calling: None,
         }
     }
 
     /// The hold of a lock, if it is held now.
-    pub fn hold(&self, lock: &LockId) -> Option<&Hold> {
+    pub fn hold(&self, lock: &LockRef) -> Option<&Hold> {
         match self.keys.get(lock)? {
             Value::Lock(hold) if !self.is_over(hold.expiry) => Some(hold),
             Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// The read/write lock of a key, if its key is there now.
-    pub fn read_write(&self, lock: &LockId) -> Option<&ReadWrite> {
+    pub fn read_write(&self, lock: &LockRef) -> Option<&ReadWrite> {
         match self.keys.get(lock)? {
             Value::ReadWrite(value) if !self.is_over(value.expiry) => Some(value),
             Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
@@ -165,13 +165,13 @@ impl World {
     }
 
     /// Until when the lease of a read hold of this number lasts, if it does.
-    pub fn read_lease(&self, lock: &LockId, owner: &[u8], hold: i64) -> Option<Expiry> {
+    pub fn read_lease(&self, lock: &LockRef, owner: &[u8], hold: i64) -> Option<Expiry> {
         let lease = self.read_leases.get(&(lock.clone(), owner.into(), hold)).copied();
         lease.filter(|lease| !self.is_over(*lease))
     }
 
     /// Who reads, and lives.
-    pub fn living_readers(&self, lock: &LockId) -> Vec<&[u8]> {
+    pub fn living_readers(&self, lock: &LockRef) -> Vec<&[u8]> {
         let Some(value) = self.read_write(lock) else { return Vec::new() };
         let lives = |owner: &[u8], holds: Holds| {
             (1..=holds.get()).any(|hold| self.read_lease(lock, owner, hold).is_some())
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// Whether the lock is free now; not where the key holds something else.
-    pub fn is_free(&self, lock: &LockId) -> bool {
+    pub fn is_free(&self, lock: &LockRef) -> bool {
         let written = self.read_write(lock).is_some_and(|value| value.writing);
         let read = !self.living_readers(lock).is_empty();
         self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
@@ -193,7 +193,7 @@ impl World {
     }
 
     /// Deletes a key whose time has passed: true if it was there.
-    pub(crate) fn take_expired(&mut self, lock: &LockId) -> bool {
+    pub(crate) fn take_expired(&mut self, lock: &LockRef) -> bool {
         let over = match self.keys.get(lock) {
             Some(Value::Lock(hold)) => self.is_over(hold.expiry),
             Some(Value::ReadWrite(value)) => self.is_over(value.expiry),

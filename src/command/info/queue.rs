@@ -25,17 +25,17 @@ pub(super) struct Waiting {
 
 /// How many wait, and so many of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
-    let lock = site::lock_id(ctx, name);
+    let lock = site::lock_name(ctx, name);
     let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
-        let ours = locks.in_order(&lock).take(limit).cloned().collect();
-        (locks.waiting_for(&lock), locks.count_fair(&lock), ours)
+        let ours = locks.in_order(lock).take(limit).cloned().collect();
+        (locks.waiting_for(lock), locks.count_fair(lock), ours)
     });
     let list = FairQueue::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
-    let leaving = waiters::locks(|locks| locks.count_leaving(&lock));
+    let leaving = waiters::locks(|locks| locks.count_leaving(lock));
     let foreign = list.len().saturating_sub(fair).saturating_sub(leaving);
     let mut entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
-    entries.retain(|entry| !waiters::locks(|locks| locks.is_leaving(&lock, &entry.owner)));
+    entries.retain(|entry| !waiters::locks(|locks| locks.is_leaving(lock, &entry.owner)));
     let merged = merge(ctx, ours, entries.into());
     (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
 }

@@ -1,7 +1,7 @@
 //! The timer's work on fair lists.
 
 use super::departed;
-use crate::locks::LockId;
+use crate::locks::{LockName, LockRef};
 use crate::port::{Server, Site, WriteAccess};
 use crate::shape::LockState;
 use crate::timing::Outcome;
@@ -11,11 +11,11 @@ pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = server.locks(|locks| locks.next_fair_departed()) else { break };
-        match server.at(&lock, |site| remove_departed(site)) {
+        match server.at(lock.name(), |site| remove_departed(site)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
             Some(None) => return Outcome::Refused,
             // There is no such database any more.
-            None => server.locks(|locks| locks.forget_all_departed(&lock)),
+            None => server.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }
     Outcome::Done
@@ -27,7 +27,7 @@ pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
     while done < most {
         let Some((lock, passed)) = server.locks(|locks| locks.next_fair_uncapped()) else { break };
         let lock = if passed == 0 { lock_of_list(server, lock) } else { lock };
-        match server.at(&lock, |site| cap(site, passed)) {
+        match server.at(lock.name(), |site| cap(site, passed)) {
             Some(Capped::Refused) => {
                 server.locks(|locks| locks.note_fair_uncapped(lock));
                 return Outcome::Refused;
@@ -45,18 +45,18 @@ pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
-fn lock_of_list<V: Server>(server: &V, lock: LockId) -> LockId {
-    let is_there = |lock: &LockId| {
+fn lock_of_list<V: Server>(server: &V, lock: LockRef) -> LockRef {
+    let is_there = |lock: LockName<'_>| {
         server
             .at(lock, |site| !matches!(site.state(&site.open(), None), Ok(LockState::Free)))
             .unwrap_or(false)
     };
-    if lock.key.contains(&b'{') || is_there(&lock) {
+    if lock.key.contains(&b'{') || is_there(lock.name()) {
         return lock;
     }
     let braced = [b"{", &lock.key[..], b"}"].concat();
-    let braced = LockId { db: lock.db, key: braced.into() };
-    if is_there(&braced) { braced } else { lock }
+    let braced = LockRef { db: lock.db, key: braced.into() };
+    if is_there(braced.name()) { braced } else { lock }
 }
 
 /// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.

@@ -1,9 +1,8 @@
 //! The times at which locks must be checked.
 
 use std::ops::Bound;
-use std::rc::Rc;
 
-use super::{LockId, Locks};
+use super::{LockName, LockRef, Locks};
 use crate::bugs::{Bug, planted};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
@@ -47,7 +46,7 @@ pub enum Rearm {
 impl Locks {
     /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
     /// again after that.
-    pub fn found_held(&mut self, lock: &LockId, expiry: Expiry, until: Expiry) {
+    pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
         let wake = match until {
             // The server takes a key for expired when its time has passed, not when it has come.
             Expiry::At(at) if planted(Bug::WakeLate) => Some(UnixMs(at.0.saturating_add(1_000))),
@@ -66,14 +65,14 @@ impl Locks {
     }
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
-    pub fn found_free(&mut self, lock: &LockId) -> Option<(Expiry, Option<Cause>)> {
+    pub fn found_free(&mut self, lock: LockName<'_>) -> Option<(Expiry, Option<Cause>)> {
         let queue = self.queue_mut(lock)?;
         let seen = queue.seen.take();
         Some((queue.ends.take()?, seen))
     }
 
     /// An event on the lock's key may have freed it.
-    pub fn note_cause(&mut self, lock: &LockId, cause: Cause) {
+    pub fn note_cause(&mut self, lock: LockName<'_>, cause: Cause) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.seen = Some(cause);
             if cause != Cause::Expired {
@@ -84,35 +83,35 @@ impl Locks {
     }
 
     /// The latest lease end that waiting Redisson clients may know.
-    pub fn told(&self, lock: &LockId) -> Option<Expiry> {
+    pub fn told(&self, lock: LockName<'_>) -> Option<Expiry> {
         self.queue(lock)?.told
     }
 
     /// Waiting Redisson clients were woken, and will learn another lease end.
-    pub fn forget_announced_end(&mut self, lock: &LockId) {
+    pub fn forget_announced_end(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.told = None;
         }
     }
 
     /// Sets the time of the next check of a lock with waiters; without a time only an event leads to a check.
-    pub fn check_at(&mut self, lock: &LockId, wake: Option<UnixMs>) {
-        let Some((lock, _)) = self.named_queue(lock) else { return };
-        let Some(queue) = self.queue_mut(&lock) else { return };
+    pub fn check_at(&mut self, lock: LockName<'_>, wake: Option<UnixMs>) {
+        let name = self.shared_name(lock);
+        let Some(queue) = self.queue_mut(lock) else { return };
         // A command that looks at the key alone must not put off the look at the list.
         let at_once = queue.fair_changed || queue.unserved;
         let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
         let before = std::mem::replace(&mut queue.wake, wake);
         if let Some(before) = before {
-            self.checks.remove(&(before, Rc::clone(&lock)));
+            self.checks.remove(&(before, name.clone()));
         }
         if let Some(wake) = wake {
-            self.checks.insert((wake, lock));
+            self.checks.insert((wake, name));
         }
     }
 
     /// Notes whether more waiters could be served now than the bound allowed.
-    pub fn note_unserved(&mut self, lock: &LockId, unserved: bool) {
+    pub fn note_unserved(&mut self, lock: LockName<'_>, unserved: bool) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.unserved = unserved;
         }
@@ -121,42 +120,34 @@ impl Locks {
     /// Schedules `most` locks with waiters for a check now; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();
-        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let some: Vec<_> = self
-            .records
-            .range::<LockId, _>((from, Bound::Unbounded))
-            .filter(|(_, record)| record.queue.is_some())
-            .take(most)
-            .map(|(lock, _)| Rc::clone(lock))
-            .collect();
+        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
+        let later = self.records.from(start);
+        let awaited = later.filter(|(_, record)| record.queue.is_some());
+        let some: Vec<_> = awaited.take(most).map(|(lock, _)| lock).collect();
         if some.len() == most {
             self.checked_up_to = some.last().cloned();
         }
         for lock in some {
-            self.check_at(&lock, Some(now));
+            self.check_at(lock.name(), Some(now));
         }
     }
 
     /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
     /// and the start of the first waiter's wait.
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
-        let start = LockId { db, key: after.unwrap_or_default().into() };
-        let from = if after.is_some() { Bound::Excluded(&start) } else { Bound::Included(&start) };
-        let locks = self.records.range::<LockId, _>((from, Bound::Unbounded));
-        let here = locks.take_while(|(lock, _)| lock.db == db);
-        let told = here.filter_map(|(lock, record)| {
+        let told = self.records.of_database(db, after).filter_map(|(key, record)| {
             let queue = record.queue.as_deref()?;
-            Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
+            Some((key, queue.order.len(), queue.order.values().next()?.since))
         });
         told.take(most).collect()
     }
 
     /// At most `most` locks that are due for a check, each with waiters, those first that became due first; the check sets
     /// the time of the next one.
-    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockId> {
+    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
         self.line_up(now);
         let due = self.checks.iter().take_while(|(wake, _)| *wake <= now).take(most);
-        due.map(|(_, lock)| (**lock).clone()).collect()
+        due.map(|(_, lock)| lock.clone()).collect()
     }
 
     /// The number of locks that are due for a check, up to `most`.
@@ -171,7 +162,7 @@ impl Locks {
     fn line_up(&mut self, now: UnixMs) {
         while self.checks.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
             let Some((_, lock)) = self.checks.pop_first() else { return };
-            if let Some(queue) = self.queue_mut(&lock) {
+            if let Some(queue) = self.queue_mut(lock.name()) {
                 queue.wake = Some(now);
                 self.checks.insert((now, lock));
             }

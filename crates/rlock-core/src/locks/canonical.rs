@@ -1,6 +1,6 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
-use super::{HeldBack, LockId, Locks, Queue, Ticket, Turns, Via, Waiter};
+use super::{HeldBack, LockName, Locks, Queue, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -16,7 +16,7 @@ pub struct Lens<'a> {
     /// The number of an owner or a channel.
     pub name: &'a dyn Fn(&[u8]) -> i64,
     /// The number of a lock.
-    pub lock: &'a dyn Fn(&LockId) -> i64,
+    pub lock: &'a dyn Fn(LockName<'_>) -> i64,
 }
 
 /// Stands for what is not there.
@@ -58,7 +58,7 @@ impl Locks {
         }
         form.push(NONE);
         let undelivered = self.records.iter().flat_map(|(lock, record)| {
-            record.grants.iter().map(|grant| {
+            record.grants.iter().map(move |grant| {
                 let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
                 [(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends), ticket]
             })
@@ -92,7 +92,7 @@ impl Locks {
             Some([
                 (lens.lock)(lock),
                 reading.ends.map_or(NONE, |ends| lens.until(ends)),
-                self.read_changed.contains(lock).into(),
+                self.read_changed.contains(&lock.to_ref()).into(),
                 reading.closed.map_or(NONE, |closed| match closed {
                     HeldBack::UntilFree { check_at } => lens.on_clock(check_at).saturating_mul(2),
                     HeldBack::Window { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),

@@ -3,29 +3,29 @@
 use std::mem::take;
 
 use super::leaving::Walk;
-use super::{LockId, Locks, Waiter};
+use super::{LockName, LockRef, Locks, Waiter};
 use crate::types::Mode;
 
 impl Locks {
     /// Whether a lock has waiters in its fair list.
-    pub fn has_fair(&self, lock: &LockId) -> bool {
+    pub fn has_fair(&self, lock: LockName<'_>) -> bool {
         self.queue(lock).is_some_and(|queue| queue.fair > 0)
     }
 
     /// The number of a lock's waiters that are also in its fair list.
-    pub fn count_fair(&self, lock: &LockId) -> usize {
+    pub fn count_fair(&self, lock: LockName<'_>) -> usize {
         self.queue(lock).map_or(0, |queue| queue.fair)
     }
 
     /// The waiter of this owner, if it is also in the lock's fair list.
-    pub fn fair_waiter(&self, lock: &LockId, owner: &[u8]) -> Option<&Waiter> {
+    pub fn fair_waiter(&self, lock: LockName<'_>, owner: &[u8]) -> Option<&Waiter> {
         let queue = self.queue(lock).filter(|queue| queue.fair > 0)?;
         let place = queue.owners.get(&(Box::from(owner), Mode::Mutex))?;
         queue.order.get(place).filter(|waiter| waiter.fair)
     }
 
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
-    pub fn note_called(&mut self, lock: &LockId, owner: &[u8]) -> bool {
+    pub fn note_called(&mut self, lock: LockName<'_>, owner: &[u8]) -> bool {
         let Some(queue) = self.queue_mut(lock) else { return false };
         let first = queue.called.as_deref() != Some(owner);
         queue.called = Some(owner.into());
@@ -33,12 +33,12 @@ impl Locks {
     }
 
     /// Whether this Redisson waiter was called since the lock became free.
-    pub fn was_called(&self, lock: &LockId, owner: &[u8]) -> bool {
+    pub fn was_called(&self, lock: LockName<'_>, owner: &[u8]) -> bool {
         self.queue(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
     }
 
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
-    pub fn note_fair_change(&mut self, lock: &LockId) -> bool {
+    pub fn note_fair_change(&mut self, lock: LockName<'_>) -> bool {
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return false };
         (queue.fair_changed, queue.fair_checked) = (true, None);
         true
@@ -46,7 +46,7 @@ impl Locks {
 
     /// The waiters to look for in the lock's fair list, in their order: the first `most` after another client may have changed
     /// it, or the first one if it was not the first before.
-    pub fn fair_to_check(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
+    pub fn fair_to_check(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let first = queue.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place);
         let most = if take(&mut queue.fair_changed) {
@@ -60,7 +60,7 @@ impl Locks {
     }
 
     /// The lock's fair list needs no check: it is on another server.
-    pub fn forget_fair_change(&mut self, lock: &LockId) {
+    pub fn forget_fair_change(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.fair_changed = false;
         }
@@ -68,20 +68,20 @@ impl Locks {
 
     /// Removes all waiters as [`Self::drain_all`] does, but keeps the pending work on fair lists: the removed waiters must
     /// leave them too.
-    pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockId, Waiter)> {
+    pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockRef, Waiter)> {
         let mut departed = Vec::new();
         for lock in take(&mut self.departing) {
-            let leaving = self.edit(&lock, |record| record.leaving.take());
+            let leaving = self.edit(lock.name(), |record| record.leaving.take());
             departed.push((lock, leaving));
         }
         let mut uncapped: Vec<_> = std::iter::from_fn(|| self.next_fair_uncapped()).collect();
         uncapped.extend(take(&mut self.deferred_fair_lists).into_iter().map(|lock| (lock, 0)));
         let all = self.drain_all();
         for (lock, before) in departed {
-            self.edit_leaving(&lock, |leaving| *leaving = before);
+            self.edit_leaving(lock.name(), |leaving| *leaving = before);
         }
         for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
-            self.note_departed(lock, &waiter.owner);
+            self.note_departed(lock.name(), &waiter.owner);
         }
         uncapped.into_iter().for_each(|(lock, passed)| self.continue_capping(lock, passed));
         // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
@@ -90,30 +90,30 @@ impl Locks {
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
-    pub fn note_fair_uncapped(&mut self, lock: LockId) {
+    pub fn note_fair_uncapped(&mut self, lock: LockRef) {
         self.continue_capping(lock, 0);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
-    pub fn defer_fair_list(&mut self, lock: &LockId) {
-        self.deferred_fair_lists.insert(lock.clone());
+    pub fn defer_fair_list(&mut self, lock: LockName<'_>) {
+        self.deferred_fair_lists.insert(self.shared_name(lock));
     }
 
     /// The next lock of [`Self::note_fair_uncapped`], and the number of checked entries at the end of its fair list.
-    pub fn next_fair_uncapped(&mut self) -> Option<(LockId, usize)> {
+    pub fn next_fair_uncapped(&mut self) -> Option<(LockRef, usize)> {
         let lock = self.capping.pop_first()?;
-        let walk = self.edit_known(&lock, |record| record.uncapped.take())??;
-        Some(((*lock).clone(), walk.passed()))
+        let walk = self.edit_known(lock.name(), |record| record.uncapped.take())??;
+        Some((lock, walk.passed()))
     }
 
     /// This number of entries at the end of the fair list was checked; the entries before them are next.
-    pub fn continue_capping(&mut self, lock: LockId, passed: usize) {
-        self.edit(&lock, |record| record.uncapped = Some(Walk::at(passed)));
-        self.capping.insert(self.shared_name(&lock));
+    pub fn continue_capping(&mut self, lock: LockRef, passed: usize) {
+        self.edit(lock.name(), |record| record.uncapped = Some(Walk::at(passed)));
+        self.capping.insert(self.shared_name(lock.name()));
     }
 
     /// Whether another client may have changed a lock's fair list since the last check.
-    pub fn fair_has_changed(&self, lock: &LockId) -> bool {
+    pub fn fair_has_changed(&self, lock: LockName<'_>) -> bool {
         self.queue(lock).is_some_and(|queue| queue.fair_changed)
     }
 }

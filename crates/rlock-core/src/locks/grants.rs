@@ -1,8 +1,9 @@
 //! Grants that their owners have not received yet.
 
-use std::rc::Rc;
+use std::collections::VecDeque;
+use std::mem::take;
 
-use super::{LockId, Locks, Ticket};
+use super::{LockName, LockRef, Locks, Ticket};
 use crate::types::{Mode, UnixMs};
 
 /// A grant whose answer has not reached its client yet.
@@ -20,19 +21,23 @@ pub struct Grant {
 
 impl Locks {
     /// A lock was granted, and its answer is pending.
-    pub fn granted(&mut self, lock: &LockId, grant: Grant) {
-        self.edit(lock, |record| {
-            if grant.mode != Mode::Read {
-                // A grant of the same lock before this one is over, or the lock could not have been granted.
-                record.grants.clear();
-            }
+    pub fn granted(&mut self, lock: LockName<'_>, grant: Grant) {
+        let ticket = grant.ticket;
+        let over = self.edit(lock, |record| {
+            // A grant of the same lock before this one is over, or the lock could not have been granted.
+            let over = if grant.mode == Mode::Read { VecDeque::new() } else { take(&mut record.grants) };
             record.grants.push_back(grant);
+            over
         });
+        for grant in over {
+            self.granted.remove(&grant.ticket);
+        }
+        self.granted.insert(ticket, self.shared_name(lock));
         self.take_unconfirmed(lock);
     }
 
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
-    pub fn confirm(&mut self, lock: &LockId, owner: &[u8]) {
+    pub fn confirm(&mut self, lock: LockName<'_>, owner: &[u8]) {
         self.take_undelivered(lock, |grant| *grant.owner == *owner);
         if !self.revoking.is_empty() {
             let left = self.edit_known(lock, |record| {
@@ -40,7 +45,7 @@ impl Locks {
                 !record.revokes.is_empty()
             });
             if left != Some(true) {
-                self.revoking.remove(lock);
+                self.revoking.remove(&self.shared_name(lock));
             }
         }
         if let Some(queue) = self.queue_mut(lock) {
@@ -49,64 +54,77 @@ impl Locks {
     }
 
     /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
-    pub fn note_unconfirmed(&mut self, lock: &LockId, owner: &[u8]) {
+    pub fn note_unconfirmed(&mut self, lock: LockName<'_>, owner: &[u8]) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.unconfirmed = Some(owner.into());
         }
     }
 
     /// Ends the unconfirmed grant to an enqueued waiter; true if the lock had one.
-    pub fn take_unconfirmed(&mut self, lock: &LockId) -> bool {
+    pub fn take_unconfirmed(&mut self, lock: LockName<'_>) -> bool {
         self.queue_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
     }
 
     /// Whether the answer of this call is still pending, and its owner has not confirmed the grant.
-    pub fn is_undelivered(&self, lock: &LockId, ticket: Ticket) -> bool {
-        let grants = self.records.get(lock).map(|record| &record.grants);
-        grants.is_some_and(|grants| grants.iter().any(|grant| grant.ticket == ticket))
+    pub fn is_undelivered(&self, ticket: Ticket) -> bool {
+        self.granted.contains_key(&ticket)
     }
 
     /// The answer of this call has arrived.
-    pub fn answered(&mut self, lock: &LockId, ticket: Ticket) {
-        self.take_undelivered(lock, |grant| grant.ticket == ticket);
+    pub fn answered(&mut self, ticket: Ticket) {
+        self.take_grant(ticket);
     }
 
     /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
-    pub fn undeliverable(&mut self, lock: &LockId, ticket: Ticket) {
-        let grant = self.take_undelivered(lock, |grant| grant.ticket == ticket);
-        if let Some(grant) = grant {
-            self.edit(lock, |record| record.revokes.push_back(grant));
-            self.revoking.insert(self.shared_name(lock));
+    pub fn undeliverable(&mut self, ticket: Ticket) {
+        if let Some((lock, grant)) = self.take_grant(ticket) {
+            self.edit(lock.name(), |record| record.revokes.push_back(grant));
+            self.revoking.insert(lock);
         }
+    }
+
+    fn take_grant(&mut self, ticket: Ticket) -> Option<(LockRef, Grant)> {
+        let lock = self.granted.get(&ticket)?.clone();
+        let grant = self.take_undelivered(lock.name(), |grant| grant.ticket == ticket)?;
+        Some((lock, grant))
     }
 
     /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
     /// the grants, so that the first look finds them.
-    fn take_undelivered(&mut self, lock: &LockId, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
+    fn take_undelivered(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
+        if self.granted.is_empty() {
+            return None;
+        }
+        let mut taken = None;
+        // An owner has two at most: it reads and writes.
+        while let Some(grant) = self.remove_grant(lock, &meant) {
+            self.granted.remove(&grant.ticket);
+            taken = Some(grant);
+        }
+        taken
+    }
+
+    fn remove_grant(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
         self.edit_known(lock, |record| {
-            let mut taken = None;
-            // An owner has two at most: it reads and writes.
-            while let Some(place) = record.grants.iter().position(&meant) {
-                taken = record.grants.remove(place);
-            }
-            taken
+            let place = record.grants.iter().position(meant)?;
+            record.grants.remove(place)
         })?
     }
 
     /// A grant cannot be revoked now; it stays the next one of its lock.
-    pub fn revoke_later(&mut self, lock: LockId, grant: Grant) {
-        self.edit(&lock, |record| record.revokes.push_front(grant));
-        self.revoking.insert(self.shared_name(&lock));
+    pub fn revoke_later(&mut self, lock: LockRef, grant: Grant) {
+        self.edit(lock.name(), |record| record.revokes.push_front(grant));
+        self.revoking.insert(lock);
     }
 
     /// The next grant to revoke.
-    pub fn next_revoke(&mut self) -> Option<(LockId, Grant)> {
+    pub fn next_revoke(&mut self) -> Option<(LockRef, Grant)> {
         let lock = self.revoking.pop_first()?;
         let (grant, more) =
-            self.edit_known(&lock, |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
+            self.edit_known(lock.name(), |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
         if more {
-            self.revoking.insert(Rc::clone(&lock));
+            self.revoking.insert(lock.clone());
         }
-        Some(((*lock).clone(), grant?))
+        Some((lock, grant?))
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{DropReason, LockId, Locks, Place, Ticket, Waiter};
+use super::{DropReason, LockName, LockRef, Locks, Place, Ticket, Waiter};
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -96,16 +96,20 @@ pub struct Walked {
 }
 
 impl Locks {
-    fn leaving(&self, lock: &LockId) -> Option<&Leaving> {
+    fn leaving(&self, lock: LockName<'_>) -> Option<&Leaving> {
         self.records.get(lock)?.leaving.as_deref()
     }
 
-    fn leaving_mut(&mut self, lock: &LockId) -> Option<&mut Leaving> {
+    fn leaving_mut(&mut self, lock: LockName<'_>) -> Option<&mut Leaving> {
         self.records.get_mut(lock)?.leaving.as_deref_mut()
     }
 
     /// Changes the departed owners of a lock, and whether there are any.
-    pub(super) fn edit_leaving(&mut self, lock: &LockId, change: impl FnOnce(&mut Option<Box<Leaving>>)) {
+    pub(super) fn edit_leaving(
+        &mut self,
+        lock: LockName<'_>,
+        change: impl FnOnce(&mut Option<Box<Leaving>>),
+    ) {
         let some = self.edit(lock, |record| {
             change(&mut record.leaving);
             record.leaving.is_some()
@@ -113,31 +117,31 @@ impl Locks {
         if some {
             self.departing.insert(self.shared_name(lock));
         } else {
-            self.departing.remove(lock);
+            self.departing.remove(&self.shared_name(lock));
         }
     }
 
     /// The next lock whose fair list has entries of departed owners: another one at each call.
-    pub fn next_fair_departed(&mut self) -> Option<LockId> {
+    pub fn next_fair_departed(&mut self) -> Option<LockRef> {
         let after = self.cleared_up_to.take();
-        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.departing.range::<LockId, _>((from, Bound::Unbounded)).next();
+        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.departing.range((from, Bound::Unbounded)).next();
         self.cleared_up_to = next.or(self.departing.first()).cloned();
-        self.cleared_up_to.as_deref().cloned()
+        self.cleared_up_to.clone()
     }
 
     /// Whether a lock's fair list may have entries of departed owners.
-    pub fn has_leaving(&self, lock: &LockId) -> bool {
+    pub fn has_leaving(&self, lock: LockName<'_>) -> bool {
         self.leaving(lock).is_some()
     }
 
     /// Whether this owner has left the queue, but its fair-list entry is not removed yet.
-    pub fn is_leaving(&self, lock: &LockId, owner: &[u8]) -> bool {
+    pub fn is_leaving(&self, lock: LockName<'_>, owner: &[u8]) -> bool {
         self.leaving(lock).is_some_and(|leaving| leaving.has(owner))
     }
 
     /// The number of owners that have left the queue, but whose fair-list entries are not removed yet.
-    pub fn count_leaving(&self, lock: &LockId) -> usize {
+    pub fn count_leaving(&self, lock: LockName<'_>) -> usize {
         let count = |leaving: &Leaving| {
             let now = if leaving.absent { 0 } else { leaving.now.len() };
             now.saturating_add(leaving.later.len())
@@ -146,25 +150,25 @@ impl Locks {
     }
 
     /// An owner in the fair list does not wait here, and must be removed from the list.
-    pub fn note_departed(&mut self, lock: &LockId, owner: &[u8]) {
+    pub fn note_departed(&mut self, lock: LockName<'_>, owner: &[u8]) {
         let place = self.new_place();
         self.note_departed_from(lock, owner, place);
     }
 
     /// The same, with the owner's former place in the queue.
-    pub(super) fn note_departed_from(&mut self, lock: &LockId, owner: &[u8], place: Place) {
+    pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         self.edit_leaving(lock, |leaving| leaving.get_or_insert_default().add(owner.into(), place));
     }
 
     /// The owner has left the fair list, or stays in it; returns its former place in the queue.
-    pub fn forget_departed(&mut self, lock: &LockId, owner: &[u8]) -> Option<u64> {
+    pub fn forget_departed(&mut self, lock: LockName<'_>, owner: &[u8]) -> Option<u64> {
         let place = self.leaving_mut(lock)?.remove(owner);
         self.restart_or_forget(lock);
         place
     }
 
     /// Where the walk has nobody left to look for, the next one begins.
-    fn restart_or_forget(&mut self, lock: &LockId) {
+    fn restart_or_forget(&mut self, lock: LockName<'_>) {
         let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
             return;
         };
@@ -175,7 +179,7 @@ impl Locks {
     }
 
     /// Notes whether an owner that left still stands at the head of a lock's fair list.
-    pub fn note_departed_heads(&mut self, lock: &LockId, left: bool) {
+    pub fn note_departed_heads(&mut self, lock: LockName<'_>, left: bool) {
         if let Some(leaving) = self.leaving_mut(lock) {
             leaving.departed_heads = left;
         }
@@ -183,18 +187,18 @@ impl Locks {
     }
 
     /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
-    pub fn departed_heads_remain(&self, lock: &LockId) -> bool {
+    pub fn departed_heads_remain(&self, lock: LockName<'_>) -> bool {
         self.leaving(lock).is_some_and(|leaving| leaving.departed_heads)
     }
 
     /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
-    pub fn walked_so_far(&self, lock: &LockId) -> Option<usize> {
+    pub fn walked_so_far(&self, lock: LockName<'_>) -> Option<usize> {
         let leaving = self.leaving(lock)?;
         (!leaving.absent && !leaving.now.is_empty()).then_some(leaving.walk.passed)
     }
 
     /// A part of a lock's fair list was walked.
-    pub fn walked(&mut self, lock: &LockId, walked: &Walked) {
+    pub fn walked(&mut self, lock: LockName<'_>, walked: &Walked) {
         let Some(leaving) = self.leaving_mut(lock) else { return };
         for owner in &walked.taken {
             leaving.remove(owner);
@@ -209,7 +213,7 @@ impl Locks {
     }
 
     /// Departed owners that are not in a lock's fair list, `most` at most: the rest of their data must be removed now.
-    pub fn next_absent(&mut self, lock: &LockId, most: usize) -> Vec<Box<[u8]>> {
+    pub fn next_absent(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.absent) else {
             return Vec::new();
         };
@@ -219,12 +223,12 @@ impl Locks {
     }
 
     /// The lock's fair list no longer exists.
-    pub fn forget_all_departed(&mut self, lock: &LockId) {
+    pub fn forget_all_departed(&mut self, lock: LockName<'_>) {
         self.edit_leaving(lock, |leaving| *leaving = None);
     }
 
     /// Another client has changed a lock's fair list in the middle.
-    pub fn disturb_walk(&mut self, lock: &LockId) {
+    pub fn disturb_walk(&mut self, lock: LockName<'_>) {
         if let Some(leaving) = self.leaving_mut(lock) {
             leaving.walk.disturbed = true;
         }
@@ -236,7 +240,7 @@ impl Locks {
     /// Other clients have changed all fair lists in the middle.
     pub fn disturb_all_walks(&mut self) {
         for lock in self.departing.union(&self.capping).cloned().collect::<Vec<_>>() {
-            self.disturb_walk(&lock);
+            self.disturb_walk(lock.name());
         }
     }
 }
@@ -268,7 +272,7 @@ impl Locks {
     }
 
     /// Removes the next waiters that are sent away, `most` at most, with the reason.
-    pub fn next_dropped(&mut self, most: usize) -> (Vec<(LockId, Waiter)>, Option<DropReason>) {
+    pub fn next_dropped(&mut self, most: usize) -> (Vec<(LockRef, Waiter)>, Option<DropReason>) {
         let Some(SentAway { up_to, why }) = self.dropped_waiters else { return (Vec::new(), None) };
         let tickets: Vec<_> = self.places.range(..=up_to).take(most).map(|(ticket, _)| *ticket).collect();
         let gone = tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect();

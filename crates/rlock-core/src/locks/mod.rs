@@ -9,8 +9,10 @@ mod drop_reason;
 mod fair;
 mod grants;
 mod leaving;
+mod name;
 mod reads;
 mod record;
+mod records;
 mod role;
 mod sweep;
 mod yielding;
@@ -23,6 +25,7 @@ pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use grants::Grant;
 pub use leaving::Walked;
+pub use name::{LockName, LockRef};
 pub use reads::HeldBack;
 pub use sweep::{Databases, Sweep};
 pub use yielding::Turns;
@@ -33,16 +36,8 @@ use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
 use agenda::AT_ONCE;
 use leaving::SentAway;
 use record::{Counts, LockRecord};
+use records::Records;
 use sweep::Sweeps;
-
-/// A lock by its database and key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockId {
-    /// The database's number.
-    pub db: i32,
-    /// The key.
-    pub key: Box<[u8]>,
-}
 
 /// One waiting call of one client; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,33 +89,35 @@ pub struct Limits {
 /// The queues of all locks.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
-    records: BTreeMap<Rc<LockId>, LockRecord>,
+    records: Records,
     /// Where [`Self::check_some_now`] goes on.
-    checked_up_to: Option<Rc<LockId>>,
+    checked_up_to: Option<LockRef>,
     /// Where each call stands.
-    places: BTreeMap<Ticket, (Rc<LockId>, Place)>,
+    places: BTreeMap<Ticket, (LockRef, Place)>,
+    /// The locks that calls were granted whose answers are pending.
+    granted: BTreeMap<Ticket, LockRef>,
     /// When waits end.
     ends: BTreeSet<(MonoMs, Ticket)>,
     /// When to look at locks.
-    checks: BTreeSet<(UnixMs, Rc<LockId>)>,
+    checks: BTreeSet<(UnixMs, LockRef)>,
     counts: Counts,
     /// Where [`Self::forget_old`] goes on.
-    forgotten_up_to: Option<Rc<LockId>>,
+    forgotten_up_to: Option<LockRef>,
     /// Locks with grants to revoke.
-    revoking: BTreeSet<Rc<LockId>>,
+    revoking: BTreeSet<LockRef>,
     /// Locks with entries of departed owners in their fair lists.
-    departing: BTreeSet<Rc<LockId>>,
+    departing: BTreeSet<LockRef>,
     /// Up to which of those locks the lists were worked on.
-    cleared_up_to: Option<Rc<LockId>>,
+    cleared_up_to: Option<LockRef>,
     /// Locks whose fair lists may have entries that this server cannot tell alive from dead.
-    capping: BTreeSet<Rc<LockId>>,
+    capping: BTreeSet<LockRef>,
     /// How many releases beside many readers there were.
     releases: u8,
     /// Locks with native readers whose keys were changed by somebody else.
-    read_changed: BTreeSet<LockId>,
+    read_changed: BTreeSet<LockRef>,
     /// Those of which that could not be written, since their slot is on its way; and such locks with lists.
-    deferred_read_repairs: BTreeSet<LockId>,
-    deferred_fair_lists: BTreeSet<LockId>,
+    deferred_read_repairs: BTreeSet<LockRef>,
+    deferred_fair_lists: BTreeSet<LockRef>,
     /// The waiters that are being sent away, a few at a time.
     dropped_waiters: Option<SentAway>,
     /// Reasons to look at many locks, which are worked off a few locks at a time.
@@ -172,7 +169,7 @@ impl Locks {
     /// Whether there are no waiters and no pending grants.
     pub fn is_idle(&self) -> bool {
         self.places.is_empty()
-            && self.counts.undelivered == 0
+            && self.granted.is_empty()
             && self.revoking.is_empty()
             && self.departing.is_empty()
     }
@@ -193,7 +190,7 @@ impl Locks {
     }
 
     /// The number of waiters for a lock.
-    pub fn waiting_for(&self, lock: &LockId) -> usize {
+    pub fn waiting_for(&self, lock: LockName<'_>) -> usize {
         self.queue(lock).map_or(0, |queue| queue.order.len())
     }
 
@@ -204,7 +201,7 @@ impl Locks {
     }
 
     /// Fails if a lock's queue has no place for this owner. An owner in the queue has a place.
-    pub fn admit(&self, lock: &LockId, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
+    pub fn admit(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
         let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
         let waits = |queue: &Queue| queue.owners.contains_key(&(owner.into(), mode));
         if full && !self.queue(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
@@ -212,30 +209,29 @@ impl Locks {
 
     /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
     /// waiter is returned, and must receive no other answer.
-    pub fn join(&mut self, lock: &LockId, mut waiter: Waiter) -> Option<Waiter> {
-        let known = self.records.get_key_value(lock);
+    pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
         let party = (waiter.owner.clone(), waiter.mode);
         let place = self.queue(lock).and_then(|queue| queue.owners.get(&party).copied());
-        let lock = known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock));
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
-        let left = if waiter.fair { self.forget_departed(&lock, &waiter.owner) } else { None };
+        let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
-        let changed = self.queue(&lock).is_some_and(|queue| queue.fair_changed);
-        let replaced = self.remove(&lock, place);
+        let changed = self.queue(lock).is_some_and(|queue| queue.fair_changed);
+        let replaced = self.remove(lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
-                self.forget_departed(&lock, &waiter.owner);
+                self.forget_departed(lock, &waiter.owner);
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
         }
         let place =
             if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };
-        self.places.insert(waiter.ticket, (Rc::clone(&lock), place));
+        let lock = self.shared_name(lock);
+        self.places.insert(waiter.ticket, (lock.clone(), place));
         if let Some(until) = waiter.until {
             self.ends.insert((until, waiter.ticket));
         }
-        let queue = self.records.entry(lock).or_default().queue.get_or_insert_default();
+        let queue = self.records.get_or_insert(lock).queue.get_or_insert_default();
         queue.fair += usize::from(waiter.fair);
         queue.fair_changed = changed && queue.fair > 0;
         queue.owners.insert(party, place);
@@ -251,36 +247,35 @@ impl Locks {
     }
 
     /// The first waiter.
-    pub fn head(&self, lock: &LockId) -> Option<&Waiter> {
+    pub fn head(&self, lock: LockName<'_>) -> Option<&Waiter> {
         let order = &self.queue(lock)?.order;
         if planted(Bug::LastComeFirstServed) { order.values().next_back() } else { order.values().next() }
     }
 
     /// All waiters for a lock, in order.
-    pub fn in_order<'a>(&'a self, lock: &LockId) -> impl Iterator<Item = &'a Waiter> + use<'a> {
+    pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
         self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
     }
 
     /// Removes the first waiter from the queue.
-    pub fn pop(&mut self, lock: &LockId) -> Option<Waiter> {
-        let (lock, queue) = self.named_queue(lock)?;
-        let place = *queue.order.keys().next()?;
-        self.remove_and_tidy(&lock, place)
+    pub fn pop(&mut self, lock: LockName<'_>) -> Option<Waiter> {
+        let place = *self.queue(lock)?.order.keys().next()?;
+        self.remove_and_tidy(lock, place)
     }
 
     /// Removes an owner from a lock's queue, in all its modes.
-    pub fn cancel(&mut self, lock: &LockId, owner: &[u8]) -> Vec<Waiter> {
-        let Some((lock, queue)) = self.named_queue(lock) else { return Vec::new() };
+    pub fn cancel(&mut self, lock: LockName<'_>, owner: &[u8]) -> Vec<Waiter> {
+        let Some(queue) = self.queue(lock) else { return Vec::new() };
         let places = [Mode::Mutex, Mode::Read, Mode::Write]
             .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
-        places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(&lock, place)).collect()
+        places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(lock, place)).collect()
     }
 
     /// Removes a call from its queue; `None` if it no longer waits.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<(LockId, Waiter)> {
+    pub fn leave(&mut self, ticket: Ticket) -> Option<(LockRef, Waiter)> {
         let (lock, place) = self.places.get(&ticket)?.clone();
-        let waiter = self.remove_and_tidy(&lock, place)?;
-        Some(((*lock).clone(), waiter))
+        let waiter = self.remove_and_tidy(lock.name(), place)?;
+        Some((lock, waiter))
     }
 
     fn new_place(&mut self) -> Place {
@@ -289,7 +284,7 @@ impl Locks {
     }
 
     /// Removes waiters whose wait has ended, `most` at most; the others stay due.
-    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockId, Waiter)> {
+    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
         let due = self.ends.iter().take_while(|(until, _)| *until <= now).take(most);
         let due: Vec<_> = due.map(|(_, ticket)| *ticket).collect();
         due.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
@@ -301,31 +296,31 @@ impl Locks {
     }
 
     /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
-    pub fn drop_channel(&mut self, lock: &LockId, channel: &[u8], most: usize) -> usize {
-        let Some((lock, queue)) = self.named_queue(lock) else { return 0 };
+    pub fn drop_channel(&mut self, lock: LockName<'_>, channel: &[u8], most: usize) -> usize {
+        let Some(queue) = self.queue(lock) else { return 0 };
         let places = queue.channels.get(channel).into_iter().flatten().copied();
         let places: Vec<_> = places.take(most).collect();
-        places.into_iter().filter_map(|place| self.remove_and_tidy(&lock, place)).count()
+        places.into_iter().filter_map(|place| self.remove_and_tidy(lock, place)).count()
     }
 
     /// Removes the first waiters for a lock, `most` at most.
-    pub fn drain(&mut self, lock: &LockId, most: usize) -> Vec<Waiter> {
+    pub fn drain(&mut self, lock: LockName<'_>, most: usize) -> Vec<Waiter> {
         std::iter::from_fn(|| self.pop(lock)).take(most).collect()
     }
 
     /// Removes all waiters, and forgets the grants to revoke.
-    pub fn drain_all(&mut self) -> Vec<(LockId, Waiter)> {
+    pub fn drain_all(&mut self) -> Vec<(LockRef, Waiter)> {
         let all = std::mem::take(&mut self.records);
         let (next_place, last_ticket, timer) = (self.next_place, self.last_ticket, self.timer);
         *self = Self { next_place, last_ticket, timer, ..Self::default() };
-        let waiters_of = |(lock, record): (Rc<LockId>, LockRecord)| {
+        let waiters_of = |(lock, record): (LockRef, LockRecord)| {
             let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
-            waiters.map(move |waiter| ((*lock).clone(), waiter)).collect::<Vec<_>>()
+            waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
         };
         all.into_iter().flat_map(waiters_of).collect()
     }
 
-    fn remove_and_tidy(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
+    fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
         let waiter = self.remove(lock, place)?;
         let Some(queue) = self.queue(lock) else { return Some(waiter) };
         match queue.order.first_key_value() {
@@ -347,7 +342,7 @@ impl Locks {
         Some(waiter)
     }
 
-    fn remove(&mut self, lock: &Rc<LockId>, place: Place) -> Option<Waiter> {
+    fn remove(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
         let queue = self.records.get_mut(lock)?.queue.as_deref_mut()?;
         let waiter = queue.order.remove(&place)?;
         queue.owners.remove(&(waiter.owner.clone(), waiter.mode));

@@ -4,7 +4,7 @@
 //! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
 //! the module therefore counts them.
 
-use super::{LockId, Locks, Turns};
+use super::{LockName, LockRef, Locks, Turns};
 use crate::types::{MonoMs, UnixMs};
 
 /// A lock that owners from here read, or have read lately.
@@ -47,11 +47,11 @@ pub enum HeldBack {
 const RELEASES_PER_LOOK: u8 = 8;
 
 impl Locks {
-    fn reading(&self, lock: &LockId) -> Option<&Reading> {
+    fn reading(&self, lock: LockName<'_>) -> Option<&Reading> {
         self.records.get(lock)?.reading.as_ref()
     }
 
-    fn reading_mut(&mut self, lock: &LockId) -> Option<&mut Reading> {
+    fn reading_mut(&mut self, lock: LockName<'_>) -> Option<&mut Reading> {
         self.records.get_mut(lock)?.reading.as_mut()
     }
 
@@ -62,17 +62,17 @@ impl Locks {
     }
 
     /// Whether a lock has native readers, and is therefore known to be a read/write lock.
-    pub fn has_native_readers(&self, lock: &LockId) -> bool {
+    pub fn has_native_readers(&self, lock: LockName<'_>) -> bool {
         self.reading(lock).is_some_and(|reading| reading.ends.is_some())
     }
 
     /// The latest known end of a read lease.
-    pub fn read_end(&self, lock: &LockId) -> Option<UnixMs> {
+    pub fn read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
         self.reading(lock)?.ends
     }
 
     /// A read lease with this end was granted.
-    pub fn note_read_end(&mut self, lock: &LockId, ends: UnixMs, clock: MonoMs) {
+    pub fn note_read_end(&mut self, lock: LockName<'_>, ends: UnixMs, clock: MonoMs) {
         self.edit(lock, |record| {
             let new = Reading { ends: None, came: 0, since: clock, closed: None };
             let reading = record.reading.get_or_insert(new);
@@ -81,15 +81,17 @@ impl Locks {
     }
 
     /// Counts a new reader.
-    pub fn count_reader(&mut self, lock: &LockId) {
+    pub fn count_reader(&mut self, lock: LockName<'_>) {
         if let Some(reading) = self.reading_mut(lock) {
             reading.came = reading.came.saturating_add(1);
         }
     }
 
     /// The lock has no readers any more. If new readers are held back, they are held back until this time.
-    pub fn forget_read_end(&mut self, lock: &LockId, until: Option<MonoMs>) {
-        self.read_changed.remove(lock);
+    pub fn forget_read_end(&mut self, lock: LockName<'_>, until: Option<MonoMs>) {
+        if !self.read_changed.is_empty() {
+            self.read_changed.remove(&self.shared_name(lock));
+        }
         self.edit_known(lock, |record| match (&mut record.reading, until) {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
                 reading.ends = None;
@@ -108,19 +110,19 @@ impl Locks {
     }
 
     /// Whether waiting Redisson writers, if any, have been passed over until their turn.
-    pub fn writers_yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
+    pub fn writers_yield_is_due(&self, lock: LockName<'_>, turns: Turns, clock: MonoMs) -> bool {
         self.reading(lock).is_some_and(|reading| {
             reading.came >= turns.after_grants || clock.0.saturating_sub(reading.since.0) >= turns.after_ms
         })
     }
 
     /// Whether, and until when, new readers are held back.
-    pub fn readers_held_back(&self, lock: &LockId) -> Option<HeldBack> {
+    pub fn readers_held_back(&self, lock: LockName<'_>) -> Option<HeldBack> {
         self.reading(lock)?.closed
     }
 
     /// Whether a free lock is in the yield window of Redisson writers.
-    pub fn yields_to_writers(&self, lock: &LockId, clock: MonoMs) -> bool {
+    pub fn yields_to_writers(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
         match self.readers_held_back(lock) {
             None => false,
             Some(HeldBack::UntilFree { .. }) => true,
@@ -129,14 +131,14 @@ impl Locks {
     }
 
     /// Holds new readers back.
-    pub fn hold_readers_back(&mut self, lock: &LockId, closed: HeldBack) {
+    pub fn hold_readers_back(&mut self, lock: LockName<'_>, closed: HeldBack) {
         if let Some(reading) = self.reading_mut(lock) {
             reading.closed = Some(closed);
         }
     }
 
     /// Redisson writers had their chance, or do not exist: the count of new readers starts again.
-    pub fn admit_readers(&mut self, lock: &LockId, clock: MonoMs) {
+    pub fn admit_readers(&mut self, lock: LockName<'_>, clock: MonoMs) {
         self.edit_known(lock, |record| match &mut record.reading {
             Some(reading) if reading.ends.is_some() => {
                 (reading.came, reading.since, reading.closed) = (0, clock, None);
@@ -146,14 +148,14 @@ impl Locks {
     }
 
     /// Another client has changed a lock's key: true if its expiry must be checked.
-    pub fn note_foreign_read_change(&mut self, lock: &LockId) -> bool {
-        self.has_native_readers(lock) && self.read_changed.insert(lock.clone())
+    pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) -> bool {
+        self.has_native_readers(lock) && self.read_changed.insert(self.shared_name(lock))
     }
 
     /// The next lock whose key's expiry must be checked, and the latest end that it must have.
-    pub fn next_read_repair(&mut self) -> Option<(LockId, UnixMs)> {
+    pub fn next_read_repair(&mut self) -> Option<(LockRef, UnixMs)> {
         while let Some(lock) = self.read_changed.pop_first() {
-            if let Some(ends) = self.reading(&lock).and_then(|reading| reading.ends) {
+            if let Some(ends) = self.reading(lock.name()).and_then(|reading| reading.ends) {
                 return Some((lock, ends));
             }
         }
@@ -161,13 +163,13 @@ impl Locks {
     }
 
     /// The lock could not be checked now.
-    pub fn repair_reads_later(&mut self, lock: LockId) {
+    pub fn repair_reads_later(&mut self, lock: LockRef) {
         self.read_changed.insert(lock);
     }
 
     /// The lock must not be written here, or not yet: its slot migrates.
-    pub fn defer_read_repair(&mut self, lock: &LockId) {
-        self.deferred_read_repairs.insert(lock.clone());
+    pub fn defer_read_repair(&mut self, lock: LockName<'_>) {
+        self.deferred_read_repairs.insert(self.shared_name(lock));
     }
 
     /// Schedules the deferred locks and lists for another check; false without any.

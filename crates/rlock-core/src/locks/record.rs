@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::rc::Rc;
 
 use super::leaving::{Leaving, Walk};
 use super::reads::Reading;
 use super::yielding::Streak;
-use super::{Grant, LockId, Locks, Queue};
+use super::{Grant, LockName, LockRef, Locks, Queue};
 use crate::types::{MonoMs, UnixMs};
 
 /// What memory knows of one lock. A record that is empty is removed.
@@ -37,19 +36,13 @@ impl LockRecord {
     }
 
     fn count(&self) -> Counts {
-        Counts {
-            undelivered: self.grants.len(),
-            streaks: self.streak.is_some().into(),
-            reading: self.reading.is_some().into(),
-        }
+        Counts { streaks: self.streak.is_some().into(), reading: self.reading.is_some().into() }
     }
 }
 
 /// How much there is in all records.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Grants of which nobody knows that they arrived.
-    pub(super) undelivered: usize,
     pub(super) streaks: usize,
     pub(super) reading: usize,
 }
@@ -58,7 +51,6 @@ impl Counts {
     fn replace(&mut self, before: Counts, after: Counts) {
         let replace =
             |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
-        replace(&mut self.undelivered, before.undelivered, after.undelivered);
         replace(&mut self.streaks, before.streaks, after.streaks);
         replace(&mut self.reading, before.reading, after.reading);
     }
@@ -66,36 +58,31 @@ impl Counts {
 
 impl Locks {
     /// A lock's waiters.
-    pub(super) fn queue(&self, lock: &LockId) -> Option<&Queue> {
+    pub(super) fn queue(&self, lock: LockName<'_>) -> Option<&Queue> {
         self.records.get(lock)?.queue.as_deref()
     }
 
     /// The same, to change them.
-    pub(super) fn queue_mut(&mut self, lock: &LockId) -> Option<&mut Queue> {
+    pub(super) fn queue_mut(&mut self, lock: LockName<'_>) -> Option<&mut Queue> {
         self.records.get_mut(lock)?.queue.as_deref_mut()
     }
 
-    /// The same, with the lock's name as the records share it.
-    pub(super) fn named_queue(&self, lock: &LockId) -> Option<(Rc<LockId>, &Queue)> {
-        let (lock, record) = self.records.get_key_value(lock)?;
-        Some((Rc::clone(lock), record.queue.as_deref()?))
-    }
-
     /// The lock's name as its record shares it, or a new one.
-    pub(super) fn shared_name(&self, lock: &LockId) -> Rc<LockId> {
-        let known = self.records.get_key_value(lock);
-        known.map_or_else(|| Rc::new(lock.clone()), |(lock, _)| Rc::clone(lock))
+    pub(super) fn shared_name(&self, lock: LockName<'_>) -> LockRef {
+        self.records.shared_name(lock).unwrap_or_else(|| lock.to_ref())
     }
 
     /// Changes a lock's record, which is made if there is none, and removed if it is empty then.
-    pub(super) fn edit<T>(&mut self, lock: &LockId, change: impl FnOnce(&mut LockRecord) -> T) -> T {
-        let lock = self.shared_name(lock);
-        let record = self.records.entry(Rc::clone(&lock)).or_default();
+    pub(super) fn edit<T>(&mut self, lock: LockName<'_>, change: impl FnOnce(&mut LockRecord) -> T) -> T {
+        let record = match self.records.get_mut(lock) {
+            Some(record) => record,
+            None => self.records.get_or_insert(lock.to_ref()),
+        };
         let before = record.count();
         let result = change(record);
         self.counts.replace(before, record.count());
         if record.is_empty() {
-            self.records.remove(&lock);
+            self.records.remove(lock);
         }
         result
     }
@@ -103,7 +90,7 @@ impl Locks {
     /// Changes a lock's record, if there is one, and removes it if it is empty then.
     pub(super) fn edit_known<T>(
         &mut self,
-        lock: &LockId,
+        lock: LockName<'_>,
         change: impl FnOnce(&mut LockRecord) -> T,
     ) -> Option<T> {
         let record = self.records.get_mut(lock)?;
@@ -119,7 +106,7 @@ impl Locks {
     /// Changes all records, and removes those that are empty then.
     pub(super) fn edit_all(&mut self, mut change: impl FnMut(&mut LockRecord)) {
         let counts = &mut self.counts;
-        self.records.retain(|_, record| {
+        self.records.retain(|record| {
             let before = record.count();
             change(record);
             counts.replace(before, record.count());
@@ -130,18 +117,17 @@ impl Locks {
     /// Forgets what time has ended without an event: of `most` records, those after the last ones.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
         let after = self.forgotten_up_to.take();
-        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.records.range::<LockId, _>((from, Bound::Unbounded)).take(most);
+        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
-        for (lock, record) in next {
-            (seen, last) = (seen.saturating_add(1), Some(lock));
+        for (lock, record) in self.records.from(start).take(most) {
             let is_old = record.streak.is_some_and(|streak| streak.is_old(clock))
                 || record.reading.as_ref().is_some_and(|reading| reading.is_old(now, clock));
-            old.extend(is_old.then(|| Rc::clone(lock)));
+            old.extend(is_old.then(|| lock.clone()));
+            (seen, last) = (seen.saturating_add(1), Some(lock));
         }
-        self.forgotten_up_to = last.filter(|_| seen == most).cloned();
+        self.forgotten_up_to = last.filter(|_| seen == most);
         for lock in old {
-            self.edit_known(&lock, |record| {
+            self.edit_known(lock.name(), |record| {
                 record.streak = record.streak.filter(|streak| !streak.is_old(clock));
                 record.reading = record.reading.take().filter(|reading| !reading.is_old(now, clock));
             });

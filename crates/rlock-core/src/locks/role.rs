@@ -14,6 +14,7 @@ impl Locks {
         *self = Self {
             records: take(&mut self.records),
             places: take(&mut self.places),
+            granted: take(&mut self.granted),
             ends: take(&mut self.ends),
             checks: take(&mut self.checks),
             counts: self.counts,
@@ -43,6 +44,7 @@ impl Locks {
     pub fn synchronised(&mut self) {
         self.is_synchronised = true;
         self.revoking.clear();
+        self.granted.clear();
         self.edit_all(|record| {
             record.grants.clear();
             record.revokes.clear();
@@ -53,6 +55,6 @@ impl Locks {
 
     /// Whether no client waits and no grant must be revoked; on a replica only if it is promoted.
     pub fn may_end(&self) -> bool {
-        self.is_idle() || self.is_replica && self.places.is_empty() && self.counts.undelivered == 0
+        self.is_idle() || self.is_replica && self.places.is_empty() && self.granted.is_empty()
     }
 }

@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::rc::Rc;
 
-use super::{Cause, LockId, Locks};
+use super::{Cause, LockName, LockRef, Locks};
 use crate::types::UnixMs;
 
 /// One database or all.
@@ -32,7 +31,7 @@ pub enum Sweep {
 /// done once more after that, so that each lock comes up however often it is asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sweeps {
-    under_way: Option<(Sweep, Option<Rc<LockId>>)>,
+    under_way: Option<(Sweep, Option<LockRef>)>,
     to_come: VecDeque<Sweep>,
 }
 
@@ -42,10 +41,10 @@ impl Sweeps {
     }
 
     /// Where it is, for the model checker: the lock that was swept last.
-    pub(super) fn position(&self, number: &dyn Fn(&LockId) -> i64) -> [i64; 3] {
-        let last = self.under_way.as_ref().and_then(|(_, last)| last.as_deref());
+    pub(super) fn position(&self, number: &dyn Fn(LockName<'_>) -> i64) -> [i64; 3] {
+        let last = self.under_way.as_ref().and_then(|(_, last)| last.as_ref());
         let to_come = i64::try_from(self.to_come.len()).unwrap_or(i64::MAX);
-        [self.under_way.is_some().into(), last.map_or(-1, number), to_come]
+        [self.under_way.is_some().into(), last.map_or(-1, |last| number(last.name())), to_come]
     }
 }
 
@@ -81,29 +80,24 @@ impl Locks {
             let done = locks.len() < left;
             left = left.saturating_sub(locks.len());
             for lock in &locks {
-                self.sweep_record(sweep, lock, now);
+                self.sweep_record(sweep, lock.name(), now);
             }
-            self.sweeps.under_way = locks.last().filter(|_| !done).map(|last| (sweep, Some(Rc::clone(last))));
+            self.sweeps.under_way = locks.last().filter(|_| !done).map(|last| (sweep, Some(last.clone())));
         }
     }
 
     /// The next records of these databases after this one, `most` at most.
-    fn next_records(&self, databases: Databases, after: Option<Rc<LockId>>, most: usize) -> Vec<Rc<LockId>> {
-        let first = match databases {
-            Databases::One(db) => Some(LockId { db, key: Box::default() }),
-            Databases::All => None,
+    fn next_records(&self, databases: Databases, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
+        let (first, one) = match databases {
+            Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
+            Databases::All => (Bound::Unbounded, None),
         };
-        let from = match (&after, &first) {
-            (Some(after), _) => Bound::Excluded(&**after),
-            (None, Some(first)) => Bound::Included(first),
-            (None, None) => Bound::Unbounded,
-        };
-        let is_meant = |lock: &LockId| first.as_ref().is_none_or(|first| first.db == lock.db);
-        let some = self.records.range::<LockId, _>((from, Bound::Unbounded)).map(|(lock, _)| lock);
-        some.take_while(|lock| is_meant(lock)).take(most).cloned().collect()
+        let from = after.as_ref().map_or(first, |after| Bound::Excluded(after.name()));
+        let some = self.records.from(from).map(|(lock, _)| lock);
+        some.take_while(|lock| one.is_none_or(|db| db == lock.db)).take(most).collect()
     }
 
-    fn sweep_record(&mut self, sweep: Sweep, lock: &LockId, now: UnixMs) {
+    fn sweep_record(&mut self, sweep: Sweep, lock: LockName<'_>, now: UnixMs) {
         let Some(record) = self.records.get(lock) else { return };
         let (awaited, read) = (record.queue.is_some(), record.reading.is_some());
         match sweep {
@@ -115,7 +109,7 @@ impl Locks {
             }
             Sweep::Keys(_, cause) => {
                 if read {
-                    self.read_changed.insert(lock.clone());
+                    self.read_changed.insert(self.shared_name(lock));
                 }
                 if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
             }

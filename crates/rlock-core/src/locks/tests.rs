@@ -3,8 +3,8 @@
 use super::*;
 use crate::locks::DropReason;
 
-fn lock(key: &str) -> LockId {
-    LockId { db: 0, key: key.as_bytes().into() }
+fn lock(key: &str) -> LockName<'_> {
+    LockName { db: 0, key: key.as_bytes() }
 }
 
 fn waiter(owner: &str, ticket: u64) -> Waiter {
@@ -27,7 +27,7 @@ fn enqueued(owner: &str, ticket: u64, channel: &str) -> Waiter {
 }
 
 fn owners(locks: &Locks, key: &str) -> Vec<String> {
-    let names = locks.in_order(&lock(key)).map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned());
+    let names = locks.in_order(lock(key)).map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned());
     names.collect()
 }
 
@@ -35,11 +35,11 @@ fn owners(locks: &Locks, key: &str) -> Vec<String> {
 fn who_comes_first_is_served_first() {
     let mut locks = Locks::default();
     for (ticket, owner) in ["a", "b", "c"].into_iter().enumerate() {
-        locks.join(&lock("k"), waiter(owner, ticket as u64));
+        locks.join(lock("k"), waiter(owner, ticket as u64));
     }
-    locks.join(&lock("other"), waiter("z", 9));
+    locks.join(lock("other"), waiter("z", 9));
     assert_eq!(owners(&locks, "k"), ["a", "b", "c"]);
-    assert_eq!(locks.pop(&lock("k")).map(|waiter| waiter.ticket), Some(Ticket(0)));
+    assert_eq!(locks.pop(lock("k")).map(|waiter| waiter.ticket), Some(Ticket(0)));
     assert_eq!(owners(&locks, "k"), ["b", "c"]);
     assert_eq!(locks.len(), 3);
 }
@@ -47,9 +47,9 @@ fn who_comes_first_is_served_first() {
 #[test]
 fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
     let mut locks = Locks::default();
-    locks.join(&lock("k"), waiter("a", 1));
-    locks.join(&lock("k"), waiter("b", 2));
-    let replaced = locks.join(&lock("k"), enqueued("a", 3, "news"));
+    locks.join(lock("k"), waiter("a", 1));
+    locks.join(lock("k"), waiter("b", 2));
+    let replaced = locks.join(lock("k"), enqueued("a", 3, "news"));
     assert_eq!(replaced.map(|waiter| waiter.ticket), Some(Ticket(1)));
     assert_eq!(owners(&locks, "k"), ["a", "b"]);
     assert!(locks.leave(Ticket(1)).is_none(), "the earlier call waits no more");
@@ -62,13 +62,13 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
     let mut locks = Locks::default();
     for (ticket, since) in [(1, 100), (2, 250)] {
         let waiter = Waiter { since: MonoMs(since), ..waiter("a", ticket) };
-        locks.join(&lock("k"), waiter);
+        locks.join(lock("k"), waiter);
     }
-    assert_eq!(locks.head(&lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
+    assert_eq!(locks.head(lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
     locks.leave(Ticket(2));
-    locks.join(&lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) });
+    locks.join(lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) });
     assert_eq!(
-        locks.head(&lock("k")).map(|head| head.since),
+        locks.head(lock("k")).map(|head| head.since),
         Some(MonoMs(300)),
         "another place, another time"
     );
@@ -78,16 +78,16 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
 fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
     let mut locks = Locks::default();
     let two = Limits { server: 3, lock: 2 };
-    let admit = |locks: &Locks, key, owner: &str| locks.admit(&lock(key), owner.as_bytes(), Mode::Mutex, two);
+    let admit = |locks: &Locks, key, owner: &str| locks.admit(lock(key), owner.as_bytes(), Mode::Mutex, two);
     for (key, owner, ticket) in [("k", "a", 1), ("k", "b", 2)] {
         assert_eq!(admit(&locks, key, owner), Ok(()));
-        locks.join(&lock(key), waiter(owner, ticket));
+        locks.join(lock(key), waiter(owner, ticket));
     }
     assert_eq!(admit(&locks, "k", "c"), Err(Error::QueueFull));
     assert_eq!(admit(&locks, "k", "b"), Ok(()));
-    locks.join(&lock("k"), waiter("b", 4));
+    locks.join(lock("k"), waiter("b", 4));
     assert_eq!(admit(&locks, "l", "c"), Ok(()));
-    locks.join(&lock("l"), waiter("c", 5));
+    locks.join(lock("l"), waiter("c", 5));
     assert_eq!(admit(&locks, "m", "d"), Err(Error::QueueFull));
     assert_eq!(locks.len(), 3);
 }
@@ -96,8 +96,8 @@ fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
 fn waits_end_in_time_and_leave_nothing_behind() {
     let mut locks = Locks::default();
     let until = |owner, ticket, until| Waiter { until: Some(MonoMs(until)), ..waiter(owner, ticket) };
-    locks.join(&lock("k"), until("a", 1, 100));
-    locks.join(&lock("k"), until("b", 2, 50));
+    locks.join(lock("k"), until("a", 1, 100));
+    locks.join(lock("k"), until("b", 2, 50));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(20)), Some(30));
     let ended: Vec<_> = locks.timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
@@ -110,18 +110,18 @@ fn waits_end_in_time_and_leave_nothing_behind() {
 #[test]
 fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
     let mut locks = Locks::default();
-    locks.join(&lock("k"), waiter("a", 1));
+    locks.join(lock("k"), waiter("a", 1));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
-    locks.found_held(&lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
+    locks.found_held(lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(locks.next_in(UnixMs(200), MonoMs(0)), Some(301));
     assert_eq!(locks.due(UnixMs(500), 9), []);
-    assert_eq!(locks.due(UnixMs(501), 9), [lock("k")]);
-    locks.found_held(&lock("k"), Expiry::Never, Expiry::Never);
+    assert_eq!(locks.due(UnixMs(501), 9), [lock("k").to_ref()]);
+    locks.found_held(lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(locks.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
     locks.sweep(Sweep::Clock);
     locks.continue_sweeps(UnixMs(7), 9);
-    assert_eq!(locks.due(UnixMs(7), 9), [lock("k")]);
-    locks.pop(&lock("k"));
+    assert_eq!(locks.due(UnixMs(7), 9), [lock("k").to_ref()]);
+    locks.pop(lock("k"));
     assert_eq!(locks.due(UnixMs(i64::MAX), 9), []);
 }
 
@@ -129,12 +129,12 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
 fn locks_are_looked_at_a_few_at_a_time() {
     let mut locks = Locks::default();
     for (ticket, key) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
-        locks.join(&lock(key), waiter("w", ticket as u64));
+        locks.join(lock(key), waiter("w", ticket as u64));
     }
-    let keys = |locks: &[&str]| locks.iter().map(|key| lock(key)).collect::<Vec<_>>();
+    let keys = |locks: &[&str]| locks.iter().map(|key| lock(key).to_ref()).collect::<Vec<_>>();
     locks.check_some_now(UnixMs(1), 2);
     assert_eq!(locks.due(UnixMs(1), 9), keys(&["a", "b"]));
-    locks.pop(&lock("b"));
+    locks.pop(lock("b"));
     locks.check_some_now(UnixMs(2), 2);
     assert_eq!(locks.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "goes on after b, which is gone");
     assert_eq!(locks.due(UnixMs(2), 2), keys(&["a", "c"]));
@@ -146,21 +146,21 @@ fn locks_are_looked_at_a_few_at_a_time() {
 #[test]
 fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
     let (mut locks, key) = (Locks::default(), lock("k"));
-    locks.join(&key, waiter("a", 1));
+    locks.join(key, waiter("a", 1));
     for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
-        locks.found_held(&key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
-        assert_eq!(locks.told(&key), Some(Expiry::At(UnixMs(told))));
+        locks.found_held(key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
+        assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(told))));
     }
-    locks.forget_announced_end(&key);
-    locks.found_held(&key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
-    assert_eq!(locks.told(&key), Some(Expiry::At(UnixMs(200))));
-    locks.found_held(&key, Expiry::Never, Expiry::Never);
-    locks.found_held(&key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
-    assert_eq!(locks.told(&key), Some(Expiry::Never));
-    locks.note_cause(&key, Cause::Deleted);
+    locks.forget_announced_end(key);
+    locks.found_held(key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
+    assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(200))));
+    locks.found_held(key, Expiry::Never, Expiry::Never);
+    locks.found_held(key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
+    assert_eq!(locks.told(key), Some(Expiry::Never));
+    locks.note_cause(key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
-    assert_eq!(locks.found_free(&key), freed, "the lease is the last one");
-    assert_eq!(locks.found_free(&key), None, "noted once");
+    assert_eq!(locks.found_free(key), freed, "the lease is the last one");
+    assert_eq!(locks.found_free(key), None, "noted once");
 }
 
 #[test]
@@ -170,64 +170,64 @@ fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
     let key = lock("k");
     // Answered in time.
     let mut locks = Locks::default();
-    locks.granted(&key, grant(1));
-    locks.answered(&key, Ticket(1));
-    locks.undeliverable(&key, Ticket(1));
+    locks.granted(key, grant(1));
+    locks.answered(Ticket(1));
+    locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_revoke(), None);
     // The client went first.
-    locks.granted(&key, grant(2));
-    locks.undeliverable(&key, Ticket(2));
-    assert_eq!(locks.next_revoke(), Some((key.clone(), grant(2))));
+    locks.granted(key, grant(2));
+    locks.undeliverable(Ticket(2));
+    assert_eq!(locks.next_revoke(), Some((key.to_ref(), grant(2))));
     // The owner was heard of by another connection before, or after, its client went.
-    locks.granted(&key, grant(3));
-    locks.confirm(&key, b"a");
-    locks.undeliverable(&key, Ticket(3));
+    locks.granted(key, grant(3));
+    locks.confirm(key, b"a");
+    locks.undeliverable(Ticket(3));
     assert_eq!(locks.next_revoke(), None);
-    locks.granted(&key, grant(4));
-    locks.undeliverable(&key, Ticket(4));
-    locks.confirm(&key, b"a");
+    locks.granted(key, grant(4));
+    locks.undeliverable(Ticket(4));
+    locks.confirm(key, b"a");
     assert_eq!(locks.next_revoke(), None);
     // Another call of the same owner got it: the id is another.
-    locks.granted(&key, grant(5));
-    locks.undeliverable(&key, Ticket(1));
+    locks.granted(key, grant(5));
+    locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_revoke(), None);
-    locks.answered(&key, Ticket(5));
+    locks.answered(Ticket(5));
     assert!(locks.is_idle());
 }
 
 #[test]
 fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
     let mut locks = Locks::default();
-    locks.join(&lock("k"), enqueued("a", 1, "dead"));
-    locks.join(&lock("k"), enqueued("b", 2, "alive"));
-    locks.join(&lock("k"), enqueued("c", 3, "dead"));
-    locks.join(&lock("k"), waiter("d", 4));
-    locks.join(&lock("l"), enqueued("a", 5, "dead"));
-    assert_eq!(locks.drop_channel(&lock("k"), b"dead", 9), 2);
+    locks.join(lock("k"), enqueued("a", 1, "dead"));
+    locks.join(lock("k"), enqueued("b", 2, "alive"));
+    locks.join(lock("k"), enqueued("c", 3, "dead"));
+    locks.join(lock("k"), waiter("d", 4));
+    locks.join(lock("l"), enqueued("a", 5, "dead"));
+    assert_eq!(locks.drop_channel(lock("k"), b"dead", 9), 2);
     assert_eq!(owners(&locks, "k"), ["b", "d"]);
     assert_eq!(owners(&locks, "l"), ["a"]);
-    assert_eq!(locks.drop_channel(&lock("k"), b"dead", 9), 0);
+    assert_eq!(locks.drop_channel(lock("k"), b"dead", 9), 0);
 }
 
 #[test]
 fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     let (mut locks, key) = (Locks::default(), lock("k"));
-    locks.join(&key, waiter("next", 1));
-    locks.note_unconfirmed(&key, b"a");
-    locks.confirm(&key, b"b");
-    locks.note_cause(&key, Cause::Expired);
-    assert!(locks.take_unconfirmed(&key));
-    assert!(!locks.take_unconfirmed(&key), "counted once");
-    locks.note_unconfirmed(&key, b"a");
-    locks.confirm(&key, b"a");
-    assert!(!locks.take_unconfirmed(&key), "it was heard of");
-    locks.note_unconfirmed(&key, b"a");
-    locks.note_cause(&key, Cause::Deleted);
-    assert!(!locks.take_unconfirmed(&key), "somebody ended it");
-    locks.note_unconfirmed(&key, b"a");
+    locks.join(key, waiter("next", 1));
+    locks.note_unconfirmed(key, b"a");
+    locks.confirm(key, b"b");
+    locks.note_cause(key, Cause::Expired);
+    assert!(locks.take_unconfirmed(key));
+    assert!(!locks.take_unconfirmed(key), "counted once");
+    locks.note_unconfirmed(key, b"a");
+    locks.confirm(key, b"a");
+    assert!(!locks.take_unconfirmed(key), "it was heard of");
+    locks.note_unconfirmed(key, b"a");
+    locks.note_cause(key, Cause::Deleted);
+    assert!(!locks.take_unconfirmed(key), "somebody ended it");
+    locks.note_unconfirmed(key, b"a");
     let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), mode: Mode::Mutex, ends: UnixMs(9) };
-    locks.granted(&key, grant);
-    assert!(!locks.take_unconfirmed(&key), "another has the lock by now");
+    locks.granted(key, grant);
+    assert!(!locks.take_unconfirmed(key), "another has the lock by now");
 }
 
 #[test]
@@ -235,23 +235,23 @@ fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
     let turns = Turns { after_grants: 2, after_ms: 100 };
     let mut locks = Locks::default();
     let key = lock("k");
-    locks.join(&key, waiter("a", 1));
-    assert!(!locks.yield_is_due(&key, turns, MonoMs(1_000)));
-    locks.count_grant(&key, MonoMs(0));
-    assert!(!locks.yield_is_due(&key, turns, MonoMs(99)));
-    assert!(locks.yield_is_due(&key, turns, MonoMs(100)));
-    locks.count_grant(&key, MonoMs(1));
-    assert!(locks.yield_is_due(&key, turns, MonoMs(1)));
+    locks.join(key, waiter("a", 1));
+    assert!(!locks.yield_is_due(key, turns, MonoMs(1_000)));
+    locks.count_grant(key, MonoMs(0));
+    assert!(!locks.yield_is_due(key, turns, MonoMs(99)));
+    assert!(locks.yield_is_due(key, turns, MonoMs(100)));
+    locks.count_grant(key, MonoMs(1));
+    assert!(locks.yield_is_due(key, turns, MonoMs(1)));
     let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
-    locks.open_window(&key, MonoMs(50));
-    assert_eq!(locks.window(&key, MonoMs(49), longest), left(1));
-    assert_eq!(locks.window(&key, MonoMs(50), longest), None);
-    assert!(!locks.yield_is_due(&key, turns, MonoMs(1)), "the count starts anew");
-    locks.open_window(&key, MonoMs(50));
-    assert_eq!(locks.window(&key, MonoMs(9), longest), None, "the option was lowered meanwhile");
-    locks.open_window(&key, MonoMs(90));
-    locks.found_held(&key, Expiry::Never, Expiry::Never);
-    assert_eq!(locks.window(&key, MonoMs(60), longest), None, "the turn was taken");
+    locks.open_window(key, MonoMs(50));
+    assert_eq!(locks.window(key, MonoMs(49), longest), left(1));
+    assert_eq!(locks.window(key, MonoMs(50), longest), None);
+    assert!(!locks.yield_is_due(key, turns, MonoMs(1)), "the count starts anew");
+    locks.open_window(key, MonoMs(50));
+    assert_eq!(locks.window(key, MonoMs(9), longest), None, "the option was lowered meanwhile");
+    locks.open_window(key, MonoMs(90));
+    locks.found_held(key, Expiry::Never, Expiry::Never);
+    assert_eq!(locks.window(key, MonoMs(60), longest), None, "the turn was taken");
 }
 
 #[test]
@@ -259,12 +259,12 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
     let turns = Turns { after_grants: 2, after_ms: u64::MAX };
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (ticket, owner) in [(1, "a"), (2, "b")] {
-        locks.join(&key, waiter(owner, ticket));
-        locks.count_grant(&key, MonoMs(5));
-        locks.pop(&key);
+        locks.join(key, waiter(owner, ticket));
+        locks.count_grant(key, MonoMs(5));
+        locks.pop(key);
     }
     assert!(locks.is_idle() && !locks.is_blank());
-    assert!(locks.yield_is_due(&key, turns, MonoMs(5)));
+    assert!(locks.yield_is_due(key, turns, MonoMs(5)));
     locks.forget_old(UnixMs(0), MonoMs(3_600_004), 9);
     assert!(!locks.is_blank());
     locks.forget_old(UnixMs(0), MonoMs(3_600_005), 9);
@@ -274,26 +274,26 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
 #[test]
 fn streaks_end_with_locks_that_nobody_waits_for() {
     let mut locks = Locks::default();
-    locks.join(&lock("awaited"), waiter("a", 1));
+    locks.join(lock("awaited"), waiter("a", 1));
     for key in ["awaited", "k", "l"] {
-        locks.count_grant(&lock(key), MonoMs(5));
+        locks.count_grant(lock(key), MonoMs(5));
     }
     locks.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
     locks.continue_sweeps(UnixMs(0), 9);
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
-    let left = ["awaited", "k", "l"].map(|key| locks.yield_is_due(&lock(key), turns, MonoMs(5)));
+    let left = ["awaited", "k", "l"].map(|key| locks.yield_is_due(lock(key), turns, MonoMs(5)));
     assert_eq!(left, [true, false, false]);
 }
 
 #[test]
 fn everybody_is_sent_away_with_what_is_known_of_them() {
     let mut locks = Locks::default();
-    locks.join(&lock("k"), waiter("a", 1));
-    locks.join(&lock("l"), waiter("b", 2));
+    locks.join(lock("k"), waiter("a", 1));
+    locks.join(lock("l"), waiter("b", 2));
     let mut gone: Vec<_> = locks.drain_all();
     gone.sort_by_key(|(_, waiter)| waiter.ticket);
     let gone: Vec<_> = gone.into_iter().map(|(lock, waiter)| (lock, waiter.ticket)).collect();
-    assert_eq!(gone, [(lock("k"), Ticket(1)), (lock("l"), Ticket(2))]);
+    assert_eq!(gone, [(lock("k").to_ref(), Ticket(1)), (lock("l").to_ref(), Ticket(2))]);
     assert!(locks.is_idle());
 }
 
@@ -301,15 +301,15 @@ fn everybody_is_sent_away_with_what_is_known_of_them() {
 fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
     let mut locks = Locks::default();
     for (owner, ticket) in [("before", 1), ("then", 2)] {
-        locks.join(&lock("k"), Waiter { fair: true, ..waiter(owner, ticket) });
+        locks.join(lock("k"), Waiter { fair: true, ..waiter(owner, ticket) });
     }
-    locks.join(&lock("l"), waiter("plain", 3));
+    locks.join(lock("l"), waiter("plain", 3));
     locks.leave(Ticket(1));
     let mut demoted = locks.clone();
     assert_eq!((locks.drain_all_but_fair_lists().len(), demoted.drain_all().len()), (2, 2));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), Some(0));
-    assert!(locks.is_leaving(&lock("k"), b"before") && locks.is_leaving(&lock("k"), b"then"));
-    locks.forget_all_departed(&lock("k"));
+    assert!(locks.is_leaving(lock("k"), b"before") && locks.is_leaving(lock("k"), b"then"));
+    locks.forget_all_departed(lock("k"));
     assert!(locks.is_idle() && demoted.is_idle());
 }
 
@@ -319,14 +319,14 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
 fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (owner, ticket) in [("first", 1), ("last", 2)] {
-        locks.join(&key, Waiter { fair: true, ..waiter(owner, ticket) });
+        locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
     }
     locks.leave(Ticket(1));
-    locks.walked(&key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
+    locks.walked(key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
     locks.leave(Ticket(2));
-    locks.walked(&key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
-    assert!(locks.is_leaving(&key, b"last"));
-    assert_eq!((locks.walked_so_far(&key), locks.next_absent(&key, 9)), (Some(0), Vec::new()));
+    locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
+    assert!(locks.is_leaving(key, b"last"));
+    assert_eq!((locks.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
 }
 
 /// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
@@ -334,17 +334,17 @@ fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
 fn a_walk_that_was_disturbed_is_repeated() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (owner, ticket) in [("a", 1), ("b", 2)] {
-        locks.join(&key, Waiter { fair: true, ..waiter(owner, ticket) });
+        locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
         locks.leave(Ticket(ticket));
     }
     let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
-    locks.disturb_walk(&key);
-    locks.walked(&key, &none);
-    assert_eq!(locks.walked_so_far(&key), Some(0));
-    locks.walked(&key, &none);
-    assert_eq!(locks.walked_so_far(&key), None, "they are not in the list");
-    assert_eq!(locks.next_absent(&key, 1), [Box::from(*b"a")]);
-    assert_eq!(locks.next_absent(&key, 9), [Box::from(*b"b")]);
+    locks.disturb_walk(key);
+    locks.walked(key, &none);
+    assert_eq!(locks.walked_so_far(key), Some(0));
+    locks.walked(key, &none);
+    assert_eq!(locks.walked_so_far(key), None, "they are not in the list");
+    assert_eq!(locks.next_absent(key, 1), [Box::from(*b"a")]);
+    assert_eq!(locks.next_absent(key, 9), [Box::from(*b"b")]);
     assert!(locks.is_idle());
 }
 
@@ -354,11 +354,11 @@ fn those_who_are_sent_away_are_those_who_waited() {
     let mut locks = Locks::default();
     for owner in ["a", "b", "c"] {
         let ticket = locks.new_ticket();
-        locks.join(&lock("k"), waiter(owner, ticket.0));
+        locks.join(lock("k"), waiter(owner, ticket.0));
     }
     locks.drop_waiters(DropReason::Drained);
     let ticket = locks.new_ticket();
-    locks.join(&lock("k"), waiter("later", ticket.0));
+    locks.join(lock("k"), waiter("later", ticket.0));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), Some(0));
     let (first, why) = locks.next_dropped(2);
     assert_eq!((first.len(), why), (2, Some(DropReason::Drained)));
@@ -372,8 +372,8 @@ fn those_who_are_sent_away_are_those_who_waited() {
 fn a_sweep_comes_to_every_lock_of_its_database() {
     let mut locks = Locks::default();
     for (db, ticket) in [(0, 1), (1, 2), (1, 3), (2, 4)] {
-        let key = LockId { db, key: format!("k{ticket}").into_bytes().into() };
-        locks.join(&key, waiter("a", ticket));
+        let key = LockRef { db, key: format!("k{ticket}").into_bytes().into() };
+        locks.join(key.name(), waiter("a", ticket));
     }
     let sweep = Sweep::Keys(Databases::One(1), Cause::Flushed);
     locks.sweep(sweep);

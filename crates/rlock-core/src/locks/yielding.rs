@@ -1,7 +1,7 @@
 //! Yield windows for waiting Redisson clients, which learn of a release from Redisson's message and compete for the lock:
 //! a lock with constant hand-offs would never be free for them.
 
-use super::{LockId, Locks};
+use super::{LockName, Locks};
 use crate::types::{LeaseMs, MonoMs};
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub struct Turns {
 impl Locks {
     /// Counts a native grant. The count continues while the queue is empty: two alternating native owners would keep a lock
     /// for ever, with one of them in the queue at most.
-    pub fn count_grant(&mut self, lock: &LockId, clock: MonoMs) {
+    pub fn count_grant(&mut self, lock: LockName<'_>, clock: MonoMs) {
         self.edit(lock, |record| {
             let new = Streak { grants: 0, since: clock, last: clock };
             let streak = record.streak.get_or_insert(new);
@@ -42,19 +42,19 @@ impl Locks {
     }
 
     /// Whether waiting Redisson clients, if any, have been passed over until their turn.
-    pub fn yield_is_due(&self, lock: &LockId, turns: Turns, clock: MonoMs) -> bool {
+    pub fn yield_is_due(&self, lock: LockName<'_>, turns: Turns, clock: MonoMs) -> bool {
         self.records.get(lock).and_then(|record| record.streak).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })
     }
 
     /// Waiting Redisson clients had their chance, or do not exist.
-    pub fn end_streak(&mut self, lock: &LockId) {
+    pub fn end_streak(&mut self, lock: LockName<'_>) {
         self.edit_known(lock, |record| record.streak = None);
     }
 
     /// Opens a yield window until this time.
-    pub fn open_window(&mut self, lock: &LockId, until: MonoMs) {
+    pub fn open_window(&mut self, lock: LockName<'_>, until: MonoMs) {
         self.end_streak(lock);
         if let Some(queue) = self.queue_mut(lock) {
             queue.window = Some(until);
@@ -62,7 +62,7 @@ impl Locks {
     }
 
     /// The lock was acquired: its yield window is over.
-    pub fn close_window(&mut self, lock: &LockId) {
+    pub fn close_window(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock) {
             queue.window = None;
         }
@@ -70,7 +70,7 @@ impl Locks {
 
     /// The rest of the yield window, if it is open. A window in the past is closed, and so is a window longer than
     /// `longest`: the option was lowered in the meantime.
-    pub fn window(&mut self, lock: &LockId, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
+    pub fn window(&mut self, lock: LockName<'_>, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
         let queue = self.queue_mut(lock)?;
         let left =
             queue.window.and_then(|until| LeaseMs::new(until.0.checked_sub(clock.0)?.try_into().ok()?));

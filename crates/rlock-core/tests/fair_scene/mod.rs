@@ -5,7 +5,7 @@
 mod redisson;
 
 use rlock_core::call::Answer;
-use rlock_core::locks::{Limits, LockId, Ticket, Turns};
+use rlock_core::locks::{Limits, LockRef, Ticket, Turns};
 use rlock_core::port::FairEntry;
 use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
@@ -66,8 +66,8 @@ pub(crate) const MESSAGE: Ask = Ask { wait: How::Enqueue(0), ..FAIR };
 pub(crate) type Happens = fn(&Scene);
 
 /// A lock of this number.
-pub(crate) fn lock(number: u8) -> LockId {
-    LockId { db: 0, key: Box::new([b'k', b'0' + number]) }
+pub(crate) fn lock(number: u8) -> LockRef {
+    LockRef { db: 0, key: [b'k', b'0' + number].into() }
 }
 
 fn lease(ms: i64) -> LeaseMs {
@@ -160,7 +160,7 @@ impl Scene {
     /// Who waits here, in order.
     pub(crate) fn queue(&self, number: u8) -> String {
         let names = |world: &World| {
-            world.locks.in_order(&lock(number)).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
+            world.locks.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
         };
         self.see(names).join(" ")
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
-use rlock_core::locks::{self, HeldBack, Limits, LockId, Ticket, Turns};
+use rlock_core::locks::{self, HeldBack, Limits, LockRef, Ticket, Turns};
 use rlock_core::port::{self, AtOnce, Settings};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
@@ -99,11 +99,11 @@ impl Real {
             return;
         }
         self.sim.promote();
-        let found = |list: (&LockId, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
+        let found = |list: (&LockRef, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
         lists.into_iter().for_each(|lock| events::fair_list_found(&self.sim, lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            read_repair::lock_found(&self.sim, &id(lock), usize::MAX);
+            read_repair::lock_found(&self.sim, id(lock).name(), usize::MAX);
         }
     }
 
@@ -198,7 +198,7 @@ impl Real {
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
         let clock = port::Server::clock(&self.sim);
-        port::Server::locks(&self.sim, |locks| locks.yield_is_due(&id(lock), at_once, clock))
+        port::Server::locks(&self.sim, |locks| locks.yield_is_due(id(lock).name(), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -224,7 +224,7 @@ impl Real {
 
     pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
         self.sim.with(|world| {
-            let waiters = world.locks.in_order(&id(lock));
+            let waiters = world.locks.in_order(id(lock).name());
             waiters.map(|waiter| self.waiter(waiter)).collect()
         })
     }
@@ -262,7 +262,7 @@ impl Real {
 
     /// Whether those who come to read are kept waiting.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.with(|world| world.locks.readers_held_back(&id(lock))) {
+        match self.sim.with(|world| world.locks.readers_held_back(id(lock).name())) {
             None => Gate::Open,
             Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
             Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },

@@ -1,6 +1,6 @@
 //! What others do to the real thing's locks, without the module.
 
-use rlock_core::locks::LockId;
+use rlock_core::locks::LockRef;
 use rlock_core::{Expiry, Holds, UnixMs, events};
 use rlock_sim::{Hold, ReadWrite, World};
 
@@ -50,7 +50,7 @@ impl Real {
     }
 
     /// A script of Redisson's changes a read/write lock, or takes one.
-    fn redisson(&self, lock: &LockId, script: Script, owner: Owner, lease: i64) {
+    fn redisson(&self, lock: &LockRef, script: Script, owner: Owner, lease: i64) {
         let before = self.sim.with(|world| world.read_write(lock).map(hash_of));
         let is_free = self.sim.with(|world| world.hold(lock).is_none() && !holds_other(world, lock));
         if before.is_none() && !is_free {
@@ -71,7 +71,7 @@ impl Real {
     }
 
     /// The lease keys of a lock's readers, those that have ended too.
-    pub(super) fn leases_of(&self, lock: &LockId) -> Leases {
+    pub(super) fn leases_of(&self, lock: &LockRef) -> Leases {
         self.sim.with(|world| {
             let of_lock = world.read_leases.iter().filter(|((of, ..), _)| of == lock);
             let ends = |expiry: &Expiry| match expiry {
@@ -87,7 +87,7 @@ impl Real {
         let over = |world: &mut World| {
             let now = world.now;
             world.read_leases.retain(|_, expiry| !matches!(expiry, Expiry::At(at) if *at < now));
-            let gone = |lock: &&LockId| {
+            let gone = |lock: &&LockRef| {
                 world.hold(lock).is_none() && world.read_write(lock).is_none() && !holds_other(world, lock)
             };
             world.keys.keys().filter(gone).cloned().collect::<Vec<_>>()
@@ -106,7 +106,7 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            events::fair_list_changed(&self.sim, id, events::ListChange::Anywhere);
+            events::fair_list_changed(&self.sim, id.name(), events::ListChange::Anywhere);
         }
         match becomes {
             _ if becomes == value => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::locks::LockId;
+use rlock_core::locks::LockRef;
 use rlock_core::port::FairEntry;
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
 use rlock_sim::{ReadWrite, World};
@@ -11,7 +11,7 @@ use super::hash::{Hash, owners};
 use super::op::{CHANNELS, Channel, LOCKS, Lock, Ms, OWNERS, Owner, Word};
 use super::values::{Answer, Entry};
 
-pub(super) fn holds_other(world: &World, lock: &LockId) -> bool {
+pub(super) fn holds_other(world: &World, lock: &LockRef) -> bool {
     world.keys.get(lock) == Some(&rlock_sim::Value::Other)
 }
 
@@ -46,12 +46,12 @@ pub(super) fn value_of(hash: &Hash) -> ReadWrite {
     ReadWrite { writing: hash.writing, reads: fields(hash.reads), writes: fields(hash.writes), expiry }
 }
 
-pub(super) fn id(lock: Lock) -> LockId {
+pub(super) fn id(lock: Lock) -> LockRef {
     let (db, key) = LOCKS[lock.0];
-    LockId { db, key: key.as_bytes().into() }
+    LockRef { db, key: key.as_bytes().into() }
 }
 
-pub(super) fn lock_of(lock: &LockId) -> Lock {
+pub(super) fn lock_of(lock: &LockRef) -> Lock {
     Lock(LOCKS.iter().position(|(db, key)| (*db, key.as_bytes()) == (lock.db, &*lock.key)).expect("a lock"))
 }
 
