@@ -204,9 +204,8 @@ impl State {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
             // All who wait on it leave, not all of them at once.
-            let lock = scene::lock(party.lock);
-            let queue = self.world.locks.in_order(lock.name());
-            let left: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
+            let left = self.world.locks.in_order(scene::lock(party.lock).name());
+            let left: Vec<_> = left.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
             let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
             self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));
             return Ok(());

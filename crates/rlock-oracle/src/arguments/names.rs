@@ -1,6 +1,6 @@
 //! What is made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
 
-use rlock_core::locks::{DropReason, LockRef, Ticket, Via, Waiter};
+use rlock_core::locks::{DropReason, LockName, Ticket, Via, Waiter};
 use rlock_core::message;
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
@@ -72,7 +72,7 @@ fn check_slots(key: &[u8]) {
 fn check_messages(bytes: &[u8]) {
     let (owner, key) = bytes.split_at(bytes.len() / 2);
     let db = i32::try_from(bytes.len() % 17).unwrap_or(0);
-    let lock = LockRef { db, key: key.into() };
+    let lock = LockName { db, key };
     let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
     let token = i64::from(db) << 40;
     for mode in [Mode::Mutex, Mode::Read, Mode::Write] {
@@ -91,9 +91,9 @@ fn check_messages(bytes: &[u8]) {
             client_id: 1,
         };
         let after = format!("1 {} {token}{last}", lease.get());
-        let granted = message::granted(lock.name(), &waiter, Holds::ONE, lease, token);
-        check_message(&granted, "granted", &lock, owner, Some(&after));
-        check_message(&message::timeout(lock.name(), &waiter), "timeout", &lock, owner, mode.word());
+        let granted = message::granted(lock, &waiter, Holds::ONE, lease, token);
+        check_message(&granted, "granted", lock, owner, Some(&after));
+        check_message(&message::timeout(lock, &waiter), "timeout", lock, owner, mode.word());
         let reasons = [
             (DropReason::Demoted, "demoted"),
             (DropReason::Moved, "moved"),
@@ -103,19 +103,13 @@ fn check_messages(bytes: &[u8]) {
         ];
         for (reason, word) in reasons {
             let after = format!("{word}{last}");
-            check_message(
-                &message::dropped(lock.name(), &waiter, reason),
-                "dropped",
-                &lock,
-                owner,
-                Some(&after),
-            );
+            check_message(&message::dropped(lock, &waiter, reason), "dropped", lock, owner, Some(&after));
         }
     }
 }
 
 /// Reads a message as a subscriber does.
-fn check_message(message: &[u8], word: &str, lock: &LockRef, owner: &[u8], after: Option<&str>) {
+fn check_message(message: &[u8], word: &str, lock: LockName<'_>, owner: &[u8], after: Option<&str>) {
     let text = std::str::from_utf8(message).expect("a message is ASCII");
     let fields: Vec<&str> = text.splitn(5, ' ').collect();
     assert_eq!(fields.len(), if after.is_some() { 5 } else { 4 }, "{text}");
