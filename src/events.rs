@@ -37,7 +37,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if event == c"restore" {
         discovery::arrived(ctx, key.bytes());
     }
-    if waiters::locks(|locks| locks.is_blank() && !locks.knows_read_ends()) {
+    if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends()) {
         return;
     }
     if !fair::is_own_doing() {
@@ -125,7 +125,7 @@ fn beat(ctx: Ctx<'_>) {
     let before = CLOCK_OFFSET.replace(Some(offset));
     let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
     waiters::locks(|locks| locks.forget_old(ctx.real_time(), ctx.clock(), RECORDS_AT_A_BEAT));
-    if waiters::locks(|locks| locks.is_blank()) {
+    if !waiters::locks(|locks| locks.is_watched()) {
         return;
     }
     if stepped {

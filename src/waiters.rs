@@ -55,7 +55,7 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 
 /// Whether nobody waits anywhere and nothing is to be taken back here.
 pub(crate) fn idle() -> bool {
-    locks(|locks| locks.may_end())
+    locks(|locks| locks.is_idle())
 }
 
 /// Says that the state is in doubt: everybody is to be sent away.

@@ -1,7 +1,7 @@
 //! `RLOCK.INFO key [LIMIT n]`
 
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, Mode, request, timing};
+use rlock_core::{Error, Mode, events, request};
 
 mod holders;
 mod queue;
@@ -50,7 +50,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue::of(ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            timing::check_soon(&ctx, site::lock_name(ctx, name));
+            events::seen_free(&ctx, site::lock_name(ctx, name));
         }
         Ok(Report { held, token: last_token(ctx, name), waiter_count, queue })
     }

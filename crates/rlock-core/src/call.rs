@@ -13,7 +13,7 @@ use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::shape::LockState;
-use crate::timing::arm_timer;
+use crate::timing::entry;
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 use crate::yielding::{self, note_reads};
@@ -29,6 +29,7 @@ pub enum Answer {
 
 /// RLOCK.ACQUIRE.
 pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error> {
+    let _entry = entry(site.server());
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
     let (call, decision) = match request.mode {
@@ -57,6 +58,7 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
 
 /// RLOCK.RELEASE.
 pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error> {
+    let _entry = entry(site.server());
     let owner = request.owner.bytes();
     let call = Call::open(site, Some(owner));
     let (state, now) = (call.state()?, call.now);
@@ -74,6 +76,7 @@ pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error>
 
 /// RLOCK.RENEW.
 pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
+    let _entry = entry(site.server());
     let owner = request.owner.bytes();
     let call = Call::open(site, Some(owner));
     let (state, now) = (call.state()?, call.now);
@@ -90,6 +93,7 @@ pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
 
 /// RLOCK.CANCEL.
 pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
+    let _entry = entry(site.server());
     let (server, owner) = (site.server(), request.owner.bytes());
     if !Call::open(site, Some(owner)).watched {
         return Ok(Reply::NotQueued);
@@ -108,12 +112,12 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
     fair::remove_departed_heads(site);
     // A writer that goes lets the readers behind it in.
     serve_found_free(site, server.now());
-    arm_timer(server);
     Ok(Reply::Cancelled)
 }
 
 /// RLOCK.FORCERELEASE.
 pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Reply, Error> {
+    let _entry = entry(site.server());
     let owner = request.owner.map(|owner| owner.bytes());
     let call = Call::open(site, owner);
     let state = call.state()?;
@@ -171,7 +175,7 @@ impl<'a, S: Site> Arrival<'a, S> {
     fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
         let server = site.server();
         let now = server.now();
-        let watched = !server.locks(|locks| locks.is_blank());
+        let watched = server.locks(|locks| locks.is_watched());
         if watched {
             // A release calls the head of the fair list, if nobody here takes the lock.
             fair::remove_departed_heads(site);

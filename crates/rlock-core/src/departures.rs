@@ -3,14 +3,15 @@
 use crate::bugs::{Bug, planted};
 use crate::decision::Reply;
 use crate::error::Error;
-use crate::locks::{DropReason, LockRef, Ticket, Via, Waiter};
+use crate::locks::{DropReason, LockRef, Locks, Ticket, Via, Waiter};
 use crate::message;
 use crate::port::{Note, Server, Site};
-use crate::timing::arm_timer;
+use crate::timing::entry;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
 pub fn client_disconnected<V: Server>(server: &V, ticket: Ticket) {
+    let _entry = entry(server);
     if server.locks(|locks| locks.leave(ticket)).is_some() {
         server.note(Note::Gone(1));
         // The server frees what it keeps for the client only then.
@@ -19,15 +20,14 @@ pub fn client_disconnected<V: Server>(server: &V, ticket: Ticket) {
     if !planted(Bug::ForgetTakeBack) {
         server.locks(|locks| locks.undeliverable(ticket));
     }
-    arm_timer(server);
 }
 
 /// Removes all waiters from all queues at once and notifies them of the reason. This is for a panic: the queues may be
 /// inconsistent, so no waiter may stay in them.
 pub fn drop_all_now<V: Server>(server: &V, why: DropReason) {
-    let all = server.locks(|locks| locks.drain_all_but_fair_lists());
+    let _entry = entry(server);
+    let all = server.locks(Locks::drain_all_but_fair_lists);
     drop_waiters(server, all, why);
-    arm_timer(server);
 }
 
 /// The server is a replica now: it grants nothing, revokes nothing until it is promoted, and sends all waiters away.
@@ -35,33 +35,34 @@ pub fn demoted<V: Server>(server: &V) {
     if planted(Bug::KeepWhenDemoted) {
         return;
     }
+    let _entry = entry(server);
     server.locks(|locks| {
         locks.demoted();
         locks.drop_waiters(DropReason::Demoted);
     });
     continue_dropping(server);
-    arm_timer(server);
 }
 
 /// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
 /// nothing, though it was granted a lock before, and stands in no fair list.
 pub fn promoted<V: Server>(server: &V) {
-    server.locks(|locks| locks.promoted());
-    arm_timer(server);
+    let _entry = entry(server);
+    server.locks(Locks::promoted);
 }
 
 /// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that
 /// primary's, whatever the server put off.
 pub fn synchronised<V: Server>(server: &V) {
-    server.locks(|locks| locks.synchronised());
+    let _entry = entry(server);
+    server.locks(Locks::synchronised);
 }
 
 /// Sends all waiters away. All other work continues: pending grants are confirmed or revoked, and waiters that departed
 /// are removed from the fair lists.
 pub fn drain<V: Server>(server: &V) {
+    let _entry = entry(server);
     server.locks(|locks| locks.drop_waiters(DropReason::Drained));
     continue_dropping(server);
-    arm_timer(server);
 }
 
 /// Takes the next of those out of their queues who are being sent away. The others wait until then: a grant in between does

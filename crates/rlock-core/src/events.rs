@@ -3,15 +3,17 @@
 use crate::bugs::{Bug, planted};
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
 use crate::port::Server;
-use crate::timing::{arm_timer, check_soon};
+use crate::timing::{check_soon, entry};
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: LockName<'_>, cause: Cause) {
-    if server.locks(|locks| locks.note_foreign_read_change(lock)) {
-        arm_timer(server);
-    }
-    if server.locks(|locks| locks.head(lock).is_some()) {
+    let _entry = entry(server);
+    let awaited = server.locks(|locks| {
+        locks.note_foreign_read_change(lock);
+        locks.head(lock).is_some()
+    });
+    if awaited {
         server.locks(|locks| locks.note_cause(lock, cause));
         check_soon(server, lock);
     } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
@@ -33,8 +35,8 @@ pub fn clock_stepped<V: Server>(server: &V) {
 /// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
 /// are alive.
 pub fn fair_list_found<V: Server>(server: &V, lock: LockRef) {
+    let _entry = entry(server);
     server.locks(|locks| locks.note_fair_uncapped(lock));
-    arm_timer(server);
 }
 
 /// Where another client has changed a fair list.
@@ -48,6 +50,7 @@ pub enum ListChange {
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
 pub fn fair_list_changed<V: Server>(server: &V, lock: LockName<'_>, change: ListChange) {
+    let _entry = entry(server);
     if change == ListChange::Anywhere {
         server.locks(|locks| locks.disturb_walk(lock));
     }
@@ -63,23 +66,28 @@ pub fn check_fair_lists<V: Server>(server: &V) {
 
 /// Retries the changes that were deferred while a slot migrates.
 pub fn retry_deferred<V: Server>(server: &V) {
-    if server.locks(Locks::retry_deferred) {
-        arm_timer(server);
-    }
+    let _entry = entry(server);
+    server.locks(Locks::unpark);
 }
 
 /// Schedules a check of some locks with waiters now; the next call continues after them.
 pub fn check_some<V: Server>(server: &V) {
     let now = server.now();
     let most = server.settings().at_once.looked;
+    let _entry = entry(server);
     server.locks(|locks| locks.check_some_now(now, most));
-    arm_timer(server);
+}
+
+/// A lock may have become free without an event, as a command that only reads has seen: it is checked now.
+pub fn seen_free<V: Server>(server: &V, lock: LockName<'_>) {
+    let _entry = entry(server);
+    check_soon(server, lock);
 }
 
 fn sweep<V: Server>(server: &V, sweep: Sweep) {
+    let _entry = entry(server);
     server.locks(|locks| locks.sweep(sweep));
     continue_sweeps(server);
-    arm_timer(server);
 }
 
 pub(crate) fn continue_sweeps<V: Server>(server: &V) {

@@ -28,7 +28,7 @@
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
 //! - [`timer`]: the work outside commands.
-//! - [`timing`]: when the timer fires, and how much one event-loop cycle does.
+//! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
 //! - [`error`]: every refusal of a command.

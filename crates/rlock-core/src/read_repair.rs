@@ -9,7 +9,7 @@ use crate::locks::LockName;
 use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
 use crate::read_leases;
 use crate::shape::LockState;
-use crate::timing::{Outcome, arm_timer, check_soon};
+use crate::timing::{Outcome, check_soon, entry};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding;
 
@@ -64,11 +64,12 @@ pub fn lock_found<V: Server>(server: &V, lock: LockName<'_>, most: usize) -> usi
 /// Remembers the end of a read lease that somebody else has given.
 fn note_read_end<V: Server>(server: &V, lock: LockName<'_>, ends: UnixMs) {
     let clock = server.clock();
-    server.locks(|locks| locks.note_read_end(lock, ends, clock));
-    // Another reader may have renewed its own meanwhile.
-    if server.locks(|locks| locks.note_foreign_read_change(lock)) {
-        arm_timer(server);
-    }
+    let _entry = entry(server);
+    server.locks(|locks| {
+        locks.note_read_end(lock, ends, clock);
+        // Another reader may have renewed its own meanwhile.
+        locks.note_foreign_read_change(lock);
+    });
 }
 
 /// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that

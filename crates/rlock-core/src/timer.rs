@@ -8,56 +8,52 @@ use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
-use crate::locks::DropReason;
+use crate::locks::{DropReason, Job, Locks};
 use crate::port::{Server, Site, WriteAccess};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
-use crate::timing::{Outcome, Share, arm_timer, arm_timer_after};
+use crate::timing::{Outcome, Share, entry};
+use crate::types::MonoMs;
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
 
-/// The timer has fired.
+/// The timer has fired: one cycle of work, each kind of it with its bounds. What is left is due at once again, after whatever
+/// else the server has to do.
 pub fn on_timer<V: Server>(server: &V) {
-    server.locks(|locks| locks.timer_fired_or_lost());
+    let _entry = entry(server);
+    server.locks(Locks::timer_fired_or_lost);
+    // Waits end, and waiters are sent away, also while the server refuses writes.
     end_waits(server);
-    if server.is_primary() {
-        continue_dropping(server);
-    } else {
+    if !server.is_primary() {
         demoted(server);
         return;
     }
-    if !server.may_write() {
-        arm_timer_for_retry(server);
-        return;
+    continue_dropping(server);
+    if !server.may_write() || work_on_locks(server) == Outcome::Refused {
+        let retry = MonoMs(server.clock().0.saturating_add(RETRY_MS));
+        server.locks(|locks| locks.put_off(retry));
     }
-    continue_sweeps(server);
-    // What is left of these is due at once again, after whatever else the server has to do.
-    let mut refused = revoke_grants(server) == Outcome::Refused;
-    refused = refused || clear_fair_lists(server) == Outcome::Refused;
-    refused = refused || repair_read_leases(server) == Outcome::Refused;
-    refused = refused || cap_lists(server) == Outcome::Refused;
-    refused |= check_due(server) == Outcome::Refused;
-    if refused { arm_timer_for_retry(server) } else { arm_timer(server) }
 }
 
-/// Waits end, and waiters are sent away, also while the server refuses writes.
-fn arm_timer_for_retry<V: Server>(server: &V) {
-    let clock = server.clock();
-    let more = server.locks(|locks| {
-        // A look at another lock may have set it for now, where a fair list is to be put right that may not be written.
-        locks.timer_fired_or_lost();
-        locks.dropping().is_some() || locks.has_ended_waits(clock)
-    });
-    arm_timer_after(server, if more { 0 } else { RETRY_MS });
+fn work_on_locks<V: Server>(server: &V) -> Outcome {
+    continue_sweeps(server);
+    let mut done = Outcome::Done;
+    for work in [clear_fair_lists, revoke_grants, repair_read_leases, cap_lists] {
+        // A server that refuses one write refuses them all.
+        if done == Outcome::Done {
+            done = work(server);
+        }
+    }
+    if serve_due(server) == Outcome::Refused { Outcome::Refused } else { done }
 }
 
 /// Takes grants back whose clients went before the answer.
 fn revoke_grants<V: Server>(server: &V) -> Outcome {
     let share = Share::of(server);
     for _ in 0..share.most {
-        let Some((lock, grant)) = server.locks(|locks| locks.next_revoke()) else { break };
+        let Some((lock, grant)) = server.locks(Locks::next_revoke) else { break };
         if revoke(server, lock.name(), &grant) == Outcome::Refused {
             server.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
@@ -70,7 +66,7 @@ fn revoke_grants<V: Server>(server: &V) -> Outcome {
 }
 
 /// Looks at the locks that are due.
-fn check_due<V: Server>(server: &V) -> Outcome {
+fn serve_due<V: Server>(server: &V) -> Outcome {
     let (now, share, mut looked) = (server.now(), Share::of(server), Outcome::Done);
     let most = server.settings().at_once.looked;
     for lock in server.locks(|locks| locks.due(now, most)) {
@@ -87,9 +83,12 @@ fn check_due<V: Server>(server: &V) -> Outcome {
 /// Looks at locks that natives read and that somebody else has changed.
 fn repair_read_leases<V: Server>(server: &V) -> Outcome {
     for _ in 0..server.settings().at_once.looked {
-        let Some((lock, ends)) = server.locks(|locks| locks.next_read_repair()) else { break };
+        let Some(lock) = server.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
+        // What changes while this one is looked at is another change.
+        server.locks(|locks| locks.reads_are_repaired(&lock));
+        let Some(ends) = server.locks(|locks| locks.read_end(lock.name())) else { continue };
         if server.at(lock.name(), |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
-            server.locks(|locks| locks.repair_reads_later(lock));
+            server.locks(|locks| locks.note_foreign_read_change(lock.name()));
             return Outcome::Refused;
         }
     }

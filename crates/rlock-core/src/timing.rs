@@ -1,6 +1,7 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
-use crate::locks::{LockName, Rearm};
+use crate::bugs::{Bug, planted};
+use crate::locks::{Due, LockName, Locks, Rearm};
 use crate::port::Server;
 
 #[derive(PartialEq, Eq)]
@@ -26,23 +27,39 @@ impl Share {
     }
 }
 
-/// Schedules a check of a lock with waiters now.
-pub fn check_soon<V: Server>(server: &V, lock: LockName<'_>) {
+/// A lock with waiters is due to be served now.
+pub(crate) fn check_soon<V: Server>(server: &V, lock: LockName<'_>) {
     let now = server.now();
-    server.locks(|locks| locks.check_at(lock, Some(now)));
-    arm_timer(server);
+    server.locks(|locks| locks.check_at(lock, Some(Due::At(now))));
 }
 
-/// Starts, moves or stops the timer, so that it fires at the next work. There is one timer, and none while there are no
-/// waiters: the server does not unload a module with timers.
-pub fn arm_timer<V: Server>(server: &V) {
-    arm_timer_after(server, 0);
+/// An entry point of the rules is under way. When the outermost one returns, the timer is set to fire at the next work, if
+/// that may have changed. There is one timer, and none while there is no work: the server does not unload a module with
+/// timers.
+#[must_use]
+pub(crate) struct Entry<'a, V: Server> {
+    server: &'a V,
+    is_outermost: bool,
 }
 
-/// The same, but not before so many milliseconds have passed.
-pub(crate) fn arm_timer_after<V: Server>(server: &V, least: u64) {
+/// An entry point of the rules begins; keep what this returns until its end.
+pub(crate) fn entry<V: Server>(server: &V) -> Entry<'_, V> {
+    Entry { server, is_outermost: server.locks(Locks::enter) }
+}
+
+impl<V: Server> Drop for Entry<'_, V> {
+    fn drop(&mut self) {
+        let changed = self.is_outermost && self.server.locks(Locks::exit);
+        // After a panic the queues are in doubt: all waiters are sent away then.
+        if changed && !std::thread::panicking() && !planted(Bug::ForgetTimer) {
+            arm_timer(self.server);
+        }
+    }
+}
+
+fn arm_timer<V: Server>(server: &V) {
     let (now, clock) = (server.now(), server.clock());
-    match server.locks(|locks| locks.rearm(now, clock, least)) {
+    match server.locks(|locks| locks.rearm(now, clock)) {
         Rearm::Keep => {}
         Rearm::Stop => server.set_timer(None),
         Rearm::In(ms) => server.set_timer(Some(ms)),
@@ -51,7 +68,7 @@ pub(crate) fn arm_timer_after<V: Server>(server: &V, least: u64) {
 
 /// Sets the timer again, after its clock may have stepped.
 pub fn restart_timer<V: Server>(server: &V) {
-    server.locks(|locks| locks.timer_fired_or_lost());
+    let _entry = entry(server);
+    server.locks(Locks::timer_fired_or_lost);
     server.set_timer(None);
-    arm_timer(server);
 }

@@ -111,7 +111,7 @@ fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
         }
         let fired = scene.pass(100, || assert_eq!(scene.holder(0), "a"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.may_end()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || assert_eq!(scene.holder(0), "a"));
@@ -157,7 +157,7 @@ fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
         scene.sim.demote();
         let fired = scene.pass(100, || scene.is("h", "a f1 b"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.may_end()));
+        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || scene.is("h", "a f1 b"));
@@ -180,7 +180,7 @@ fn waiters_that_are_sent_away_after_the_synchronisation_keep_their_entries() {
     scene.sim.demote();
     scene.sim.synchronise();
     scene.pass(100, || {});
-    assert!(scene.see(|world| world.locks.is_blank()), "nothing is remembered of them");
+    assert!(scene.see(|world| !world.locks.is_watched()), "nothing is remembered of them");
     scene.sim.promote();
     scene.pass(100, || {});
     assert_eq!(scene.see(|world| world.fair.values().map(|list| list.len()).sum::<usize>()), 3);

@@ -1,9 +1,9 @@
 //! Owners that left the queue of a fair lock leave its fair list, a few at a time.
 
 use crate::bugs::{Bug, planted};
+use crate::locks::Due;
 use crate::port::{Server, Site};
 use crate::shape::LockState;
-use crate::timing::arm_timer;
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
 /// for that.
@@ -13,7 +13,6 @@ pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
     if !waits && site.fair_has_deadline(owner) {
         server.locks(|locks| locks.note_departed(lock, owner));
         remove_departed_heads(site);
-        arm_timer(server);
     }
 }
 
@@ -80,7 +79,7 @@ fn notify_head<S: Site>(site: &S) {
     let (server, lock) = (site.server(), site.lock());
     if server.locks(|locks| locks.head(lock).is_some()) {
         let now = server.now();
-        server.locks(|locks| locks.check_at(lock, Some(now)));
+        server.locks(|locks| locks.check_at(lock, Some(Due::At(now))));
         return;
     }
     let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));

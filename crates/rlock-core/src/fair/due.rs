@@ -1,7 +1,7 @@
 //! The timer's work on fair lists.
 
 use super::departed;
-use crate::locks::{LockName, LockRef};
+use crate::locks::{Job, LockName, LockRef};
 use crate::port::{Server, Site, WriteAccess};
 use crate::shape::LockState;
 use crate::timing::Outcome;
@@ -10,7 +10,7 @@ use crate::timing::Outcome;
 pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = server.locks(|locks| locks.next_fair_departed()) else { break };
+        let Some(lock) = server.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
         match server.at(lock.name(), |site| remove_departed(site)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
             Some(None) => return Outcome::Refused,
@@ -25,23 +25,39 @@ pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
 pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
     let (most, mut done) = (server.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some((lock, passed)) = server.locks(|locks| locks.next_fair_uncapped()) else { break };
-        let lock = if passed == 0 { lock_of_list(server, lock) } else { lock };
-        match server.at(lock.name(), |site| cap(site, passed)) {
-            Some(Capped::Refused) => {
-                server.locks(|locks| locks.note_fair_uncapped(lock));
-                return Outcome::Refused;
-            }
-            Some(Capped::Some(seen)) => {
-                let passed = passed.saturating_add(seen);
-                server.locks(|locks| locks.continue_capping(lock, passed));
-                done = done.saturating_add(seen.max(1));
-            }
-            Some(Capped::All(seen)) => done = done.saturating_add(seen.max(1)),
-            None => done = done.saturating_add(1),
-        }
+        let Some(lock) = server.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
+        let Some(seen) = cap_next(server, lock) else { return Outcome::Refused };
+        done = done.saturating_add(seen.max(1));
     }
     Outcome::Done
+}
+
+/// Sets bounds to the next deadlines in a list, and says how many; `None` if writing is refused.
+fn cap_next<V: Server>(server: &V, found: LockRef) -> Option<usize> {
+    let passed = server.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
+    let lock = if passed == 0 { lock_of_list(server, found.clone()) } else { found.clone() };
+    if lock != found {
+        server.locks(|locks| {
+            locks.capped(found, None);
+            locks.note_fair_uncapped(lock.clone());
+        });
+    }
+    let capped = server.at(lock.name(), |site| cap(site, passed)).unwrap_or(Capped::All(0));
+    server.locks(|locks| match capped {
+        Capped::Refused => None,
+        Capped::Later => {
+            locks.defer_fair_list(lock.name());
+            Some(0)
+        }
+        Capped::Some(seen) => {
+            locks.capped(lock, Some(passed.saturating_add(seen)));
+            Some(seen)
+        }
+        Capped::All(seen) => {
+            locks.capped(lock, None);
+            Some(seen)
+        }
+    })
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
@@ -74,6 +90,8 @@ enum Capped {
     Some(usize),
     /// So many, and these were the first ones.
     All(usize),
+    /// The slot migrates: none yet.
+    Later,
     /// The server refuses writes for now.
     Refused,
 }
@@ -81,16 +99,13 @@ enum Capped {
 /// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
 fn cap<S: Site>(site: &S, passed: usize) -> Capped {
     match site.write_access() {
-        WriteAccess::Refused => return Capped::Refused,
+        WriteAccess::Refused => Capped::Refused,
         WriteAccess::Allowed if !site.fair_is_elsewhere() => {
             let (seen, all) = super::cap(site, passed, site.server().now());
-            return if all { Capped::All(seen) } else { Capped::Some(seen) };
+            if all { Capped::All(seen) } else { Capped::Some(seen) }
         }
         // A part of it is not here yet, or is here no more.
-        WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => {
-            site.server().locks(|locks| locks.defer_fair_list(site.lock()));
-        }
-        WriteAccess::Allowed | WriteAccess::SlotMoved => {}
+        WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => Capped::Later,
+        WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::All(0),
     }
-    Capped::All(0)
 }

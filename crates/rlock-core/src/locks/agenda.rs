@@ -1,35 +1,40 @@
-//! The times at which locks must be checked.
+//! What is to be done, and when: a task is a reason to look at the state of its lock, which stands in the lock's record. A task
+//! that is pushed twice is one entry.
 
-use std::ops::Bound;
+use std::collections::BTreeSet;
+use std::mem::take;
 
-use super::{LockName, LockRef, Locks};
-use crate::bugs::{Bug, planted};
-use crate::types::{Expiry, MonoMs, UnixMs};
+use super::rank::Rank;
+use super::{LockRef, Ticket};
+use crate::types::{MonoMs, UnixMs};
 
 /// A minute: then the timer looks, and is set anew. Redis 7.0 counts a timer's period in 32 bits of
 /// microseconds, and one of more than 35 minutes keeps it turning without rest.
 const LONGEST_TIMER_MS: u64 = 60_000;
 
-/// When a lock is due that must be checked at once: whatever the wall clock says, and however it is set.
-pub(super) const AT_ONCE: UnixMs = UnixMs(i64::MIN);
+/// Work on one lock, in the order in which a cycle does it. [`Job::Serve`] comes last: what the others free is served in the
+/// same cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Job {
+    /// Entries of departed owners leave the fair list.
+    LeaveFairList,
+    /// Grants whose clients disconnected before the reply are revoked.
+    Revoke,
+    /// A key that others have changed gets the expiry that its native readers need.
+    RepairReads,
+    /// Deadlines in a fair list that was found get an upper bound.
+    CapFairList,
+    /// The waiters are served, if the lock is free.
+    Serve,
+}
 
-/// Why a lock was found free without an rlock command that freed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// Its lease has ended.
-    Expired,
-    /// DEL, UNLINK, or a script's unlock.
-    Deleted,
-    /// RENAME or MOVE.
-    Renamed,
-    /// FLUSHALL or FLUSHDB.
-    Flushed,
-    /// SWAPDB.
-    Swapped,
-    /// The server was out of memory.
-    Evicted,
-    /// Another cause: without an event, or another value replaced the lock and was removed.
-    Other,
+/// When a lock with waiters is due to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// As soon as possible: behind the locks that are due by then, however the wall clock is set.
+    Now,
+    /// At a point in time.
+    At(UnixMs),
 }
 
 /// The next action on the timer.
@@ -43,135 +48,203 @@ pub enum Rearm {
     In(u64),
 }
 
-impl Locks {
-    /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
-    /// again after that.
-    pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
-        let wake = match until {
-            // The server takes a key for expired when its time has passed, not when it has come.
-            Expiry::At(at) if planted(Bug::WakeLate) => Some(UnixMs(at.0.saturating_add(1_000))),
-            Expiry::At(at) => Some(UnixMs(at.0.saturating_add(1))),
-            // Nothing but an event will free it.
-            Expiry::Never => None,
+/// All tasks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agenda {
+    /// The ends of waits, by the clock that never steps.
+    waits: BTreeSet<(MonoMs, Ticket)>,
+    leave: Rank,
+    revoke: Rank,
+    repair: Rank,
+    cap: Rank,
+    /// When locks are due to be served, by the wall clock.
+    serve: BTreeSet<(UnixMs, LockRef)>,
+    serve_now: BTreeSet<LockRef>,
+    /// Work that cannot be done before something happens: it arms no timer and hinders no unload.
+    parked: BTreeSet<(Job, LockRef)>,
+    /// The server refuses writes: work on locks is tried again only then, unless something happens before.
+    not_before: Option<MonoMs>,
+    /// When the timer fires, if it is set.
+    timer: Option<MonoMs>,
+    /// Whether the timer may have to be set anew.
+    changed: bool,
+    /// Whether an entry point of the rules is under way: the timer is set when it returns.
+    entered: bool,
+}
+
+impl Agenda {
+    fn rank(&self, job: Job) -> Option<&Rank> {
+        match job {
+            Job::LeaveFairList => Some(&self.leave),
+            Job::Revoke => Some(&self.revoke),
+            Job::RepairReads => Some(&self.repair),
+            Job::CapFairList => Some(&self.cap),
+            Job::Serve => None,
+        }
+    }
+
+    fn rank_mut(&mut self, job: Job) -> Option<&mut Rank> {
+        match job {
+            Job::LeaveFairList => Some(&mut self.leave),
+            Job::Revoke => Some(&mut self.revoke),
+            Job::RepairReads => Some(&mut self.repair),
+            Job::CapFairList => Some(&mut self.cap),
+            Job::Serve => None,
+        }
+    }
+
+    /// There is other work than before: the timer may have to be set anew, and nothing is put off.
+    pub(super) fn change(&mut self) {
+        (self.changed, self.not_before) = (true, None);
+    }
+
+    /// Work on a lock is due now; not [`Job::Serve`].
+    pub(super) fn push(&mut self, job: Job, lock: LockRef) {
+        self.change();
+        if let Some(rank) = self.rank_mut(job) {
+            rank.locks.insert(lock);
+        }
+    }
+
+    /// Work on a lock is to wait until [`Self::unpark`].
+    pub(super) fn park(&mut self, job: Job, lock: LockRef) {
+        self.remove(job, &lock);
+        self.parked.insert((job, lock));
+    }
+
+    /// Work that waits becomes due; false without any.
+    pub(super) fn unpark(&mut self) -> bool {
+        let parked = take(&mut self.parked);
+        let some = !parked.is_empty();
+        parked.into_iter().for_each(|(job, lock)| self.push(job, lock));
+        some
+    }
+
+    /// All work of this kind waits until [`Self::unpark`].
+    pub(super) fn park_all(&mut self, job: Job) {
+        let locks = self.rank_mut(job).map(|rank| take(&mut rank.locks));
+        self.parked.extend(locks.into_iter().flatten().map(|lock| (job, lock)));
+        self.changed = true;
+    }
+
+    /// No work of this kind is left on a lock.
+    pub(super) fn remove(&mut self, job: Job, lock: &LockRef) {
+        let removed = self.rank_mut(job).is_some_and(|rank| rank.locks.remove(lock));
+        self.changed |= removed;
+        if !self.parked.is_empty() {
+            self.parked.remove(&(job, lock.clone()));
+        }
+    }
+
+    /// No work of this kind is left on any lock.
+    pub(super) fn clear(&mut self, job: Job) {
+        if let Some(rank) = self.rank_mut(job) {
+            *rank = Rank::default();
+        }
+        self.parked.retain(|(parked, _)| *parked != job);
+        self.changed = true;
+    }
+
+    /// A lock with work of this kind: another one at each call.
+    pub(super) fn next(&mut self, job: Job) -> Option<LockRef> {
+        self.rank_mut(job)?.next()
+    }
+
+    /// Whether there is work of this kind to be done now; not [`Job::Serve`].
+    pub(super) fn has(&self, job: Job) -> bool {
+        self.rank(job).is_some_and(|rank| !rank.locks.is_empty())
+    }
+
+    /// Whether there is work of this kind on a lock; not [`Job::Serve`].
+    pub(super) fn has_of(&self, job: Job, lock: &LockRef) -> bool {
+        self.rank(job).is_some_and(|rank| rank.locks.contains(lock))
+    }
+
+    /// All locks with work of this kind.
+    pub(super) fn all(&self, job: Job) -> Vec<LockRef> {
+        self.rank(job).map_or_else(Vec::new, |rank| rank.locks.iter().cloned().collect())
+    }
+
+    /// The same, with those that wait for [`Self::unpark`].
+    pub(super) fn all_even_parked(&self, job: Job) -> Vec<LockRef> {
+        let parked = self.parked.iter().filter(|(parked, _)| *parked == job).map(|(_, lock)| lock.clone());
+        self.all(job).into_iter().chain(parked).collect()
+    }
+
+    /// A wait ends then.
+    pub(super) fn push_end(&mut self, at: MonoMs, ticket: Ticket) {
+        self.change();
+        self.waits.insert((at, ticket));
+    }
+
+    /// The wait ends in another way.
+    pub(super) fn remove_end(&mut self, at: MonoMs, ticket: Ticket) {
+        self.changed |= self.waits.remove(&(at, ticket));
+    }
+
+    /// Up to `most` waits that have ended.
+    pub(super) fn ended(&self, now: MonoMs, most: usize) -> Vec<Ticket> {
+        let due = self.waits.iter().take_while(|(at, _)| *at <= now).take(most);
+        due.map(|(_, ticket)| *ticket).collect()
+    }
+
+    /// A lock is due to be served then, and not when it was due before.
+    pub(super) fn move_serve(&mut self, lock: &LockRef, before: Option<Due>, due: Option<Due>) {
+        if before == due {
+            return;
+        }
+        self.change();
+        match before {
+            Some(Due::Now) => drop(self.serve_now.remove(lock)),
+            Some(Due::At(at)) => drop(self.serve.remove(&(at, lock.clone()))),
+            None => {}
+        }
+        match due {
+            Some(Due::Now) => drop(self.serve_now.insert(lock.clone())),
+            Some(Due::At(at)) => drop(self.serve.insert((at, lock.clone()))),
+            None => {}
+        }
+    }
+
+    /// Those that are due as soon as possible, now that a cycle begins.
+    pub(super) fn take_serve_now(&mut self) -> BTreeSet<LockRef> {
+        take(&mut self.serve_now)
+    }
+
+    /// Those became due now: they come behind those that are due by now. A queue that takes many cycles to empty is due at
+    /// once in each of them, and the first one would use up what a cycle may do.
+    pub(super) fn line_up(&mut self, now: UnixMs, lock: LockRef) {
+        self.serve.insert((now, lock));
+    }
+
+    /// Up to `most` locks that are due to be served, those first that became due first.
+    pub(super) fn due(&self, now: UnixMs, most: usize) -> impl Iterator<Item = &LockRef> {
+        self.serve.iter().take_while(move |(at, _)| *at <= now).take(most).map(|(_, lock)| lock)
+    }
+
+    /// The server refuses writes: work on locks is tried again in so many ms, unless something happens before.
+    pub(super) fn put_off(&mut self, until: MonoMs) {
+        (self.not_before, self.changed) = (Some(until), true);
+    }
+
+    /// The time until the next work, in ms; `None` if no work is left.
+    pub(super) fn next_in(&self, now: UnixMs, clock: MonoMs, all_now: bool) -> Option<u64> {
+        let lists = [&self.leave, &self.revoke, &self.repair, &self.cap];
+        let work = if all_now || !self.serve_now.is_empty() || lists.iter().any(|rank| !rank.locks.is_empty())
+        {
+            Some(0)
+        } else {
+            self.serve.first().map(|(at, _)| at.0.saturating_sub(now.0).max(0).unsigned_abs())
         };
-        self.check_at(lock, wake);
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.ends = Some(expiry);
-            queue.seen = None;
-            queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
-            queue.window = None;
-            queue.called = None;
-        }
+        let put_off = self.not_before.map_or(0, |until| until.0.saturating_sub(clock.0));
+        let end = self.waits.first().map(|(end, _)| end.0.saturating_sub(clock.0));
+        work.map(|work| work.max(put_off)).into_iter().chain(end).min()
     }
 
-    /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
-    pub fn found_free(&mut self, lock: LockName<'_>) -> Option<(Expiry, Option<Cause>)> {
-        let queue = self.queue_mut(lock)?;
-        let seen = queue.seen.take();
-        Some((queue.ends.take()?, seen))
-    }
-
-    /// An event on the lock's key may have freed it.
-    pub fn note_cause(&mut self, lock: LockName<'_>, cause: Cause) {
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.seen = Some(cause);
-            if cause != Cause::Expired {
-                // A grant that somebody ends, or gives another lease, does not end for want of an answer.
-                queue.unconfirmed = None;
-            }
-        }
-    }
-
-    /// The latest lease end that waiting Redisson clients may know.
-    pub fn told(&self, lock: LockName<'_>) -> Option<Expiry> {
-        self.queue(lock)?.told
-    }
-
-    /// Waiting Redisson clients were woken, and will learn another lease end.
-    pub fn forget_announced_end(&mut self, lock: LockName<'_>) {
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.told = None;
-        }
-    }
-
-    /// Sets the time of the next check of a lock with waiters; without a time only an event leads to a check.
-    pub fn check_at(&mut self, lock: LockName<'_>, wake: Option<UnixMs>) {
-        let name = self.shared_name(lock);
-        let Some(queue) = self.queue_mut(lock) else { return };
-        // A command that looks at the key alone must not put off the look at the list.
-        let at_once = queue.fair_changed || queue.unserved;
-        let wake = if at_once && !queue.order.is_empty() { Some(AT_ONCE) } else { wake };
-        let before = std::mem::replace(&mut queue.wake, wake);
-        if let Some(before) = before {
-            self.checks.remove(&(before, name.clone()));
-        }
-        if let Some(wake) = wake {
-            self.checks.insert((wake, name));
-        }
-    }
-
-    /// Notes whether more waiters could be served now than the bound allowed.
-    pub fn note_unserved(&mut self, lock: LockName<'_>, unserved: bool) {
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.unserved = unserved;
-        }
-    }
-
-    /// Schedules `most` locks with waiters for a check now; the next call continues after them.
-    pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
-        let after = self.checked_up_to.take();
-        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
-        let later = self.records.from(start);
-        let awaited = later.filter(|(_, record)| record.queue.is_some());
-        let some: Vec<_> = awaited.take(most).map(|(lock, _)| lock).collect();
-        if some.len() == most {
-            self.checked_up_to = some.last().cloned();
-        }
-        for lock in some {
-            self.check_at(lock.name(), Some(now));
-        }
-    }
-
-    /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
-    /// and the start of the first waiter's wait.
-    pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
-        let told = self.records.of_database(db, after).filter_map(|(key, record)| {
-            let queue = record.queue.as_deref()?;
-            Some((key, queue.order.len(), queue.order.values().next()?.since))
-        });
-        told.take(most).collect()
-    }
-
-    /// At most `most` locks that are due for a check, each with waiters, those first that became due first; the check sets
-    /// the time of the next one.
-    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
-        self.line_up(now);
-        let due = self.checks.iter().take_while(|(wake, _)| *wake <= now).take(most);
-        due.map(|(_, lock)| lock.clone()).collect()
-    }
-
-    /// The number of locks that are due for a check, up to `most`.
-    pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
-        self.checks.iter().take_while(|(wake, _)| *wake <= now).take(most).count()
-    }
-
-    /// Locks that must be checked at once come behind those that are due by now. A queue that takes many event-loop cycles
-    /// to empty is such a lock in each of them, and the first one would use up what a cycle may do.
-    ///
-    /// If the clock is set back before the check, the sweep of all locks that follows makes the lock due again.
-    fn line_up(&mut self, now: UnixMs) {
-        while self.checks.first().is_some_and(|(wake, _)| *wake == AT_ONCE) {
-            let Some((_, lock)) = self.checks.pop_first() else { return };
-            if let Some(queue) = self.queue_mut(lock.name()) {
-                queue.wake = Some(now);
-                self.checks.insert((now, lock));
-            }
-        }
-    }
-
-    /// The action that makes the timer fire at the next work, but not before this number of milliseconds has passed.
-    pub fn rearm(&mut self, now: UnixMs, clock: MonoMs, least: u64) -> Rearm {
-        let next = self.next_in(now, clock).map(|next| next.max(least).min(LONGEST_TIMER_MS));
+    /// The action that makes the timer fire in so many ms.
+    pub(super) fn rearm(&mut self, clock: MonoMs, next: Option<u64>) -> Rearm {
+        self.changed = false;
+        let next = next.map(|next| next.min(LONGEST_TIMER_MS));
         let wanted = next.map(|next| MonoMs(clock.0.saturating_add(next)));
         match (self.timer, wanted) {
             // One that fires early does no harm: it looks, and sets the next.
@@ -183,25 +256,28 @@ impl Locks {
     }
 
     /// The timer has fired, or must be set anew.
-    pub fn timer_fired_or_lost(&mut self) {
-        self.timer = None;
+    pub(super) fn timer_fired_or_lost(&mut self) {
+        (self.timer, self.changed) = (None, true);
     }
 
-    /// The time until the next work, in ms; `None` if no work is left.
-    pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
-        let pending = [
-            self.revoking.is_empty() || self.is_replica,
-            self.departing.is_empty() || self.is_replica,
-            self.read_changed.is_empty(),
-            self.capping.is_empty(),
-            self.dropped_waiters.is_none(),
-            self.sweeps.is_empty(),
-        ];
-        if pending.contains(&false) {
-            return Some(0);
-        }
-        let wake = self.checks.first().map(|(wake, _)| wake.0.saturating_sub(now.0).max(0).unsigned_abs());
-        let end = self.ends.first().map(|(end, _)| end.0.saturating_sub(clock.0));
-        wake.into_iter().chain(end).min()
+    /// When the timer fires, for the model checker.
+    pub(super) fn timer(&self) -> Option<MonoMs> {
+        self.timer
+    }
+
+    /// The timer is as it was set for another agenda.
+    pub(super) fn keep_timer_of(&mut self, other: &Self) {
+        (self.timer, self.entered, self.changed) = (other.timer, other.entered, true);
+    }
+
+    /// An entry point of the rules begins: false within another one.
+    pub(super) fn enter(&mut self) -> bool {
+        !std::mem::replace(&mut self.entered, true)
+    }
+
+    /// The outermost entry point returns: whether the timer may have to be set anew.
+    pub(super) fn exit(&mut self) -> bool {
+        self.entered = false;
+        self.changed
     }
 }

@@ -1,6 +1,6 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
-use super::{HeldBack, LockName, Locks, Queue, Ticket, Turns, Via, Waiter};
+use super::{Due, HeldBack, Job, LockName, Locks, Queue, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -92,7 +92,7 @@ impl Locks {
             Some([
                 (lens.lock)(lock),
                 reading.ends.map_or(NONE, |ends| lens.until(ends)),
-                self.read_changed.contains(&lock.to_ref()).into(),
+                self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into(),
                 reading.closed.map_or(NONE, |closed| match closed {
                     HeldBack::UntilFree { check_at } => lens.on_clock(check_at).saturating_mul(2),
                     HeldBack::Window { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
@@ -109,7 +109,7 @@ impl Locks {
             Some([(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)])
         });
         append_sorted(streaks, form);
-        form.push(self.timer.map_or(NONE, |at| lens.on_clock(at)));
+        form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
     }
 }
 
@@ -128,7 +128,10 @@ impl Queue {
         }
         form.extend([
             NONE,
-            self.wake.map_or(NONE, |at| lens.until(at)),
+            self.due.map_or(NONE, |due| match due {
+                Due::Now => 0,
+                Due::At(at) => lens.until(at),
+            }),
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.told.map_or(NONE, |told| lens.expiry(told)),
             self.window.map_or(NONE, |at| lens.on_clock(at)),

@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::leaving::Walk;
-use super::{LockName, LockRef, Locks, Waiter};
+use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::Mode;
 
 impl Locks {
@@ -70,12 +70,11 @@ impl Locks {
     /// leave them too.
     pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockRef, Waiter)> {
         let mut departed = Vec::new();
-        for lock in take(&mut self.departing) {
+        for lock in self.agenda.all(Job::LeaveFairList) {
             let leaving = self.edit(lock.name(), |record| record.leaving.take());
             departed.push((lock, leaving));
         }
-        let mut uncapped: Vec<_> = std::iter::from_fn(|| self.next_fair_uncapped()).collect();
-        uncapped.extend(take(&mut self.deferred_fair_lists).into_iter().map(|lock| (lock, 0)));
+        let uncapped = self.agenda.all_even_parked(Job::CapFairList);
         let all = self.drain_all();
         for (lock, before) in departed {
             self.edit_leaving(lock.name(), |leaving| *leaving = before);
@@ -83,7 +82,7 @@ impl Locks {
         for (lock, waiter) in all.iter().filter(|(_, waiter)| waiter.fair) {
             self.note_departed(lock.name(), &waiter.owner);
         }
-        uncapped.into_iter().for_each(|(lock, passed)| self.continue_capping(lock, passed));
+        uncapped.into_iter().for_each(|lock| self.note_fair_uncapped(lock));
         // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
         self.timer_fired_or_lost();
         all
@@ -91,25 +90,29 @@ impl Locks {
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
-        self.continue_capping(lock, 0);
+        self.edit(lock.name(), |record| record.uncapped = Some(Walk::default()));
+        self.agenda.push(Job::CapFairList, lock);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
     pub fn defer_fair_list(&mut self, lock: LockName<'_>) {
-        self.deferred_fair_lists.insert(self.shared_name(lock));
+        let name = self.shared_name(lock);
+        self.edit(lock, |record| record.uncapped = Some(Walk::default()));
+        self.agenda.park(Job::CapFairList, name);
     }
 
-    /// The next lock of [`Self::note_fair_uncapped`], and the number of checked entries at the end of its fair list.
-    pub fn next_fair_uncapped(&mut self) -> Option<(LockRef, usize)> {
-        let lock = self.capping.pop_first()?;
-        let walk = self.edit_known(lock.name(), |record| record.uncapped.take())??;
-        Some((lock, walk.passed()))
+    /// The number of entries at the end of a lock's fair list that were checked; `None` if there is nothing to check.
+    pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
+        Some(self.records.get(lock)?.uncapped?.passed())
     }
 
-    /// This number of entries at the end of the fair list was checked; the entries before them are next.
-    pub fn continue_capping(&mut self, lock: LockRef, passed: usize) {
-        self.edit(lock.name(), |record| record.uncapped = Some(Walk::at(passed)));
-        self.capping.insert(self.shared_name(lock.name()));
+    /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
+    /// of them were.
+    pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
+        self.edit(lock.name(), |record| record.uncapped = passed.map(Walk::at));
+        if passed.is_none() {
+            self.agenda.remove(Job::CapFairList, &lock);
+        }
     }
 
     /// Whether another client may have changed a lock's fair list since the last check.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use super::{LockName, LockRef, Locks, Ticket};
+use super::{Job, LockName, LockRef, Locks, Ticket};
 use crate::types::{Mode, UnixMs};
 
 /// A grant whose answer has not reached its client yet.
@@ -39,17 +39,22 @@ impl Locks {
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
     pub fn confirm(&mut self, lock: LockName<'_>, owner: &[u8]) {
         self.take_undelivered(lock, |grant| *grant.owner == *owner);
-        if !self.revoking.is_empty() {
-            let left = self.edit_known(lock, |record| {
-                record.revokes.retain(|grant| *grant.owner != *owner);
-                !record.revokes.is_empty()
-            });
-            if left != Some(true) {
-                self.revoking.remove(&self.shared_name(lock));
-            }
-        }
+        self.confirm_revokes(lock, owner);
         if let Some(queue) = self.queue_mut(lock) {
             queue.unconfirmed.take_if(|by| **by == *owner);
+        }
+    }
+
+    /// The grants of this owner are not to be revoked.
+    fn confirm_revokes(&mut self, lock: LockName<'_>, owner: &[u8]) {
+        let left = self.edit_known(lock, |record| {
+            let before = record.revokes.len();
+            record.revokes.retain(|grant| *grant.owner != *owner);
+            (before > 0).then_some(record.revokes.len())
+        });
+        if left.flatten() == Some(0) {
+            let name = self.shared_name(lock);
+            self.agenda.remove(Job::Revoke, &name);
         }
     }
 
@@ -79,7 +84,7 @@ impl Locks {
     pub fn undeliverable(&mut self, ticket: Ticket) {
         if let Some((lock, grant)) = self.take_grant(ticket) {
             self.edit(lock.name(), |record| record.revokes.push_back(grant));
-            self.revoking.insert(lock);
+            self.note_revokes(lock);
         }
     }
 
@@ -114,16 +119,26 @@ impl Locks {
     /// A grant cannot be revoked now; it stays the next one of its lock.
     pub fn revoke_later(&mut self, lock: LockRef, grant: Grant) {
         self.edit(lock.name(), |record| record.revokes.push_front(grant));
-        self.revoking.insert(lock);
+        self.note_revokes(lock);
+    }
+
+    /// A lock has grants to revoke: a replica does that if it is promoted before it has other data.
+    fn note_revokes(&mut self, lock: LockRef) {
+        if self.is_replica {
+            self.agenda.park(Job::Revoke, lock);
+        } else {
+            self.agenda.push(Job::Revoke, lock);
+        }
     }
 
     /// The next grant to revoke.
     pub fn next_revoke(&mut self) -> Option<(LockRef, Grant)> {
-        let lock = self.revoking.pop_first()?;
-        let (grant, more) =
-            self.edit_known(lock.name(), |record| (record.revokes.pop_front(), !record.revokes.is_empty()))?;
-        if more {
-            self.revoking.insert(lock.clone());
+        let lock = self.agenda.next(Job::Revoke)?;
+        let next =
+            self.edit_known(lock.name(), |record| (record.revokes.pop_front(), record.revokes.is_empty()));
+        let (grant, is_last) = next.unwrap_or((None, true));
+        if is_last {
+            self.agenda.remove(Job::Revoke, &lock);
         }
         Some((lock, grant?))
     }

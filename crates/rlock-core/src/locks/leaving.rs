@@ -5,9 +5,8 @@
 //! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use super::{DropReason, LockName, LockRef, Locks, Place, Ticket, Waiter};
+use super::{DropReason, Job, LockName, LockRef, Locks, Place, Ticket, Waiter};
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -114,20 +113,12 @@ impl Locks {
             change(&mut record.leaving);
             record.leaving.is_some()
         });
-        if some {
-            self.departing.insert(self.shared_name(lock));
-        } else {
-            self.departing.remove(&self.shared_name(lock));
+        let name = self.shared_name(lock);
+        match some {
+            true if self.is_replica => self.agenda.park(Job::LeaveFairList, name),
+            true => self.agenda.push(Job::LeaveFairList, name),
+            false => self.agenda.remove(Job::LeaveFairList, &name),
         }
-    }
-
-    /// The next lock whose fair list has entries of departed owners: another one at each call.
-    pub fn next_fair_departed(&mut self) -> Option<LockRef> {
-        let after = self.cleared_up_to.take();
-        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let next = self.departing.range((from, Bound::Unbounded)).next();
-        self.cleared_up_to = next.or(self.departing.first()).cloned();
-        self.cleared_up_to.clone()
     }
 
     /// Whether a lock's fair list may have entries of departed owners.
@@ -239,8 +230,10 @@ impl Locks {
 
     /// Other clients have changed all fair lists in the middle.
     pub fn disturb_all_walks(&mut self) {
-        for lock in self.departing.union(&self.capping).cloned().collect::<Vec<_>>() {
-            self.disturb_walk(lock.name());
+        for job in [Job::LeaveFairList, Job::CapFairList] {
+            for lock in self.agenda.all(job) {
+                self.disturb_walk(lock.name());
+            }
         }
     }
 }
@@ -263,6 +256,7 @@ impl Locks {
     /// is granted nothing by it, whatever comes after.
     pub fn drop_waiters(&mut self, why: DropReason) {
         let why = self.dropping().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
+        self.agenda.change();
         self.dropped_waiters = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
     }
 

@@ -6,35 +6,41 @@
 mod agenda;
 mod canonical;
 mod drop_reason;
+mod due;
 mod fair;
 mod grants;
 mod leaving;
 mod name;
+mod queue;
+mod rank;
 mod reads;
 mod record;
 mod records;
 mod role;
+mod seen;
 mod sweep;
 mod yielding;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
-pub use agenda::{Cause, Rearm};
+pub use agenda::{Due, Job, Rearm};
 pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use grants::Grant;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
+pub use queue::{Via, Waiter};
 pub use reads::HeldBack;
+pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use yielding::Turns;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
-use crate::types::{Expiry, LeaseMs, Mode, MonoMs, UnixMs};
-use agenda::AT_ONCE;
+use crate::types::{Mode, MonoMs};
+use agenda::Agenda;
 use leaving::SentAway;
+use queue::Queue;
 use record::{Counts, LockRecord};
 use records::Records;
 use sweep::Sweeps;
@@ -42,40 +48,6 @@ use sweep::Sweeps;
 /// One waiting call of one client; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
-
-/// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    /// Its owner.
-    pub owner: Box<[u8]>,
-    /// The mode in which it wants the lock.
-    pub mode: Mode,
-    /// The lease of the grant.
-    pub lease: LeaseMs,
-    /// Whether the grant gets a fencing token.
-    pub fenced: bool,
-    /// Whether the fair list also has it.
-    pub fair: bool,
-    /// The start of the wait.
-    pub since: MonoMs,
-    /// The end of the wait; `None` waits for ever.
-    pub until: Option<MonoMs>,
-    /// The call that waits.
-    pub ticket: Ticket,
-    /// How it receives the outcome.
-    pub via: Via,
-    /// The id of the client that called.
-    pub client_id: u64,
-}
-
-/// How a waiter receives the outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// Its client is blocked, and receives the reply.
-    Block,
-    /// A message on this channel.
-    Enqueue(Rc<[u8]>),
-}
 
 /// The most waiters.
 #[derive(Clone, Copy, Debug)]
@@ -96,28 +68,13 @@ pub struct Locks {
     places: BTreeMap<Ticket, (LockRef, Place)>,
     /// The locks that calls were granted whose answers are pending.
     granted: BTreeMap<Ticket, LockRef>,
-    /// When waits end.
-    ends: BTreeSet<(MonoMs, Ticket)>,
-    /// When to look at locks.
-    checks: BTreeSet<(UnixMs, LockRef)>,
     counts: Counts,
+    /// What is to be done, and when.
+    agenda: Agenda,
     /// Where [`Self::forget_old`] goes on.
     forgotten_up_to: Option<LockRef>,
-    /// Locks with grants to revoke.
-    revoking: BTreeSet<LockRef>,
-    /// Locks with entries of departed owners in their fair lists.
-    departing: BTreeSet<LockRef>,
-    /// Up to which of those locks the lists were worked on.
-    cleared_up_to: Option<LockRef>,
-    /// Locks whose fair lists may have entries that this server cannot tell alive from dead.
-    capping: BTreeSet<LockRef>,
     /// How many releases beside many readers there were.
     releases: u8,
-    /// Locks with native readers whose keys were changed by somebody else.
-    read_changed: BTreeSet<LockRef>,
-    /// Those of which that could not be written, since their slot is on its way; and such locks with lists.
-    deferred_read_repairs: BTreeSet<LockRef>,
-    deferred_fair_lists: BTreeSet<LockRef>,
     /// The waiters that are being sent away, a few at a time.
     dropped_waiters: Option<SentAway>,
     /// Reasons to look at many locks, which are worked off a few locks at a time.
@@ -126,8 +83,6 @@ pub struct Locks {
     served: usize,
     next_place: Place,
     last_ticket: Ticket,
-    /// When the timer fires, if it is set.
-    timer: Option<MonoMs>,
     /// Whether the server is a replica since it was demoted, and writes nothing.
     is_replica: bool,
     /// Whether it has the data of its primary since: the fair lists are that one's.
@@ -136,47 +91,17 @@ pub struct Locks {
 
 type Place = u64;
 
-#[derive(Clone, Debug, Default)]
-struct Queue {
-    order: BTreeMap<Place, Waiter>,
-    owners: BTreeMap<(Box<[u8]>, Mode), Place>,
-    channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
-    wake: Option<UnixMs>,
-    /// How many stand in the list of Redisson's fair lock as well.
-    fair: usize,
-    /// Whether another client may have changed that list since it was last checked.
-    fair_changed: bool,
-    /// The first waiter, if it was found in that list.
-    fair_checked: Option<Place>,
-    /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
-    unserved: bool,
-    /// Which one of Redisson's was called since the lock is free.
-    called: Option<Box<[u8]>>,
-    /// The end of the lease that was last seen.
-    ends: Option<Expiry>,
-    /// What has happened to the key since then.
-    seen: Option<Cause>,
-    /// The latest end that foreign waiters may have been told of since they were last called.
-    told: Option<Expiry>,
-    /// Whose grant by message is in force, until that owner is heard of or the grant ends.
-    unconfirmed: Option<Box<[u8]>>,
-    /// Until when the lock is left to foreign waiters; by the clock that never steps, or our own waiters
-    /// would sleep on when the other one is set back.
-    window: Option<MonoMs>,
-}
-
 impl Locks {
-    /// Whether there are no waiters and no pending grants.
+    /// Whether nobody waits, no grant is pending, and neither grants nor departed owners are to be removed.
     pub fn is_idle(&self) -> bool {
-        self.places.is_empty()
-            && self.granted.is_empty()
-            && self.revoking.is_empty()
-            && self.departing.is_empty()
+        let (revoke, leave) = (self.agenda.has(Job::Revoke), self.agenda.has(Job::LeaveFairList));
+        self.places.is_empty() && self.granted.is_empty() && !revoke && !leave
     }
 
-    /// Whether the queues know nothing about any lock.
-    pub fn is_blank(&self) -> bool {
-        self.is_idle() && self.counts.streaks == 0
+    /// Whether a command must look at locks' records: of locks with waiters, pending grants, grants or departed owners to
+    /// remove, or counted grants; not of those that are only read.
+    pub fn is_watched(&self) -> bool {
+        self.counts.watched > 0
     }
 
     /// The number of waiters on the whole server.
@@ -226,23 +151,16 @@ impl Locks {
         }
         let place =
             if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };
-        let lock = self.shared_name(lock);
-        self.places.insert(waiter.ticket, (lock.clone(), place));
-        if let Some(until) = waiter.until {
-            self.ends.insert((until, waiter.ticket));
+        let (ticket, until) = (waiter.ticket, waiter.until);
+        self.edit(lock, |record| {
+            let queue = record.queue.get_or_insert_default();
+            queue.join(place, waiter);
+            queue.fair_changed = changed && queue.fair > 0;
+        });
+        self.places.insert(ticket, (self.shared_name(lock), place));
+        if let Some(until) = until {
+            self.agenda.push_end(until, ticket);
         }
-        let queue = self.records.get_or_insert(lock).queue.get_or_insert_default();
-        queue.fair += usize::from(waiter.fair);
-        queue.fair_changed = changed && queue.fair > 0;
-        queue.owners.insert(party, place);
-        if let Via::Enqueue(channel) = &mut waiter.via {
-            // One copy of the name serves all who wait on a channel.
-            let known = queue.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
-            let shared = known.unwrap_or_else(|| Rc::clone(channel));
-            queue.channels.entry(Rc::clone(&shared)).or_default().insert(place);
-            *channel = shared;
-        }
-        queue.order.insert(place, waiter);
         replaced
     }
 
@@ -285,14 +203,8 @@ impl Locks {
 
     /// Removes waiters whose wait has ended, `most` at most; the others stay due.
     pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
-        let due = self.ends.iter().take_while(|(until, _)| *until <= now).take(most);
-        let due: Vec<_> = due.map(|(_, ticket)| *ticket).collect();
-        due.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
-    }
-
-    /// Whether waiters whose wait has ended are still in the queues.
-    pub fn has_ended_waits(&self, now: MonoMs) -> bool {
-        self.ends.first().is_some_and(|(until, _)| *until <= now)
+        let ended = self.agenda.ended(now, most);
+        ended.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
     }
 
     /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
@@ -311,8 +223,10 @@ impl Locks {
     /// Removes all waiters, and forgets the grants to revoke.
     pub fn drain_all(&mut self) -> Vec<(LockRef, Waiter)> {
         let all = std::mem::take(&mut self.records);
-        let (next_place, last_ticket, timer) = (self.next_place, self.last_ticket, self.timer);
-        *self = Self { next_place, last_ticket, timer, ..Self::default() };
+        let mut agenda = Agenda::default();
+        agenda.keep_timer_of(&self.agenda);
+        let (next_place, last_ticket) = (self.next_place, self.last_ticket);
+        *self = Self { next_place, last_ticket, agenda, ..Self::default() };
         let waiters_of = |(lock, record): (LockRef, LockRecord)| {
             let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
             waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
@@ -335,7 +249,7 @@ impl Locks {
                     && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
-                self.check_at(lock, Some(AT_ONCE));
+                self.check_at(lock, Some(Due::Now));
             }
             Some(_) => {}
         }
@@ -343,29 +257,13 @@ impl Locks {
     }
 
     fn remove(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
-        let queue = self.records.get_mut(lock)?.queue.as_deref_mut()?;
-        let waiter = queue.order.remove(&place)?;
-        queue.owners.remove(&(waiter.owner.clone(), waiter.mode));
-        if let Via::Enqueue(channel) = &waiter.via
-            && let Some(places) = queue.channels.get_mut(channel)
-        {
-            places.remove(&place);
-            if places.is_empty() {
-                queue.channels.remove(channel);
-            }
-        }
+        let waiter = self.queue_mut(lock)?.remove(place)?;
         self.places.remove(&waiter.ticket);
         if let Some(until) = waiter.until {
-            self.ends.remove(&(until, waiter.ticket));
+            self.agenda.remove_end(until, waiter.ticket);
         }
-        if waiter.fair {
-            queue.fair = queue.fair.saturating_sub(1);
-            // With no native left to put back, a check of the list would be due for ever.
-            queue.fair_changed &= queue.fair > 0;
-            queue.fair_checked = queue.fair_checked.filter(|checked| *checked != place);
-            if !self.is_synchronised {
-                self.note_departed_from(lock, &waiter.owner, place);
-            }
+        if waiter.fair && !self.is_synchronised {
+            self.note_departed_from(lock, &waiter.owner, place);
         }
         Some(waiter)
     }

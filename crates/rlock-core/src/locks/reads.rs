@@ -4,7 +4,7 @@
 //! lease: the module therefore remembers the native lease ends. Overlapping native readers would starve a Redisson writer:
 //! the module therefore counts them.
 
-use super::{LockName, LockRef, Locks, Turns};
+use super::{Job, LockName, LockRef, Locks, Turns};
 use crate::types::{MonoMs, UnixMs};
 
 /// A lock that owners from here read, or have read lately.
@@ -89,8 +89,8 @@ impl Locks {
 
     /// The lock has no readers any more. If new readers are held back, they are held back until this time.
     pub fn forget_read_end(&mut self, lock: LockName<'_>, until: Option<MonoMs>) {
-        if !self.read_changed.is_empty() {
-            self.read_changed.remove(&self.shared_name(lock));
+        if let Some(name) = self.records.shared_name(lock) {
+            self.agenda.remove(Job::RepairReads, &name);
         }
         self.edit_known(lock, |record| match (&mut record.reading, until) {
             (Some(reading), Some(until)) if reading.closed.is_some() => {
@@ -147,37 +147,22 @@ impl Locks {
         });
     }
 
-    /// Another client has changed a lock's key: true if its expiry must be checked.
-    pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) -> bool {
-        self.has_native_readers(lock) && self.read_changed.insert(self.shared_name(lock))
-    }
-
-    /// The next lock whose key's expiry must be checked, and the latest end that it must have.
-    pub fn next_read_repair(&mut self) -> Option<(LockRef, UnixMs)> {
-        while let Some(lock) = self.read_changed.pop_first() {
-            if let Some(ends) = self.reading(lock.name()).and_then(|reading| reading.ends) {
-                return Some((lock, ends));
-            }
+    /// Another client has changed a lock's key: its expiry must be checked if it has native readers.
+    pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) {
+        if self.has_native_readers(lock) {
+            let name = self.shared_name(lock);
+            self.agenda.push(Job::RepairReads, name);
         }
-        None
     }
 
-    /// The lock could not be checked now.
-    pub fn repair_reads_later(&mut self, lock: LockRef) {
-        self.read_changed.insert(lock);
+    /// The expiry of a lock's key was checked.
+    pub fn reads_are_repaired(&mut self, lock: &LockRef) {
+        self.agenda.remove(Job::RepairReads, lock);
     }
 
     /// The lock must not be written here, or not yet: its slot migrates.
     pub fn defer_read_repair(&mut self, lock: LockName<'_>) {
-        self.deferred_read_repairs.insert(self.shared_name(lock));
-    }
-
-    /// Schedules the deferred locks and lists for another check; false without any.
-    pub fn retry_deferred(&mut self) -> bool {
-        let some = !self.deferred_read_repairs.is_empty() || !self.deferred_fair_lists.is_empty();
-        self.read_changed.append(&mut self.deferred_read_repairs);
-        let lists = std::mem::take(&mut self.deferred_fair_lists);
-        lists.into_iter().for_each(|lock| self.note_fair_uncapped(lock));
-        some
+        let name = self.shared_name(lock);
+        self.agenda.park(Job::RepairReads, name);
     }
 }

@@ -35,24 +35,44 @@ impl LockRecord {
         idle && streak.is_none() && reading.is_none() && leaving.is_none() && uncapped.is_none()
     }
 
+    /// Whether a command on the lock must look at this record: not where the lock is only read.
+    fn is_watched(&self) -> bool {
+        let awaited = self.queue.is_some() || !self.grants.is_empty() || !self.revokes.is_empty();
+        awaited || self.streak.is_some() || self.leaving.is_some()
+    }
+
     fn count(&self) -> Counts {
-        Counts { streaks: self.streak.is_some().into(), reading: self.reading.is_some().into() }
+        Counts {
+            watched: self.is_watched().into(),
+            streaks: self.streak.is_some().into(),
+            reading: self.reading.is_some().into(),
+            uncapped: self.uncapped.is_some().into(),
+        }
     }
 }
 
-/// How much there is in all records.
+/// In how many records there is what.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
+    pub(super) watched: usize,
     pub(super) streaks: usize,
     pub(super) reading: usize,
+    uncapped: usize,
 }
 
 impl Counts {
     fn replace(&mut self, before: Counts, after: Counts) {
         let replace =
             |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
+        replace(&mut self.watched, before.watched, after.watched);
         replace(&mut self.streaks, before.streaks, after.streaks);
         replace(&mut self.reading, before.reading, after.reading);
+        replace(&mut self.uncapped, before.uncapped, after.uncapped);
+    }
+
+    /// Whether there is anything that a primary knows better.
+    pub(super) fn forgotten_by_replicas(self) -> bool {
+        self.streaks > 0 || self.reading > 0 || self.uncapped > 0
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::record::LockRecord;
-use super::{LockName, LockRef};
+use super::{LockName, LockRef, Queue};
 
 /// The records, found by name without a copy of it, and ordered by name.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,12 @@ impl Records {
     pub(super) fn shared_name(&self, lock: LockName<'_>) -> Option<LockRef> {
         let (key, _) = self.0.get(&lock.db)?.get_key_value(lock.key)?;
         Some(LockRef { db: lock.db, key: Rc::clone(key) })
+    }
+
+    /// A lock's waiters, and its name as its record shares it.
+    pub(super) fn named_queue(&mut self, lock: LockName<'_>) -> Option<(LockRef, &mut Queue)> {
+        let name = self.shared_name(lock)?;
+        Some((name, self.get_mut(lock)?.queue.as_deref_mut()?))
     }
 
     /// A lock's record, which is made if there is none.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-use super::{Cause, LockName, LockRef, Locks};
+use super::{Cause, Due, Job, LockName, LockRef, Locks};
 use crate::types::UnixMs;
 
 /// One database or all.
@@ -62,6 +62,7 @@ impl Locks {
     pub fn sweep(&mut self, sweep: Sweep) {
         if !self.sweeps.to_come.contains(&sweep) {
             self.sweeps.to_come.push_back(sweep);
+            self.agenda.change();
         }
         if matches!(sweep, Sweep::Keys(..)) {
             self.disturb_all_walks();
@@ -103,19 +104,20 @@ impl Locks {
         match sweep {
             Sweep::FairLists => {
                 if self.note_fair_change(lock) {
-                    self.check_at(lock, Some(now));
+                    self.check_at(lock, Some(Due::At(now)));
                 }
                 return;
             }
             Sweep::Keys(_, cause) => {
                 if read {
-                    self.read_changed.insert(self.shared_name(lock));
+                    let name = self.shared_name(lock);
+                    self.agenda.push(Job::RepairReads, name);
                 }
                 if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
             }
             Sweep::Clock => {}
         }
         self.note_fair_change(lock);
-        self.check_at(lock, Some(now));
+        self.check_at(lock, Some(Due::At(now)));
     }
 }

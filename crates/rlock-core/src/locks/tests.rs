@@ -1,7 +1,7 @@
 //! The queues against what they promise, in virtual time.
 
 use super::*;
-use crate::locks::DropReason;
+use crate::types::{Expiry, LeaseMs, UnixMs};
 
 fn lock(key: &str) -> LockName<'_> {
     LockName { db: 0, key: key.as_bytes() }
@@ -104,6 +104,7 @@ fn waits_end_in_time_and_leave_nothing_behind() {
     locks.timed_out(MonoMs(100), 9);
     assert!(locks.is_idle());
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(100)), None);
+    assert_eq!(locks.rearm(UnixMs(0), MonoMs(100)), Rearm::Keep);
     assert_eq!(format!("{locks:?}"), format!("{:?}", Locks { next_place: 2, ..Locks::default() }));
 }
 
@@ -263,12 +264,12 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
         locks.count_grant(key, MonoMs(5));
         locks.pop(key);
     }
-    assert!(locks.is_idle() && !locks.is_blank());
+    assert!(locks.is_idle() && locks.is_watched());
     assert!(locks.yield_is_due(key, turns, MonoMs(5)));
     locks.forget_old(UnixMs(0), MonoMs(3_600_004), 9);
-    assert!(!locks.is_blank());
+    assert!(locks.is_watched());
     locks.forget_old(UnixMs(0), MonoMs(3_600_005), 9);
-    assert!(locks.is_blank());
+    assert!(!locks.is_watched());
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! When a lock with waiters is checked next.
 
 use crate::access::{Access, access, head};
-use crate::bugs::{Bug, planted};
 use crate::fair;
+use crate::locks::Due;
 use crate::port::{Server, Site};
-use crate::timing::arm_timer;
 use crate::types::LeaseMs;
 
 /// How soon to look again at a lock that could not be given away.
@@ -23,7 +22,7 @@ pub(crate) fn schedule_next_check<S: Site>(site: &S) {
                 let again = now.after(window.unwrap_or(AGAIN));
                 // Before its turn, which comes after a window, the deadline is whatever it has set itself.
                 let turn = foreign.filter(|_| window.is_none());
-                locks.check_at(lock, Some(turn.map_or(again, |turn| turn.max(again))));
+                locks.check_at(lock, Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }
         Some(Access::Until(until)) => {
@@ -34,8 +33,4 @@ pub(crate) fn schedule_next_check<S: Site>(site: &S) {
             });
         }
     }
-    if planted(Bug::ForgetTimer) {
-        return;
-    }
-    arm_timer(server);
 }

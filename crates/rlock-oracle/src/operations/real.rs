@@ -309,6 +309,6 @@ impl Real {
 
     /// Whether the core has nothing left to remember.
     pub(super) fn is_blank(&self) -> bool {
-        self.sim.with(|world| world.locks.is_blank())
+        self.sim.with(|world| !world.locks.is_watched())
     }
 }

@@ -1,0 +1,115 @@
+//! When locks are due, and when the timer fires.
+
+use std::ops::Bound;
+
+use super::agenda::{Due, Job, Rearm};
+use super::{LockName, LockRef, Locks};
+use crate::types::{MonoMs, UnixMs};
+
+impl Locks {
+    /// Sets when a lock with waiters is due to be served; without a time only an event makes it due.
+    pub fn check_at(&mut self, lock: LockName<'_>, due: Option<Due>) {
+        let Some((name, queue)) = self.records.named_queue(lock) else { return };
+        // A command that looks at the key alone must not put off the look at the list.
+        let at_once = queue.fair_changed || queue.unserved;
+        let due = if at_once && !queue.order.is_empty() { Some(Due::Now) } else { due };
+        let before = std::mem::replace(&mut queue.due, due);
+        self.agenda.move_serve(&name, before, due);
+    }
+
+    /// Notes whether more waiters could be served now than the bound allowed.
+    pub fn note_unserved(&mut self, lock: LockName<'_>, unserved: bool) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.unserved = unserved;
+        }
+    }
+
+    /// Makes `most` locks with waiters due now; the next call continues after them.
+    pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
+        let after = self.checked_up_to.take();
+        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
+        let awaited = self.records.from(start).filter(|(_, record)| record.queue.is_some());
+        let some: Vec<_> = awaited.take(most).map(|(lock, _)| lock).collect();
+        if some.len() == most {
+            self.checked_up_to = some.last().cloned();
+        }
+        for lock in some {
+            self.check_at(lock.name(), Some(Due::At(now)));
+        }
+    }
+
+    /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
+    /// and the start of the first waiter's wait.
+    pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
+        let told = self.records.of_database(db, after).filter_map(|(key, record)| {
+            let queue = record.queue.as_deref()?;
+            Some((key, queue.order.len(), queue.order.values().next()?.since))
+        });
+        told.take(most).collect()
+    }
+
+    /// At most `most` locks that are due to be served, each with waiters, those first that became due first; to serve one
+    /// sets when it is due next.
+    ///
+    /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
+    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
+        for lock in self.agenda.take_serve_now() {
+            if let Some(queue) = self.queue_mut(lock.name()) {
+                queue.due = Some(Due::At(now));
+                self.agenda.line_up(now, lock);
+            }
+        }
+        self.agenda.due(now, most).cloned().collect()
+    }
+
+    /// The number of locks that are due to be served, up to `most`.
+    pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
+        self.agenda.due(now, most).count()
+    }
+
+    /// A lock with this work to do now, not [`Job::Serve`]: another one at each call.
+    pub fn next_with(&mut self, job: Job) -> Option<LockRef> {
+        self.agenda.next(job)
+    }
+
+    /// Work that waited for a slot's migration is due now; a replica's waits for its promotion.
+    pub fn unpark(&mut self) {
+        if !self.is_replica {
+            self.agenda.unpark();
+        }
+    }
+
+    /// The server refuses writes: work on locks is tried again then, unless something happens before.
+    pub fn put_off(&mut self, until: MonoMs) {
+        self.agenda.put_off(until);
+    }
+
+    /// The time until the next work, in ms; `None` if no work is left.
+    pub fn next_in(&self, now: UnixMs, clock: MonoMs) -> Option<u64> {
+        if self.dropped_waiters.is_some() {
+            return Some(0);
+        }
+        self.agenda.next_in(now, clock, !self.sweeps.is_empty())
+    }
+
+    /// The action that makes the timer fire at the next work.
+    pub fn rearm(&mut self, now: UnixMs, clock: MonoMs) -> Rearm {
+        let next = self.next_in(now, clock);
+        self.agenda.rearm(clock, next)
+    }
+
+    /// The timer has fired, or must be set anew.
+    pub fn timer_fired_or_lost(&mut self) {
+        self.agenda.timer_fired_or_lost();
+    }
+
+    /// An entry point of the rules begins: false within another one.
+    pub(crate) fn enter(&mut self) -> bool {
+        self.agenda.enter()
+    }
+
+    /// The outermost entry point returns: whether the timer may have to be set anew.
+    pub(crate) fn exit(&mut self) -> bool {
+        self.agenda.exit()
+    }
+}

@@ -1,0 +1,109 @@
+//! The waiters of one lock, in their order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::{Cause, Due, Place, Ticket};
+use crate::types::{Expiry, LeaseMs, Mode, MonoMs};
+
+/// A waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Its owner.
+    pub owner: Box<[u8]>,
+    /// The mode in which it wants the lock.
+    pub mode: Mode,
+    /// The lease of the grant.
+    pub lease: LeaseMs,
+    /// Whether the grant gets a fencing token.
+    pub fenced: bool,
+    /// Whether the fair list also has it.
+    pub fair: bool,
+    /// The start of the wait.
+    pub since: MonoMs,
+    /// The end of the wait; `None` waits for ever.
+    pub until: Option<MonoMs>,
+    /// The call that waits.
+    pub ticket: Ticket,
+    /// How it receives the outcome.
+    pub via: Via,
+    /// The id of the client that called.
+    pub client_id: u64,
+}
+
+/// How a waiter receives the outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// Its client is blocked, and receives the reply.
+    Block,
+    /// A message on this channel.
+    Enqueue(Rc<[u8]>),
+}
+
+/// The waiters of one lock, and what was last seen of the lock that they wait for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    pub(super) order: BTreeMap<Place, Waiter>,
+    pub(super) owners: BTreeMap<(Box<[u8]>, Mode), Place>,
+    pub(super) channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
+    /// When the lock is due to be served.
+    pub(super) due: Option<Due>,
+    /// How many stand in the list of Redisson's fair lock as well.
+    pub(super) fair: usize,
+    /// Whether another client may have changed that list since it was last checked.
+    pub(super) fair_changed: bool,
+    /// The first waiter, if it was found in that list.
+    pub(super) fair_checked: Option<Place>,
+    /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
+    pub(super) unserved: bool,
+    /// Which one of Redisson's was called since the lock is free.
+    pub(super) called: Option<Box<[u8]>>,
+    /// The end of the lease that was last seen.
+    pub(super) ends: Option<Expiry>,
+    /// What has happened to the key since then.
+    pub(super) seen: Option<Cause>,
+    /// The latest end that foreign waiters may have been told of since they were last called.
+    pub(super) told: Option<Expiry>,
+    /// Whose grant by message is in force, until that owner is heard of or the grant ends.
+    pub(super) unconfirmed: Option<Box<[u8]>>,
+    /// Until when the lock is left to foreign waiters; by the clock that never steps, or our own waiters
+    /// would sleep on when the other one is set back.
+    pub(super) window: Option<MonoMs>,
+}
+
+impl Queue {
+    /// Adds a waiter at a place.
+    pub(super) fn join(&mut self, place: Place, mut waiter: Waiter) {
+        self.fair = self.fair.saturating_add(waiter.fair.into());
+        self.owners.insert((waiter.owner.clone(), waiter.mode), place);
+        if let Via::Enqueue(channel) = &mut waiter.via {
+            // One copy of the name serves all who wait on a channel.
+            let known = self.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
+            let shared = known.unwrap_or_else(|| Rc::clone(channel));
+            self.channels.entry(Rc::clone(&shared)).or_default().insert(place);
+            *channel = shared;
+        }
+        self.order.insert(place, waiter);
+    }
+
+    /// Removes the waiter at a place.
+    pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
+        let waiter = self.order.remove(&place)?;
+        self.owners.remove(&(waiter.owner.clone(), waiter.mode));
+        if let Via::Enqueue(channel) = &waiter.via
+            && let Some(places) = self.channels.get_mut(channel)
+        {
+            places.remove(&place);
+            if places.is_empty() {
+                self.channels.remove(channel);
+            }
+        }
+        if waiter.fair {
+            self.fair = self.fair.saturating_sub(1);
+            // With no native left to put back, a check of the list would be due for ever.
+            self.fair_changed &= self.fair > 0;
+            self.fair_checked = self.fair_checked.filter(|checked| *checked != place);
+        }
+        Some(waiter)
+    }
+}

@@ -1,0 +1,77 @@
+//! What was last seen of a lock that is waited for: its lease, what happened to its key, and what waiting Redisson clients
+//! know of it.
+
+use super::{Due, LockName, Locks};
+use crate::bugs::{Bug, planted};
+use crate::types::{Expiry, UnixMs};
+
+/// Why a lock was found free without an rlock command that freed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Its lease has ended.
+    Expired,
+    /// DEL, UNLINK, or a script's unlock.
+    Deleted,
+    /// RENAME or MOVE.
+    Renamed,
+    /// FLUSHALL or FLUSHDB.
+    Flushed,
+    /// SWAPDB.
+    Swapped,
+    /// The server was out of memory.
+    Evicted,
+    /// Another cause: without an event, or another value replaced the lock and was removed.
+    Other,
+}
+
+impl Locks {
+    /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
+    /// again after that.
+    pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
+        let due = match until {
+            // The server takes a key for expired when its time has passed, not when it has come.
+            Expiry::At(at) if planted(Bug::WakeLate) => Some(Due::At(UnixMs(at.0.saturating_add(1_000)))),
+            Expiry::At(at) => Some(Due::At(UnixMs(at.0.saturating_add(1)))),
+            // Nothing but an event will free it.
+            Expiry::Never => None,
+        };
+        self.check_at(lock, due);
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.ends = Some(expiry);
+            queue.seen = None;
+            queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
+            queue.window = None;
+            queue.called = None;
+        }
+    }
+
+    /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
+    pub fn found_free(&mut self, lock: LockName<'_>) -> Option<(Expiry, Option<Cause>)> {
+        let queue = self.queue_mut(lock)?;
+        let seen = queue.seen.take();
+        Some((queue.ends.take()?, seen))
+    }
+
+    /// An event on the lock's key may have freed it.
+    pub fn note_cause(&mut self, lock: LockName<'_>, cause: Cause) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.seen = Some(cause);
+            if cause != Cause::Expired {
+                // A grant that somebody ends, or gives another lease, does not end for want of an answer.
+                queue.unconfirmed = None;
+            }
+        }
+    }
+
+    /// The latest lease end that waiting Redisson clients may know.
+    pub fn told(&self, lock: LockName<'_>) -> Option<Expiry> {
+        self.queue(lock)?.told
+    }
+
+    /// Waiting Redisson clients were woken, and will learn another lease end.
+    pub fn forget_announced_end(&mut self, lock: LockName<'_>) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.told = None;
+        }
+    }
+}
