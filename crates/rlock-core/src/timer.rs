@@ -19,8 +19,8 @@ use crate::types::MonoMs;
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
 
-/// The timer has fired: one cycle of work, each kind of it with its bounds. What is left is due at once again, after whatever
-/// else the server has to do.
+/// The timer has fired: one cycle of work, with a bound for each kind. The rest is due again at once, but the server serves
+/// other clients before that.
 pub fn on_timer<V: Server>(server: &V) {
     let _entry = entry(server);
     server.locks(Locks::timer_fired_or_lost);

@@ -1,5 +1,5 @@
-//! What is to be done, and when: a task is a reason to look at the state of its lock, which stands in the lock's record. A task
-//! that is pushed twice is one entry.
+//! The agenda: tasks, and when they are due. A task is a reason to check its lock; the state of the work is in the lock's
+//! record. A task that is pushed twice is one entry.
 
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -12,8 +12,8 @@ use crate::types::{MonoMs, UnixMs};
 /// microseconds, and one of more than 35 minutes keeps it turning without rest.
 const LONGEST_TIMER_MS: u64 = 60_000;
 
-/// Work on one lock, in the order in which a cycle does it. [`Job::Serve`] comes last: what the others free is served in the
-/// same cycle.
+/// Work on one lock, in the order in which a cycle does it. [`Job::Serve`] comes last: a lock that the others free is served
+/// in the same cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Job {
     /// Entries of departed owners leave the fair list.

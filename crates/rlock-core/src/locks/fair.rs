@@ -101,7 +101,7 @@ impl Locks {
         self.agenda.park(Job::CapFairList, name);
     }
 
-    /// The number of entries at the end of a lock's fair list that were checked; `None` if there is nothing to check.
+    /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
         Some(self.records.get(lock)?.uncapped?.passed())
     }

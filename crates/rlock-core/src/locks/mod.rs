@@ -92,14 +92,14 @@ pub struct Locks {
 type Place = u64;
 
 impl Locks {
-    /// Whether nobody waits, no grant is pending, and neither grants nor departed owners are to be removed.
+    /// Whether there are no waiters, no pending grants, and no grants to revoke or departed owners to remove.
     pub fn is_idle(&self) -> bool {
         let (revoke, leave) = (self.agenda.has(Job::Revoke), self.agenda.has(Job::LeaveFairList));
         self.places.is_empty() && self.granted.is_empty() && !revoke && !leave
     }
 
-    /// Whether a command must look at locks' records: of locks with waiters, pending grants, grants or departed owners to
-    /// remove, or counted grants; not of those that are only read.
+    /// Whether a command must read records of locks: some lock has waiters, pending or counted grants, or departed owners.
+    /// Native readers alone do not count.
     pub fn is_watched(&self) -> bool {
         self.counts.watched > 0
     }

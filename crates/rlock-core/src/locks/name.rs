@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-/// A lock by its database and key, to look at.
+/// A lock by its database and key, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName<'a> {
     /// The database's number.
@@ -11,7 +11,7 @@ pub struct LockName<'a> {
     pub key: &'a [u8],
 }
 
-/// A lock by its database and key, to keep: a clone is one count. Ordered by name, never by age: the order of work is the
+/// A lock by its database and key, owned; a clone is one count. Ordered by name, never by age: the order of work is the
 /// same in a replay, and in the model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockRef {

@@ -1,5 +1,4 @@
-//! What was last seen of a lock that is waited for: its lease, what happened to its key, and what waiting Redisson clients
-//! know of it.
+//! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
 use super::{Due, LockName, Locks};
 use crate::bugs::{Bug, planted};
