@@ -1,6 +1,8 @@
 //! The work outside commands: ended waits, revoked grants, and checks of locks that may have become free. Timers only
 //! wake: every decision uses the server's state at that time.
 
+use std::cell::OnceCell;
+
 use crate::access::{Access, access, head};
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::events::continue_sweeps;
@@ -14,7 +16,7 @@ use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::timing::{Outcome, Share, entry};
-use crate::types::MonoMs;
+use crate::types::{Mode, MonoMs};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -95,36 +97,61 @@ fn repair_read_leases<V: Server>(server: &V) -> Outcome {
     Outcome::Done
 }
 
-/// Looks at a lock with waiters outside a command.
+/// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
 fn check<S: Site>(site: &S) -> Outcome {
-    let (server, lock) = (site.server(), site.lock());
     let Some((owner, mode)) = head(site) else { return Outcome::Done };
-    if server.locks(|locks| locks.has_fair(lock)) {
-        match site.write_access() {
-            WriteAccess::Allowed if site.fair_is_elsewhere() => return drop_moved(site),
-            WriteAccess::Allowed => fair::repair(site, server.now()),
-            WriteAccess::Refused => {
-                if let Access::Until(_) = access(site, &owner, mode) {
-                    // Those who wait by Redisson's protocol may have been told of this lease.
-                    schedule_next_check(site);
-                }
-                return Outcome::Refused;
-            }
-            // Its list is not ours to put right any more, or the look at it would be due for ever.
-            WriteAccess::SlotMoved => server.locks(|locks| locks.forget_fair_change(lock)),
-        }
+    let asked = OnceCell::new();
+    let write_access = || *asked.get_or_init(|| site.write_access());
+    if let Err(outcome) = repair_list(site, &owner, mode, &write_access) {
+        return outcome;
     }
+    // Asking is a command, in which the lease may have ended: the state is read after it.
     if let Access::Until(_) = access(site, &owner, mode) {
         schedule_next_check(site);
         return Outcome::Done;
     }
-    match site.write_access() {
-        WriteAccess::Allowed => {}
+    match write_access() {
+        WriteAccess::Allowed => serve_found_free(site, site.server().now()),
         WriteAccess::Refused => return Outcome::Refused,
         WriteAccess::SlotMoved => return drop_moved(site),
     }
-    serve_found_free(site, server.now());
     Outcome::Done
+}
+
+/// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
+fn repair_list<S: Site>(
+    site: &S,
+    owner: &[u8],
+    mode: Mode,
+    write_access: &dyn Fn() -> WriteAccess,
+) -> Result<(), Outcome> {
+    let (server, lock, now) = (site.server(), site.lock(), site.server().now());
+    if !server.locks(|locks| locks.has_fair(lock)) {
+        return Ok(());
+    }
+    let is_elsewhere = site.fair_is_elsewhere();
+    let repair = if is_elsewhere { None } else { fair::needed_repair(site, now) };
+    if repair.is_none() && !is_elsewhere {
+        server.locks(|locks| locks.fair_list_checked(lock));
+        return Ok(());
+    }
+    match write_access() {
+        WriteAccess::Allowed if is_elsewhere => return Err(drop_moved(site)),
+        WriteAccess::Allowed => {
+            repair.iter().for_each(|repair| repair.perform(site, now));
+            server.locks(|locks| locks.fair_list_checked(lock));
+        }
+        WriteAccess::Refused => {
+            if let Access::Until(_) = access(site, owner, mode) {
+                // Those who wait by Redisson's protocol may have been told of this lease.
+                schedule_next_check(site);
+            }
+            return Err(Outcome::Refused);
+        }
+        // The list is on another server: a check of it would be due for ever.
+        WriteAccess::SlotMoved => server.locks(|locks| locks.forget_fair_change(lock)),
+    }
+    Ok(())
 }
 
 /// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.

@@ -98,6 +98,9 @@ enum Capped {
 
 /// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
 fn cap<S: Site>(site: &S, passed: usize) -> Capped {
+    if site.fair_head().is_none() {
+        return Capped::All(0);
+    }
     match site.write_access() {
         WriteAccess::Refused => Capped::Refused,
         WriteAccess::Allowed if !site.fair_is_elsewhere() => {
@@ -105,7 +108,6 @@ fn cap<S: Site>(site: &S, passed: usize) -> Capped {
             if all { Capped::All(seen) } else { Capped::Some(seen) }
         }
         // A part of it is not here yet, or is here no more.
-        WriteAccess::Allowed | WriteAccess::SlotMoved if site.fair_head().is_some() => Capped::Later,
-        WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::All(0),
+        WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::Later,
     }
 }

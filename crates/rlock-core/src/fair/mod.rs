@@ -164,40 +164,63 @@ pub(crate) fn fair_turn_ends<S: Site>(site: &S) -> Option<UnixMs> {
 /// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
 /// looked for before it is passed over, and goes to the head of the list if the list lacks it.
 pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
+    if let Some(repair) = needed_repair(site, now) {
+        repair.perform(site, now);
+    }
+    let lock = site.lock();
+    site.server().locks(|locks| locks.fair_list_checked(lock));
+}
+
+/// A change that a fair list needs.
+pub(crate) enum Repair {
+    /// These native waiters go back to its head.
+    PutBack(Vec<Box<[u8]>>),
+    /// The deadline of the native waiter at its head is moved far ahead.
+    KeepAlive(Box<[u8]>),
+}
+
+/// The change that a lock's fair list needs, if it does: this writes nothing.
+pub(crate) fn needed_repair<S: Site>(site: &S, now: UnixMs) -> Option<Repair> {
     let (server, lock) = (site.server(), site.lock());
     let head = site.fair_head();
     let most = server.settings().at_once.listed;
     let owners = server.locks(|locks| locks.fair_to_check(lock, most));
     let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
     let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
-    let missing =
-        if is_listed || planted(Bug::FairDropped) { Vec::new() } else { site.fair_missing(&owners, most) };
-    let head = if missing.is_empty() {
-        head
-    } else {
-        put_back(site, &missing, now);
-        site.fair_head()
-    };
-    if let Some(head) = head {
-        keep_alive(site, &head, now);
+    if !is_listed && !planted(Bug::FairDropped) {
+        let missing = site.fair_missing(&owners, most);
+        if !missing.is_empty() {
+            return Some(Repair::PutBack(missing));
+        }
+    }
+    keep_alive(site, head?, now)
+}
+
+impl Repair {
+    /// Writes the change. Writing must be allowed.
+    pub(crate) fn perform<S: Site>(&self, site: &S, now: UnixMs) {
+        match self {
+            Self::PutBack(owners) => put_back(site, owners, now),
+            Self::KeepAlive(owner) => site.set_fair_deadline(owner, far_ahead(now)),
+        }
     }
 }
 
 /// A native waiter that comes to be the head of the list waits there with a deadline far ahead: the next client of Redisson
 /// may have a clock that is some minutes ahead.
 pub(crate) fn keep_head_alive<S: Site>(site: &S, owner: &[u8], now: UnixMs) {
-    if let Some(head) = site.fair_head().filter(|head| *head.owner == *owner) {
-        keep_alive(site, &head, now);
+    let head = site.fair_head().filter(|head| *head.owner == *owner);
+    if let Some(repair) = head.and_then(|head| keep_alive(site, head, now)) {
+        repair.perform(site, now);
     }
 }
 
-fn keep_alive<S: Site>(site: &S, head: &FairEntry, now: UnixMs) {
+/// The change that keeps the head of a list alive, if it is a native waiter whose deadline is near.
+fn keep_alive<S: Site>(site: &S, head: FairEntry, now: UnixMs) -> Option<Repair> {
     let (server, lock) = (site.server(), site.lock());
     let is_native = server.locks(|locks| locks.fair_waiter(lock, &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
-    if is_native && near && !planted(Bug::FairHeadDies) {
-        site.set_fair_deadline(&head.owner, far_ahead(now));
-    }
+    (is_native && near && !planted(Bug::FairHeadDies)).then_some(Repair::KeepAlive(head.owner))
 }
 
 fn put_back<S: Site>(site: &S, dropped: &[Box<[u8]>], now: UnixMs) {

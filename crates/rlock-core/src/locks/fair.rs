@@ -1,7 +1,5 @@
 //! The waiters that are also in the fair list.
 
-use std::mem::take;
-
 use super::leaving::Walk;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::Mode;
@@ -46,17 +44,20 @@ impl Locks {
 
     /// The waiters to look for in the lock's fair list, in their order: the first `most` after another client may have changed
     /// it, or the first one if it was not the first before.
-    pub fn fair_to_check(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
-        let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
-        let first = queue.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place);
-        let most = if take(&mut queue.fair_changed) {
-            most
-        } else {
-            usize::from(first.is_some() && queue.fair_checked != first)
-        };
-        queue.fair_checked = first;
+    pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
+        let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
+        let first = queue.first_fair();
+        let is_new = first.is_some() && queue.fair_checked != first;
+        let most = if queue.fair_changed { most } else { is_new.into() };
         let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
         fair.map(|waiter| waiter.owner.clone()).collect()
+    }
+
+    /// The waiters of [`Self::fair_to_check`] are in the lock's fair list now.
+    pub fn fair_list_checked(&mut self, lock: LockName<'_>) {
+        if let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) {
+            (queue.fair_changed, queue.fair_checked) = (false, queue.first_fair());
+        }
     }
 
     /// The lock's fair list needs no check: it is on another server.

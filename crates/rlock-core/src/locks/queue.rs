@@ -72,6 +72,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// The place of the first waiter, if it is in the fair list too.
+    pub(super) fn first_fair(&self) -> Option<Place> {
+        self.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place)
+    }
+
     /// Adds a waiter at a place.
     pub(super) fn join(&mut self, place: Place, mut waiter: Waiter) {
         self.fair = self.fair.saturating_add(waiter.fair.into());
