@@ -15,7 +15,7 @@ exceptions='
 314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
 303 crates/rlock-client/src/blocking/mod.rs       a blocking method for each async one, with its documentation
 324 crates/rlock-client/src/release.rs            to be split: the task, and what a guard asks of it
-320 crates/rlock-core/src/call.rs                 to be split: the commands, and their steps
+323 crates/rlock-core/src/call.rs                 to be split: the commands, and their steps
 313 crates/rlock-core/src/names.rs                with its tests; 158 without
 368 crates/rlock-oracle/src/operations/follow.rs  to be split: following a history, and judging it
 314 crates/rlock-oracle/src/operations/real.rs    to be split: steps, and what is read of the state

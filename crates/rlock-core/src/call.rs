@@ -13,7 +13,7 @@ use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::shape::LockState;
-use crate::timing::entry;
+use crate::timing::{Entry, entry};
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 use crate::yielding::{self, note_reads};
@@ -29,7 +29,6 @@ pub enum Answer {
 
 /// RLOCK.ACQUIRE.
 pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error> {
-    let _entry = entry(site.server());
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
     let (call, decision) = match request.mode {
@@ -58,7 +57,6 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
 
 /// RLOCK.RELEASE.
 pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error> {
-    let _entry = entry(site.server());
     let owner = request.owner.bytes();
     let call = Call::open(site, Some(owner));
     let (state, now) = (call.state()?, call.now);
@@ -76,7 +74,6 @@ pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error>
 
 /// RLOCK.RENEW.
 pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
-    let _entry = entry(site.server());
     let owner = request.owner.bytes();
     let call = Call::open(site, Some(owner));
     let (state, now) = (call.state()?, call.now);
@@ -93,9 +90,9 @@ pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
 
 /// RLOCK.CANCEL.
 pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
-    let _entry = entry(site.server());
     let (server, owner) = (site.server(), request.owner.bytes());
-    if !Call::open(site, Some(owner)).watched {
+    let arrival = Arrival::of(site, Some(owner));
+    if arrival.entry.is_none() {
         return Ok(Reply::NotQueued);
     }
     let lock = site.lock();
@@ -117,7 +114,6 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
 
 /// RLOCK.FORCERELEASE.
 pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-    let _entry = entry(site.server());
     let owner = request.owner.map(|owner| owner.bytes());
     let call = Call::open(site, owner);
     let state = call.state()?;
@@ -142,6 +138,12 @@ fn is_read_write(state: LockState, asked: Option<Mode>) -> Result<bool, Error> {
     }
 }
 
+/// Whether a command on this lock must look at its record.
+fn is_watched<S: Site>(site: &S) -> bool {
+    let lock = site.lock();
+    site.server().locks(|locks| locks.watches(lock))
+}
+
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
 /// on a replica, not even on one that takes writes.
 fn may_wait<V: Server>(server: &V, wait: Wait<'_>) -> bool {
@@ -155,8 +157,9 @@ fn may_wait<V: Server>(server: &V, wait: Wait<'_>) -> bool {
 struct Arrival<'a, S: Site> {
     site: &'a S,
     owner: Option<&'a [u8]>,
-    watched: bool,
     now: UnixMs,
+    /// Where the lock has waiters, pending grants or the like; otherwise the call cannot cause work outside commands.
+    entry: Option<Entry<'a, S::Server>>,
 }
 
 /// A call that may change a lock.
@@ -165,9 +168,8 @@ struct Call<'a, S: Site> {
     key: S::Key,
     /// The caller's field, where it may have one.
     owner: Option<&'a [u8]>,
-    /// Whether there is anything to know of any lock; where not, nobody is to be served.
-    watched: bool,
     now: UnixMs,
+    entry: Option<Entry<'a, S::Server>>,
 }
 
 impl<'a, S: Site> Arrival<'a, S> {
@@ -175,8 +177,9 @@ impl<'a, S: Site> Arrival<'a, S> {
     fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
         let server = site.server();
         let now = server.now();
-        let watched = server.locks(|locks| locks.is_watched());
-        if watched {
+        let watched = server.locks(|locks| locks.is_watched()) && is_watched(site);
+        let entry = watched.then(|| entry(server));
+        if entry.is_some() {
             // A release calls the head of the fair list, if nobody here takes the lock.
             fair::remove_departed_heads(site);
             serve_found_free(site, now);
@@ -186,13 +189,13 @@ impl<'a, S: Site> Arrival<'a, S> {
                 server.locks(|locks| locks.confirm(lock, owner));
             }
         }
-        Self { site, owner, watched, now }
+        Self { site, owner, now, entry }
     }
 
     /// Opens the key.
     fn open(self) -> Call<'a, S> {
-        let Self { site, owner, watched, now } = self;
-        Call { site, key: site.open(), owner, watched, now }
+        let Self { site, owner, now, entry } = self;
+        Call { site, key: site.open(), owner, now, entry }
     }
 }
 
@@ -211,7 +214,7 @@ impl<'a, S: Site> Call<'a, S> {
     fn state_to_acquire(&self, others_are_ahead: bool) -> Result<LockState, Error> {
         let state = self.state()?;
         let free = matches!(state, LockState::Free | LockState::Abandoned);
-        let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let awaited = self.is_awaited() && !planted(Bug::SkipQueue);
         let in_line = free && (awaited || others_are_ahead);
         Ok(if in_line { LockState::Theirs } else { state })
     }
@@ -223,7 +226,7 @@ impl<'a, S: Site> Call<'a, S> {
         token: Option<Token>,
     ) -> Result<(Self, Decision), Error> {
         let (owner, mode, now) = (self.owner, request.mode, self.now);
-        let awaited = self.watched && self.is_awaited() && !planted(Bug::SkipQueue);
+        let awaited = self.is_awaited() && !planted(Bug::SkipQueue);
         self.read_write(|site| {
             let (seen, state) = read_leases::state_to_acquire(site, owner, mode)?;
             let awaited = awaited || yielding::holds_back(site, state, mode);
@@ -237,7 +240,7 @@ impl<'a, S: Site> Call<'a, S> {
         self,
         decide: impl FnOnce(&S) -> Result<(LockState, Decision), Error>,
     ) -> Result<(Self, Decision), Error> {
-        let Self { site, key, owner, watched, now } = self;
+        let Self { site, key, owner, now, entry } = self;
         drop(key);
         let (seen, decision) = decide(site)?;
         read_leases::check_own_leases_local(site, owner, seen, decision.change.leases)?;
@@ -246,18 +249,18 @@ impl<'a, S: Site> Call<'a, S> {
             // Another module has heard that a lease key expired, and changed the lock.
             return Err(Error::Internal("the lock changed while it was looked at"));
         }
-        Ok((Self { site, key, owner, watched, now }, decision))
+        Ok((Self { site, key, owner, now, entry }, decision))
     }
 
     fn is_awaited(&self) -> bool {
-        let lock = self.site.lock();
-        self.site.server().locks(|locks| locks.head(lock).is_some())
+        let awaited = |lock| self.site.server().locks(|locks| locks.head(lock).is_some());
+        self.entry.is_some() && awaited(self.site.lock())
     }
 
     /// Performs what was decided.
     fn perform(self, decision: &Decision) -> Result<Reply, Error> {
-        let Self { site, key, owner, watched, now } = self;
-        if watched {
+        let Self { site, key, owner, now, entry } = self;
+        if entry.is_some() {
             perform_and_serve(site, key, owner, &decision.change, now)?;
         } else if decision.change != Change::default() {
             site.perform(key, owner, &decision.change)?;
@@ -270,10 +273,11 @@ impl<'a, S: Site> Call<'a, S> {
     /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
     /// its owner's place.
     fn wait(self, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
-        let site = self.site;
+        let Self { site, key, entry: begun, .. } = self;
         // Closed: what follows may open it again.
-        drop(self);
+        drop(key);
         let (server, lock) = (site.server(), site.lock());
+        let _entry = begun.unwrap_or_else(|| entry(server));
         if request.fair && server.locks(|locks| locks.fair_has_changed(lock)) {
             // Before anybody joins: an owner that was dropped and asks again keeps its place.
             fair::repair(site, server.now());
@@ -311,8 +315,7 @@ impl<'a, S: Site> Call<'a, S> {
         fair::remove_departed_heads(site);
         // An owner that was dropped and asks again goes back to its own place.
         if request.fair && !belongs_in_list {
-            site.fair_join(request.owner.bytes(), fair::budget(wait.wait()));
-            fair::keep_head_alive(site, request.owner.bytes(), server.now());
+            fair::join(site, request.owner.bytes(), wait.wait());
         }
         schedule_next_check(site);
         Ok(answer)

@@ -8,6 +8,9 @@ use crate::timing::{check_soon, entry};
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: LockName<'_>, cause: Cause) {
+    if !server.locks(|locks| locks.knows(lock)) {
+        return;
+    }
     let _entry = entry(server);
     let awaited = server.locks(|locks| {
         locks.note_foreign_read_change(lock);
@@ -50,6 +53,9 @@ pub enum ListChange {
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
 pub fn fair_list_changed<V: Server>(server: &V, lock: LockName<'_>, change: ListChange) {
+    if !server.locks(|locks| locks.knows(lock)) {
+        return;
+    }
     let _entry = entry(server);
     if change == ListChange::Anywhere {
         server.locks(|locks| locks.disturb_walk(lock));

@@ -130,16 +130,15 @@ fn repair_list<S: Site>(
         return Ok(());
     }
     let is_elsewhere = site.fair_is_elsewhere();
-    let repair = if is_elsewhere { None } else { fair::needed_repair(site, now) };
-    if repair.is_none() && !is_elsewhere {
+    if !is_elsewhere && !fair::needs_repair(site, now) {
         server.locks(|locks| locks.fair_list_checked(lock));
         return Ok(());
     }
     match write_access() {
         WriteAccess::Allowed if is_elsewhere => return Err(drop_moved(site)),
         WriteAccess::Allowed => {
-            repair.iter().for_each(|repair| repair.perform(site, now));
-            server.locks(|locks| locks.fair_list_checked(lock));
+            // Asking is a command, which other modules may have heard of: the list is read again.
+            fair::repair(site, server.now());
         }
         WriteAccess::Refused => {
             if let Access::Until(_) = access(site, owner, mode) {

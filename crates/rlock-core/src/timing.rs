@@ -42,7 +42,7 @@ pub(crate) struct Entry<'a, V: Server> {
     is_outermost: bool,
 }
 
-/// An entry point of the rules begins; keep what this returns until its end.
+/// An entry point of the rules begins; keep the result until its end.
 pub(crate) fn entry<V: Server>(server: &V) -> Entry<'_, V> {
     Entry { server, is_outermost: server.locks(Locks::enter) }
 }

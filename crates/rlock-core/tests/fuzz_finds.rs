@@ -308,3 +308,24 @@ fn who_is_refused_has_not_come_back() {
     ];
     check(Options { kinds: Kinds::Fair, max_waiters: 2, window: 0, fair_turn: 1, ..OPTIONS }, ops);
 }
+
+/// An owner that also waits by Redisson's protocol has dropped all natives from the list and joined it itself. When it goes,
+/// the native behind it is the first and goes back into the list; the oracle expected that only when the lock is free.
+#[test]
+fn a_native_that_comes_to_be_the_first_goes_back_into_the_list() {
+    let by_list = |what| Op::ByList { lock: LOCK, what };
+    let lock = |owner, budget, lease| {
+        let (script, ahead) = (FairScript::Lock, 0);
+        by_list(ByList::Script { script, owner: Owner(owner), ahead, budget, lease: Ms(lease) })
+    };
+    let ops = [
+        lock(5, 40, 560),
+        acquire(1, Word::None, 30, Wait::Block(WaitMs(29)), true),
+        acquire(3, Word::None, 5, BLOCK, true),
+        by_list(ByList::DeleteDeadlines),
+        lock(1, 3_600_000, LONGEST),
+        Op::Pass(Span(38)),
+        lock(5, 1, 1),
+    ];
+    check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}

@@ -4,6 +4,7 @@ use crate::bugs::{Bug, planted};
 use crate::locks::Due;
 use crate::port::{Server, Site};
 use crate::shape::LockState;
+use crate::timing::entry;
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
 /// for that.
@@ -11,6 +12,7 @@ pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
     let waits = server.locks(|locks| locks.fair_waiter(lock, owner).is_some());
     if !waits && site.fair_has_deadline(owner) {
+        let _entry = entry(server);
         server.locks(|locks| locks.note_departed(lock, owner));
         remove_departed_heads(site);
     }

@@ -40,7 +40,7 @@ pub(crate) enum Next {
 }
 
 /// The deadline that a wait adds to that of the one before it.
-pub(crate) fn budget(wait: WaitMs) -> LeaseMs {
+fn budget(wait: WaitMs) -> LeaseMs {
     let asked = i64::try_from(wait.ms()).ok().filter(|ms| *ms > 0);
     let budget = asked.map_or(LONGEST_BUDGET_MS, |ms| ms.min(LONGEST_BUDGET_MS));
     LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
@@ -164,31 +164,41 @@ pub(crate) fn fair_turn_ends<S: Site>(site: &S) -> Option<UnixMs> {
 /// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
 /// looked for before it is passed over, and goes to the head of the list if the list lacks it.
 pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
-    if let Some(repair) = needed_repair(site, now) {
-        repair.perform(site, now);
-    }
+    let owners = owners_to_check(site);
+    // Before the list is read: a change that is heard of after that is another one.
     let lock = site.lock();
     site.server().locks(|locks| locks.fair_list_checked(lock));
+    if let Some(repair) = needed_repair(site, &owners, now) {
+        repair.perform(site, now);
+    }
+}
+
+/// Whether a lock's fair list needs a change: this writes nothing.
+pub(crate) fn needs_repair<S: Site>(site: &S, now: UnixMs) -> bool {
+    needed_repair(site, &owners_to_check(site), now).is_some()
+}
+
+fn owners_to_check<S: Site>(site: &S) -> Vec<Box<[u8]>> {
+    let (server, lock) = (site.server(), site.lock());
+    let most = server.settings().at_once.listed;
+    server.locks(|locks| locks.fair_to_check(lock, most))
 }
 
 /// A change that a fair list needs.
-pub(crate) enum Repair {
+enum Repair {
     /// These native waiters go back to its head.
     PutBack(Vec<Box<[u8]>>),
     /// The deadline of the native waiter at its head is moved far ahead.
     KeepAlive(Box<[u8]>),
 }
 
-/// The change that a lock's fair list needs, if it does: this writes nothing.
-pub(crate) fn needed_repair<S: Site>(site: &S, now: UnixMs) -> Option<Repair> {
-    let (server, lock) = (site.server(), site.lock());
+/// The change that a lock's fair list needs, if it does, after a look for these native waiters.
+fn needed_repair<S: Site>(site: &S, owners: &[Box<[u8]>], now: UnixMs) -> Option<Repair> {
     let head = site.fair_head();
-    let most = server.settings().at_once.listed;
-    let owners = server.locks(|locks| locks.fair_to_check(lock, most));
     let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
     let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
     if !is_listed && !planted(Bug::FairDropped) {
-        let missing = site.fair_missing(&owners, most);
+        let missing = site.fair_missing(owners, site.server().settings().at_once.listed);
         if !missing.is_empty() {
             return Some(Repair::PutBack(missing));
         }
@@ -198,7 +208,7 @@ pub(crate) fn needed_repair<S: Site>(site: &S, now: UnixMs) -> Option<Repair> {
 
 impl Repair {
     /// Writes the change. Writing must be allowed.
-    pub(crate) fn perform<S: Site>(&self, site: &S, now: UnixMs) {
+    fn perform<S: Site>(&self, site: &S, now: UnixMs) {
         match self {
             Self::PutBack(owners) => put_back(site, owners, now),
             Self::KeepAlive(owner) => site.set_fair_deadline(owner, far_ahead(now)),
@@ -206,9 +216,11 @@ impl Repair {
     }
 }
 
-/// A native waiter that comes to be the head of the list waits there with a deadline far ahead: the next client of Redisson
+/// A native waiter joins the list. If it is the head then, its deadline is far ahead at once: the next client of Redisson
 /// may have a clock that is some minutes ahead.
-pub(crate) fn keep_head_alive<S: Site>(site: &S, owner: &[u8], now: UnixMs) {
+pub(crate) fn join<S: Site>(site: &S, owner: &[u8], wait: WaitMs) {
+    site.fair_join(owner, budget(wait));
+    let now = site.server().now();
     let head = site.fair_head().filter(|head| *head.owner == *owner);
     if let Some(repair) = head.and_then(|head| keep_alive(site, head, now)) {
         repair.perform(site, now);

@@ -206,9 +206,9 @@ impl Agenda {
         }
     }
 
-    /// Those that are due as soon as possible, now that a cycle begins.
-    pub(super) fn take_serve_now(&mut self) -> BTreeSet<LockRef> {
-        take(&mut self.serve_now)
+    /// Up to `most` of those that are due as soon as possible, now that a cycle begins.
+    pub(super) fn take_serve_now(&mut self, most: usize) -> Vec<LockRef> {
+        std::iter::from_fn(|| self.serve_now.pop_first()).take(most).collect()
     }
 
     /// Those became due now: they come behind those that are due by now. A queue that takes many cycles to empty is due at
@@ -258,6 +258,21 @@ impl Agenda {
     /// The timer has fired, or must be set anew.
     pub(super) fn timer_fired_or_lost(&mut self) {
         (self.timer, self.changed) = (None, true);
+    }
+
+    /// Work that waits, for the model checker.
+    pub(super) fn parked(&self) -> impl Iterator<Item = &(Job, LockRef)> {
+        self.parked.iter()
+    }
+
+    /// The locks that were worked on last where another one is next, for the model checker.
+    pub(super) fn last_ones(&self) -> [Option<&LockRef>; 4] {
+        [&self.leave, &self.revoke, &self.repair, &self.cap].map(Rank::last_of_many)
+    }
+
+    /// Until when work is put off, for the model checker.
+    pub(super) fn not_before(&self) -> Option<MonoMs> {
+        self.not_before
     }
 
     /// When the timer fires, for the model checker.

@@ -1,5 +1,6 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
+use super::agenda::Agenda;
 use super::{Due, HeldBack, Job, LockName, Locks, Queue, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
@@ -109,6 +110,8 @@ impl Locks {
             Some([(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)])
         });
         append_sorted(streaks, form);
+        self.agenda.canonical_form(lens, form);
+        form.push(self.is_synchronised.into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
     }
 }
@@ -119,6 +122,15 @@ pub fn append_sorted<const N: usize>(rows: impl Iterator<Item = [i64; N]>, form:
     rows.sort_unstable();
     form.extend(rows.iter().flatten());
     form.push(NONE);
+}
+
+impl Agenda {
+    /// Other work stands in the records; where it waits, and which lock is next, does not.
+    fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        append_sorted(self.parked().map(|(job, lock)| [*job as i64, (lens.lock)(lock.name())]), form);
+        form.extend(self.last_ones().map(|last| last.map_or(NONE, |lock| (lens.lock)(lock.name()))));
+        form.push(self.not_before().map_or(NONE, |at| lens.on_clock(at)));
+    }
 }
 
 impl Queue {

@@ -27,9 +27,8 @@ impl Locks {
     /// Makes `most` locks with waiters due now; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();
-        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
-        let awaited = self.records.from(start).filter(|(_, record)| record.queue.is_some());
-        let some: Vec<_> = awaited.take(most).map(|(lock, _)| lock).collect();
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let some: Vec<_> = self.awaited.range((start, Bound::Unbounded)).take(most).cloned().collect();
         if some.len() == most {
             self.checked_up_to = some.last().cloned();
         }
@@ -41,9 +40,12 @@ impl Locks {
     /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
     /// and the start of the first waiter's wait.
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
-        let told = self.records.of_database(db, after).filter_map(|(key, record)| {
-            let queue = record.queue.as_deref()?;
-            Some((key, queue.order.len(), queue.order.values().next()?.since))
+        let first = LockRef { db, key: after.unwrap_or_default().into() };
+        let start = if after.is_some() { Bound::Excluded(first) } else { Bound::Included(first) };
+        let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
+        let told = here.filter_map(|lock| {
+            let queue = self.queue(lock.name())?;
+            Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
         });
         told.take(most).collect()
     }
@@ -53,7 +55,7 @@ impl Locks {
     ///
     /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
     pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
-        for lock in self.agenda.take_serve_now() {
+        for lock in self.agenda.take_serve_now(most) {
             if let Some(queue) = self.queue_mut(lock.name()) {
                 queue.due = Some(Due::At(now));
                 self.agenda.line_up(now, lock);

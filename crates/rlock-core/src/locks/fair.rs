@@ -71,7 +71,7 @@ impl Locks {
     /// leave them too.
     pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockRef, Waiter)> {
         let mut departed = Vec::new();
-        for lock in self.agenda.all(Job::LeaveFairList) {
+        for lock in self.agenda.all_even_parked(Job::LeaveFairList) {
             let leaving = self.edit(lock.name(), |record| record.leaving.take());
             departed.push((lock, leaving));
         }

@@ -21,7 +21,7 @@ mod seen;
 mod sweep;
 mod yielding;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use agenda::{Due, Job, Rearm};
 pub use canonical::{Lens, append_sorted};
@@ -62,6 +62,8 @@ pub struct Limits {
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     records: Records,
+    /// The locks with waiters: there may be a million other records.
+    awaited: BTreeSet<LockRef>,
     /// Where [`Self::check_some_now`] goes on.
     checked_up_to: Option<LockRef>,
     /// Where each call stands.
@@ -102,6 +104,16 @@ impl Locks {
     /// Native readers alone do not count.
     pub fn is_watched(&self) -> bool {
         self.counts.watched > 0
+    }
+
+    /// Whether a command on this lock must read its record.
+    pub fn watches(&self, lock: LockName<'_>) -> bool {
+        self.records.get(lock).is_some_and(LockRecord::is_watched)
+    }
+
+    /// Whether anything is known of this lock.
+    pub fn knows(&self, lock: LockName<'_>) -> bool {
+        self.records.get(lock).is_some()
     }
 
     /// The number of waiters on the whole server.
@@ -225,8 +237,14 @@ impl Locks {
         let all = std::mem::take(&mut self.records);
         let mut agenda = Agenda::default();
         agenda.keep_timer_of(&self.agenda);
-        let (next_place, last_ticket) = (self.next_place, self.last_ticket);
-        *self = Self { next_place, last_ticket, agenda, ..Self::default() };
+        *self = Self {
+            next_place: self.next_place,
+            last_ticket: self.last_ticket,
+            agenda,
+            is_replica: self.is_replica,
+            is_synchronised: self.is_synchronised,
+            ..Self::default()
+        };
         let waiters_of = |(lock, record): (LockRef, LockRecord)| {
             let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
             waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()

@@ -14,6 +14,11 @@ pub(super) struct Rank {
 }
 
 impl Rank {
+    /// The last one, if the next depends on it.
+    pub(super) fn last_of_many(&self) -> Option<&LockRef> {
+        self.last.as_ref().filter(|_| self.locks.len() > 1)
+    }
+
     /// A lock with work: another one at each call.
     pub(super) fn next(&mut self) -> Option<LockRef> {
         let later = self.last.take().and_then(|last| {

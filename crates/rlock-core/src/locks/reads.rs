@@ -21,12 +21,21 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Whether all read leases have ended, and no yield window is open.
+    /// Whether all read leases have ended, and no reader is held back any more: after their end a lock that is free for a
+    /// Redisson writer is still to be left to it.
     pub(super) fn is_old(&self, now: UnixMs, clock: MonoMs) -> bool {
-        let window = matches!(self.closed, Some(HeldBack::Window { until }) if until > clock);
-        !window && self.ends.is_none_or(|ends| ends <= now)
+        let kept = match self.closed {
+            None => 0,
+            Some(HeldBack::UntilFree { .. }) => KEPT_AFTER_MS,
+            Some(HeldBack::Window { until }) if until > clock => return false,
+            Some(HeldBack::Window { .. }) => 0,
+        };
+        self.ends.is_none_or(|ends| ends.0.saturating_add(kept) < now.0)
     }
 }
+
+/// How long it is remembered after the last read lease that readers are held back for a Redisson writer, in ms.
+const KEPT_AFTER_MS: i64 = 10_000;
 
 /// New readers are held back for a Redisson writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

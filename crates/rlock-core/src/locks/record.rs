@@ -36,13 +36,14 @@ impl LockRecord {
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
-    fn is_watched(&self) -> bool {
+    pub(super) fn is_watched(&self) -> bool {
         let awaited = self.queue.is_some() || !self.grants.is_empty() || !self.revokes.is_empty();
         awaited || self.streak.is_some() || self.leaving.is_some()
     }
 
     fn count(&self) -> Counts {
         Counts {
+            awaited: self.queue.is_some().into(),
             watched: self.is_watched().into(),
             streaks: self.streak.is_some().into(),
             reading: self.reading.is_some().into(),
@@ -54,6 +55,7 @@ impl LockRecord {
 /// In how many records there is what.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
+    awaited: usize,
     pub(super) watched: usize,
     pub(super) streaks: usize,
     pub(super) reading: usize,
@@ -64,6 +66,7 @@ impl Counts {
     fn replace(&mut self, before: Counts, after: Counts) {
         let replace =
             |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
+        replace(&mut self.awaited, before.awaited, after.awaited);
         replace(&mut self.watched, before.watched, after.watched);
         replace(&mut self.streaks, before.streaks, after.streaks);
         replace(&mut self.reading, before.reading, after.reading);
@@ -100,10 +103,8 @@ impl Locks {
         };
         let before = record.count();
         let result = change(record);
-        self.counts.replace(before, record.count());
-        if record.is_empty() {
-            self.records.remove(lock);
-        }
+        let after = record.count();
+        self.note_changed(lock, before, after);
         result
     }
 
@@ -116,14 +117,25 @@ impl Locks {
         let record = self.records.get_mut(lock)?;
         let before = record.count();
         let result = change(record);
-        self.counts.replace(before, record.count());
-        if record.is_empty() {
-            self.records.remove(lock);
-        }
+        let after = record.count();
+        self.note_changed(lock, before, after);
         Some(result)
     }
 
-    /// Changes all records, and removes those that are empty then.
+    /// A record was changed: the counts and the index follow, and an empty record goes.
+    fn note_changed(&mut self, lock: LockName<'_>, before: Counts, after: Counts) {
+        self.counts.replace(before, after);
+        if before.awaited < after.awaited {
+            self.awaited.insert(self.shared_name(lock));
+        } else if before.awaited > after.awaited {
+            self.awaited.remove(&self.shared_name(lock));
+        }
+        if self.records.get(lock).is_some_and(LockRecord::is_empty) {
+            self.records.remove(lock);
+        }
+    }
+
+    /// Changes all records but their queues, and removes those that are empty then.
     pub(super) fn edit_all(&mut self, mut change: impl FnMut(&mut LockRecord)) {
         let counts = &mut self.counts;
         self.records.retain(|record| {

@@ -72,17 +72,6 @@ impl Records {
         })
     }
 
-    /// The records of one database, after this key.
-    pub(super) fn of_database(
-        &self,
-        db: i32,
-        after: Option<&[u8]>,
-    ) -> impl Iterator<Item = (&[u8], &LockRecord)> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let records = self.0.get(&db).map(|records| records.range::<[u8], _>((from, Bound::Unbounded)));
-        records.into_iter().flatten().map(|(key, record)| (&**key, record))
-    }
-
     /// Removes all records for which `keep` is false.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut LockRecord) -> bool) {
         self.0.retain(|_, records| {

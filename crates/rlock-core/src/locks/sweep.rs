@@ -77,7 +77,7 @@ impl Locks {
             let Sweeps { under_way, to_come } = &mut self.sweeps;
             let next = || to_come.pop_front().map(|sweep| (sweep, None));
             let Some((sweep, after)) = under_way.take().or_else(next) else { return };
-            let locks = self.next_records(sweep.databases(), after, left);
+            let locks = self.next_swept(sweep, after, left);
             let done = locks.len() < left;
             left = left.saturating_sub(locks.len());
             for lock in &locks {
@@ -87,15 +87,20 @@ impl Locks {
         }
     }
 
-    /// The next records of these databases after this one, `most` at most.
-    fn next_records(&self, databases: Databases, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
-        let (first, one) = match databases {
+    /// The next locks for a sweep after this one, `most` at most: only keys that changed without an event concern locks that
+    /// have no waiters.
+    fn next_swept(&self, sweep: Sweep, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
+        let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
             Databases::All => (Bound::Unbounded, None),
         };
-        let from = after.as_ref().map_or(first, |after| Bound::Excluded(after.name()));
-        let some = self.records.from(from).map(|(lock, _)| lock);
-        some.take_while(|lock| one.is_none_or(|db| db == lock.db)).take(most).collect()
+        let here = |lock: &LockRef| one.is_none_or(|db| db == lock.db);
+        if let Sweep::Keys(..) = sweep {
+            let from = after.as_ref().map_or(first, |after| Bound::Excluded(after.name()));
+            return self.records.from(from).map(|(lock, _)| lock).take_while(here).take(most).collect();
+        }
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.awaited.range((from, Bound::Unbounded)).take(most).cloned().collect()
     }
 
     fn sweep_record(&mut self, sweep: Sweep, lock: LockName<'_>, now: UnixMs) {

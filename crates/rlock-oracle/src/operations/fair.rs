@@ -1,6 +1,6 @@
 //! FAIR, from docs/COMMANDS.md: who waits here stands in Redisson's list as well, and the lock goes to its head.
 
-use super::op::{Lock, Owner, Word};
+use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
 use super::values::{Access, Entry, Value};
@@ -132,6 +132,15 @@ impl Oracle {
         }
     }
 
+    /// Whether a list lacks nothing: no native stands outside before the first that stands in it, and one at the head has time.
+    pub(super) fn is_in_order(&self, lock: Lock) -> bool {
+        let natives = self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner);
+        let stands = |owner: Owner| self.list(lock).iter().any(|entry| entry.owner == owner);
+        let is_near =
+            |head: &Entry| self.native(lock, head.owner).is_some() && head.deadline < Some(self.now + AHEAD);
+        natives.clone().next().is_none_or(stands) && !self.list(lock).first().is_some_and(is_near)
+    }
+
     /// The deadline of a native at the head may be set anew at any look at it.
     pub(super) fn may_have_raised(&mut self, lock: Lock, seen: &[Entry]) {
         let (far, near) = (Some(self.now + SET_AHEAD), Some(self.now + AHEAD));
@@ -141,6 +150,20 @@ impl Oracle {
             && seen.deadline == far
         {
             self.place(lock).list[0].deadline = far;
+        }
+    }
+
+    /// A native that comes to be the first in the queue, and stands outside the list, is put back at any look at it.
+    pub(super) fn may_have_put_back(&mut self, lock: Lock, seen: &[Entry]) {
+        let first = self.queue(lock).first().filter(|first| first.fair).map(|first| first.owner);
+        let missing = first.filter(|first| !self.list(lock).iter().any(|entry| entry.owner == *first));
+        let back = missing.map(|owner| Entry { owner, deadline: Some(self.now + SET_AHEAD) });
+        if let (Some(back), Some((head, others))) = (back, seen.split_first())
+            && self.ground == Ground::Firm
+            && *head == back
+            && others == self.list(lock)
+        {
+            self.place(lock).list.insert(0, back);
         }
     }
 

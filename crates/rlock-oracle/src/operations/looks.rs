@@ -71,6 +71,9 @@ impl Oracle {
             // Before bounds are set to deadlines, which count from the end of the lease.
             let seen = self.seen_values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
+            for lock in self.all_locks().filter(|lock| self.list(*lock).is_empty()).collect::<Vec<_>>() {
+                self.place(lock).list_found = false;
+            }
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.remove_departed(lock));
                 for lock in self.all_locks() {
@@ -133,6 +136,7 @@ impl Oracle {
             match self.ground {
                 Ground::Firm => self.put_right(lock),
                 Ground::Moved => self.place(lock).list_touched = false,
+                _ if self.is_in_order(lock) => self.place(lock).list_touched = false,
                 Ground::Refused | Ground::Paused => {
                     if self.head_access(lock) == Access::No {
                         self.looked(lock);

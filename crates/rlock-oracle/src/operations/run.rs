@@ -186,6 +186,7 @@ impl Run {
             assert_eq!(self.real.queue(lock), self.oracle.queue(lock), "{told}: queue of {name:?}");
             let list = self.real.list(lock);
             self.oracle.may_have_raised(lock, &list);
+            self.oracle.may_have_put_back(lock, &list);
             assert_eq!(list, self.oracle.list(lock), "{told}: Redisson's list of {name:?}");
         }
         self.compare_calls(&seen.called, told);
