@@ -329,3 +329,27 @@ fn a_native_that_comes_to_be_the_first_goes_back_into_the_list() {
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }
+
+/// An owner left the list by asking without FAIR, got the lock, and asked with FAIR for what it had: it was noted once more as
+/// one that leaves, with a new place, and stood behind later ones when it came back.
+#[test]
+fn who_leaves_the_list_twice_comes_back_to_its_own_place() {
+    let by_list = |script, owner, budget, lease| {
+        let what = ByList::Script { script, owner: Owner(owner), ahead: 0, budget, lease: Ms(lease) };
+        Op::ByList { lock: LOCK, what }
+    };
+    let ops = [
+        acquire(0, Word::None, 42, Wait::No, true),
+        by_list(FairScript::Lock, 5, 3, 1_000),
+        by_list(FairScript::Lock, 6, 3_600_000, 36),
+        acquire(2, Word::None, 42, BLOCK, true),
+        acquire(3, Word::None, 60, BLOCK, true),
+        by_list(FairScript::ForceUnlock, 5, 3, 2),
+        acquire(2, Word::None, 42, Wait::Block(WaitMs(1)), false),
+        acquire(2, Word::None, 36, Wait::No, true),
+        by_list(FairScript::ForceUnlock, 1, 3, 2),
+        by_list(FairScript::Lock, 5, 3_600_000, LONGEST),
+        acquire(2, Word::None, 1, BLOCK, true),
+    ];
+    check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}

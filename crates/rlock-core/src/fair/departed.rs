@@ -10,8 +10,10 @@ use crate::timing::entry;
 /// for that.
 pub(crate) fn leave_unless_waiting<S: Site>(site: &S, owner: &[u8]) {
     let (server, lock) = (site.server(), site.lock());
-    let waits = server.locks(|locks| locks.fair_waiter(lock, owner).is_some());
-    if !waits && site.fair_has_deadline(owner) {
+    // One that is leaving already keeps the place that it would come back to.
+    let is_known =
+        server.locks(|locks| locks.fair_waiter(lock, owner).is_some() || locks.is_leaving(lock, owner));
+    if !is_known && site.fair_has_deadline(owner) {
         let _entry = entry(server);
         server.locks(|locks| locks.note_departed(lock, owner));
         remove_departed_heads(site);
