@@ -33,7 +33,7 @@ impl Builder {
         self
     }
 
-    /// Limits how long [`Lock::lock`](crate::Lock::lock) waits, for all locks without a limit of their own.
+    /// Limits how long [`Lock::acquire`](crate::Lock::acquire) waits, for all locks without a limit of their own.
     pub fn wait(mut self, wait: Duration) -> Builder {
         self.config.wait = Some(wait);
         self
@@ -45,7 +45,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many replicas must have a lock before `lock` returns it, for all locks that do not set it.
+    /// Sets how many replicas must have a lock before `acquire` returns it, for all locks that do not set it.
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.config.durability = durability;
         self

@@ -157,7 +157,7 @@ impl Refusal {
         let lock = name(key);
         let error = match code.as_str() {
             "ERR" if details.to_ascii_lowercase().starts_with("unknown command") => {
-                Error::ModuleNotLoaded { message }
+                Error::ModuleMissing { message }
             }
             "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Permission { message },
             "QUEUEFULL" => Error::QueueFull { lock, message },

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::link::Tls;
 use crate::metrics::Metrics;
 
-/// How many replicas must have a lock before `lock` returns it.
+/// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// None: the primary's reply is enough. A fail-over can lose the lock.
@@ -38,7 +38,7 @@ pub(crate) struct Config {
     pub(crate) lease: Option<Duration>,
     /// The lease of locks that the watchdog renews.
     pub(crate) watchdog: Duration,
-    /// How long `lock` waits; for ever where not set.
+    /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
     pub(crate) durability: Durability,

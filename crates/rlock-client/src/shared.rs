@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     /// The owners that a server may know of.
     pub(crate) owners: Gauge,
-    /// Set by a shutdown: nothing new begins.
+    /// Set by a close: nothing new begins.
     pub(crate) closing: CancellationToken,
     /// The end of all tasks.
     pub(crate) stop: CancellationToken,
@@ -101,9 +101,9 @@ impl Shared {
         }
     }
 
-    /// Refuses what is begun after a shutdown.
+    /// Refuses what is begun after a close.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.closing.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
+        if self.closing.is_cancelled() { Err(Error::Closed) } else { Ok(()) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rlock_client::{Client, Error as ClientError, Guard, Held, Lock, Waiting};
+use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock, Waiting};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -36,7 +36,7 @@ pub(super) enum Wait {
 #[derive(Debug)]
 pub(super) enum LockEvent {
     /// The lock is ours.
-    Held(Guard),
+    Held(Guard<Any>),
     /// Somebody else had it all the time.
     NotAcquired,
     /// It could not even be asked for.
@@ -115,14 +115,18 @@ impl Request {
         Hold { owner: owner.to_vec(), kind: self.kind, server, key }
     }
 
-    fn lock(&self, client: &Client) -> Lock {
-        let lock = match self.kind {
-            Kind::Plain => client.lock(&self.key),
-            Kind::Read => client.read_write_lock(&self.key).read(),
-            Kind::Write => client.read_write_lock(&self.key).write(),
-            Kind::Fair => client.fair_lock(&self.key),
-        };
-        if self.fenced { lock.fenced() } else { lock }
+    fn lock(&self, client: &Client) -> Lock<Any> {
+        let (plain, sides) = (client.lock(&self.key), client.read_write_lock(&self.key));
+        match (self.kind, self.fenced) {
+            (Kind::Plain, false) => plain.any(),
+            (Kind::Plain, true) => plain.fenced().any(),
+            (Kind::Fair, false) => plain.fair().any(),
+            (Kind::Fair, true) => plain.fair().fenced().any(),
+            // Readers have no tokens: the arguments exclude each other.
+            (Kind::Read, _) => sides.read().any(),
+            (Kind::Write, false) => sides.write().any(),
+            (Kind::Write, true) => sides.write().fenced().any(),
+        }
     }
 }
 
@@ -170,7 +174,7 @@ impl Keeper {
     }
 
     /// The variables that tell the command's own runs what is held.
-    pub(super) fn variables(&self, guard: &Guard) -> Vec<(OsString, OsString)> {
+    pub(super) fn variables(&self, guard: &Guard<Any>) -> Vec<(OsString, OsString)> {
         vec![(nesting::VARIABLE.into(), nesting::with(&self.request.hold(guard.owner())))]
     }
 
@@ -185,12 +189,12 @@ impl Keeper {
     }
 
     /// Releases, and tells what came of it; tries until the lock has ended by itself, but not for long.
-    pub(super) fn release(&self, guard: Guard) -> Release {
-        let outcome = self.runtime.block_on(async { timeout(PATIENCE, guard.unlock()).await });
+    pub(super) fn release(&self, guard: Guard<Any>) -> Release {
+        let outcome = self.runtime.block_on(async { timeout(PATIENCE, guard.release()).await });
         self.end();
         match outcome {
             Ok(Ok(())) => Release::Done,
-            Ok(Err(ClientError::NotHeld { .. } | ClientError::Lost { .. })) => Release::NotHeld,
+            Ok(Err(ClientError::LockLost { .. })) => Release::NotHeld,
             Ok(Err(_)) | Err(_) => Release::Unknown,
         }
     }
@@ -204,7 +208,7 @@ impl Keeper {
     /// Sends what is left to be sent. When we are gone the server finds that out by itself: no need to insist.
     fn end(&self) {
         if let Some(client) = client_of(&self.client) {
-            let _ = self.runtime.block_on(client.shutdown(GOODBYE));
+            let _ = self.runtime.block_on(client.close(GOODBYE));
         }
     }
 }
@@ -236,7 +240,7 @@ impl Work {
 
     /// Waits for the lock as long as wanted. An outage does not end the wait, except at the very start:
     /// then the address is wrong more often than not.
-    async fn acquire(&mut self) -> Result<Option<Guard>, Error> {
+    async fn acquire(&mut self) -> Result<Option<Guard<Any>>, Error> {
         let start = Moment::now();
         let mut client = self.connect(Waiting::Queue).await?;
         if self.leads_to_cluster().await {
@@ -244,7 +248,7 @@ impl Work {
         }
         self.check_nesting(&client).await?;
         if self.request.wait == Wait::No {
-            return self.try_lock(&client, start).await;
+            return self.try_acquire(&client, start).await;
         }
         match self.wait_for_lock(&client, start).await {
             // It may look at the lock: so what it may not is to subscribe.
@@ -252,7 +256,7 @@ impl Work {
             outcome => return self.read(outcome),
         }
         let client = self.connect(Waiting::Polling).await?;
-        if let Some(guard) = self.try_lock(&client, start).await? {
+        if let Some(guard) = self.try_acquire(&client, start).await? {
             return Ok(Some(guard));
         }
         self.tell(LockEvent::Polling);
@@ -301,21 +305,22 @@ impl Work {
     }
 
     /// Asks once. A lost reply is asked for again, for a while, even by who does not wait.
-    async fn try_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, Error> {
+    async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, Error> {
         let lock = self.request.lock(client);
         loop {
-            match lock.try_lock().await {
+            match lock.try_acquire().await {
                 Err(ClientError::Transport { .. }) if !start.after(PATIENCE).left().is_zero() => {}
-                outcome => return self.read(outcome),
+                Err(ClientError::Denied { .. }) => return Ok(None),
+                outcome => return self.read(outcome.map(Some)),
             }
         }
     }
 
-    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, ClientError> {
+    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, ClientError> {
         let lock = self.request.lock(client);
         let outcome = match self.request.wait {
-            Wait::AtMost(wait) => lock.lock_timeout(start.after(wait).left()).await,
-            Wait::No | Wait::ForEver => lock.lock().await,
+            Wait::AtMost(wait) => lock.acquire_timeout(start.after(wait).left()).await,
+            Wait::No | Wait::ForEver => lock.acquire().await,
         };
         match outcome {
             Ok(guard) => Ok(Some(guard)),
@@ -324,7 +329,7 @@ impl Work {
         }
     }
 
-    fn read(&self, outcome: Result<Option<Guard>, ClientError>) -> Result<Option<Guard>, Error> {
+    fn read(&self, outcome: Result<Option<Guard<Any>>, ClientError>) -> Result<Option<Guard<Any>>, Error> {
         outcome.map_err(|error| Error::of_client(self.request.place.address(), &error))
     }
 }

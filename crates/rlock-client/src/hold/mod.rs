@@ -30,6 +30,14 @@ pub enum State {
     Released,
 }
 
+/// Which guard of a hold is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaver {
+    Last,
+    /// Others are left.
+    Other,
+}
+
 /// How a hold came about.
 pub(crate) struct Origin {
     pub(crate) party: Arc<Party>,
@@ -105,9 +113,9 @@ impl Hold {
             lost: OnceLock::new(),
         });
         hold.with_book(|book| hold.schedule(book));
-        // A shutdown that has told all holds by now does not know of this one.
+        // A close that has told all holds by now does not know of this one.
         if shared.closing.is_cancelled() {
-            hold.lose(Lost::ShutDown);
+            hold.lose(Lost::Closed);
         }
         hold
     }
@@ -158,7 +166,7 @@ impl Hold {
             match book.phase {
                 Phase::Held => Ok(book.deadline.since(now)),
                 Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
-                Phase::Released => Err(Error::NotHeld { lock: crate::error::name(&self.party.key) }),
+                Phase::Released => Err(Error::lost(&self.party.key, Lost::Released)),
             }
         })
     }
@@ -185,9 +193,9 @@ impl Hold {
         })
     }
 
-    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns whether it was the last,
-    /// and why the lock was lost, if it was.
-    pub(crate) fn remove_guard(self: &Arc<Self>) -> (bool, Option<Lost>) {
+    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns which one it was, and
+    /// why the lock was lost, if it was.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> (Leaver, Option<Lost>) {
         let now = self.shared.clock.now();
         self.with_book(|book| {
             self.judge(book, now);
@@ -201,7 +209,7 @@ impl Hold {
                 Phase::Lost(why) => Some(why),
                 Phase::Held | Phase::Released => None,
             };
-            (book.guards == 0, lost)
+            (if book.guards == 0 { Leaver::Last } else { Leaver::Other }, lost)
         })
     }
 
@@ -230,7 +238,7 @@ impl Hold {
             let why = if self.renewed { Lost::Unreachable } else { Lost::Expired };
             self.lose_booked(book, why);
         } else if self.shared.closing.is_cancelled() {
-            self.lose_booked(book, Lost::ShutDown);
+            self.lose_booked(book, Lost::Closed);
         }
     }
 

@@ -87,7 +87,7 @@ impl Link {
         let state = state.wait_for(|state| matches!(state, State::Up(_))).await;
         match state.as_deref() {
             Ok(State::Up(live)) => Ok(live.clone()),
-            _ => Err(Error::ShutDown),
+            _ => Err(Error::Closed),
         }
     }
 
@@ -98,7 +98,7 @@ impl Link {
         match state.as_deref() {
             Ok(State::Up(live)) => Ok(live.clone()),
             Ok(State::Down(error)) => Err(error.clone()),
-            _ => Err(Error::ShutDown),
+            _ => Err(Error::Closed),
         }
     }
 
@@ -116,7 +116,7 @@ impl Link {
         let denied = |state: &State| matches!(state, State::Down(Error::Permission { .. }));
         match state.wait_for(denied).await.as_deref() {
             Ok(State::Down(error)) => error.clone(),
-            _ => Error::ShutDown,
+            _ => Error::Closed,
         }
     }
 

@@ -10,7 +10,7 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::transport::{BoxFuture, Connection, Connector, Event};
-use crate::error::Error;
+use crate::error::{Cause, Error};
 
 /// What TLS needs beside the URL.
 #[derive(Clone, Default)]
@@ -82,7 +82,7 @@ impl RedisConnector {
             .set_response_timeout(None)
             .set_push_sender(forward);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        connection.map(Multiplexed).map_err(|error| connect_error(&error))
+        connection.map(Multiplexed).map_err(connect_error)
     }
 }
 
@@ -128,7 +128,7 @@ fn bad_url(error: &RedisError) -> Error {
     Error::invalid(format!("not the URL of a server: {error}; write {form}"))
 }
 
-fn connect_error(error: &RedisError) -> Error {
+fn connect_error(error: RedisError) -> Error {
     // An error of the server as it says it itself, not as the driver quotes it.
     let message = match error.code() {
         Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
@@ -142,12 +142,12 @@ fn connect_error(error: &RedisError) -> Error {
         return error;
     }
     if error.kind() == ErrorKind::RESP3NotSupported {
-        return Error::Refused { message: format!("{message}; rlock needs Redis 7 or later") };
+        return Error::Unsupported { message: format!("{message}; rlock needs Redis 7 or later") };
     }
     if is_of_tls(&message) {
-        return Error::Tls { message };
+        return Error::Tls { source: Cause::new(error) };
     }
-    Error::Transport { message }
+    Error::transport(error)
 }
 
 /// The error of a server that has no such database, or keeps it from this user. The driver reports every refusal of
