@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::{Endpoint, destination};
 use crate::error::Error;
-use crate::metrics::Metrics;
+use crate::events::{Event, Hook};
 
 /// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
@@ -82,9 +82,23 @@ impl Builder {
         self
     }
 
-    /// Sets the receiver of lock metrics.
-    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Builder {
-        self.config.metrics = Some(metrics);
+    /// Sets what is told of every [`Event`], for metrics and logs.
+    ///
+    /// It is called while a lock is returned or ended, also on the task that renews all locks: it must be quick and
+    /// must not block. A panic in it is caught.
+    ///
+    /// ```
+    /// use rlock_client::{Client, Event};
+    ///
+    /// let builder = Client::builder().on_event(|event| match event {
+    ///     Event::Acquired { waited, .. } => println!("acquired after {waited:?}"),
+    ///     Event::Lost { why, .. } => eprintln!("lost: {why}"),
+    ///     _ => (),
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn on_event(mut self, receiver: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Builder {
+        self.config.events = Hook(Some(Arc::new(receiver)));
         self
     }
 

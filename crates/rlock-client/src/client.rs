@@ -154,7 +154,8 @@ impl Client {
             let deliver = deliver_to(shared.clone(), inbox.clone());
             let pace = Pace { response: config.response() };
             let runtime = tokio::runtime::Handle::current();
-            let router = route(Links { pace, deliver, runtime, stop: stop.clone() });
+            let events = config.events.clone();
+            let router = route(Links { pace, deliver, events, runtime, stop: stop.clone() });
             Shared::new(config, clock, uuid, router, inbox, stop, weak_jobs)
         });
         let runtime = tokio::runtime::Handle::current();

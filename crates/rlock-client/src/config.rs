@@ -1,12 +1,11 @@
 //! The settings of a client.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::check_lease;
 use crate::error::Error;
+use crate::events::Hook;
 use crate::link::Tls;
-use crate::metrics::Metrics;
 
 /// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub(crate) struct Config {
     pub(crate) durability_wait: Duration,
     /// A connection that leaves a request unanswered for so long is given up.
     pub(crate) response: Option<Duration>,
-    pub(crate) metrics: Option<Arc<dyn Metrics>>,
+    pub(crate) events: Hook,
     pub(crate) tls: Tls,
 }
 
@@ -60,7 +59,7 @@ impl Default for Config {
             durability: Durability::default(),
             durability_wait: Duration::from_secs(1),
             response: None,
-            metrics: None,
+            events: Hook::default(),
             tls: Tls::default(),
         }
     }

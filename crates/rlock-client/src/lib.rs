@@ -138,8 +138,9 @@
 //!
 //! # Metrics and traces
 //!
-//! [`Metrics`] receives every acquisition with its wait, every release with its duration, and every loss. With
-//! `tracing` there are spans `acquire`, `renew` and `release` (debug), and warnings about lost locks and connections.
+//! [`Builder::on_event`] is told of every [`Event`]: acquisitions with their waits, denials, time-outs, releases,
+//! renewals, losses, and lost and restored connections. With `tracing` there are spans `acquire`, `renew` and `release`
+//! (debug), and warnings about lost locks and about connections that are lost and restored.
 
 mod acquire;
 pub mod blocking;
@@ -154,6 +155,7 @@ mod endpoint;
 mod error;
 #[cfg(test)]
 mod error_tests;
+mod events;
 mod exchange;
 mod guard;
 mod hold;
@@ -162,7 +164,6 @@ mod link;
 mod lock;
 mod lockable;
 mod message;
-mod metrics;
 mod multi;
 mod named_owners;
 mod red;
@@ -188,11 +189,11 @@ pub use builder::Builder;
 pub use client::Client;
 pub use config::{Durability, Waiting};
 pub use error::{Cause, Error, Lost};
+pub use events::Event;
 pub use guard::{Guard, Held};
 pub use hold::State;
 pub use info::{Holder, Info, Waiter};
 pub use lock::{Any, Exclusive, Kind, Lock, Plain, Read, ReadWriteLock, Write};
-pub use metrics::Metrics;
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};
 pub use tokio_util::sync::CancellationToken;

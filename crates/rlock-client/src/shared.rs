@@ -1,6 +1,5 @@
 //! What the tasks and the handles of a client share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::Event;
 use crate::message::{Inbox, Notice, Party, parse};
-use crate::metrics::Metrics;
 use crate::named_owners::Turns;
 use crate::release::Job;
 use crate::router::Router;
@@ -90,15 +89,9 @@ impl Shared {
         self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
-    /// Reports to the user's metrics, if there are any.
-    ///
-    /// A panic of theirs ends here: elsewhere it would end the watchdog, or a process in which a guard is dropped while
-    /// panicking.
-    pub(crate) fn metrics(&self, report: impl FnOnce(&dyn Metrics)) {
-        let Some(metrics) = &self.config.metrics else { return };
-        if catch_unwind(AssertUnwindSafe(|| report(metrics.as_ref()))).is_err() {
-            tracing::error!("the metrics panicked; locks are not affected");
-        }
+    /// Tells of an event.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        self.config.events.tell(event);
     }
 
     /// Refuses what is begun after a close.

@@ -1,13 +1,12 @@
-//! Polling, durability, access control and metrics.
+//! Polling, durability and access control.
 
 mod common;
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::proxy::Proxy;
 use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
-use rlock_client::{Client, Durability, Error, Guard, Held, Lost, Metrics, Waiting};
+use rlock_client::{Client, Durability, Error, Lost, Waiting};
 use rlock_testkit::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,93 +178,4 @@ async fn a_clients_settings_are_those_of_its_locks() {
         let error = builder.connect(&url(&server)).await.unwrap_err();
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
     }
-}
-
-#[derive(Default)]
-struct Diary(Mutex<Vec<String>>);
-
-impl Metrics for Diary {
-    fn acquired(&self, lock: &[u8], waited: Duration) {
-        assert!(waited < SOON);
-        let long = if waited >= Duration::from_millis(300) { " after a wait" } else { "" };
-        self.0.lock().unwrap().push(format!("acquired {}{long}", lock.escape_ascii()));
-    }
-
-    fn released(&self, lock: &[u8], held: Duration) {
-        assert!(held < SOON && (lock != b"d" || held >= Duration::from_millis(300)));
-        self.0.lock().unwrap().push(format!("released {}", lock.escape_ascii()));
-    }
-
-    fn lost(&self, lock: &[u8], held: Duration, why: Lost) {
-        assert!(held >= Duration::from_millis(50));
-        self.0.lock().unwrap().push(format!("lost {} {why:?}", lock.escape_ascii()));
-    }
-}
-
-#[tokio::test]
-async fn metrics_are_told() {
-    let server = TestServer::start();
-    let diary = Arc::new(Diary::default());
-    let client = connect_with(&server, Client::builder().metrics(diary.clone())).await;
-    client.lock("a").acquire().await.unwrap().release().await.unwrap();
-    let guard = client.lock("b").lease(Duration::from_millis(100)).acquire().await.unwrap();
-    within("the loss", guard.lost()).await;
-    drop(guard);
-    drop(client.lock("c").try_acquire().await.unwrap());
-    let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
-    assert_eq!(std::mem::take(&mut *diary.0.lock().unwrap()), expected);
-    let guard = client.lock("d").acquire().await.unwrap();
-    let waiting = tokio::spawn(client.lock("d").acquire());
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    guard.release().await.unwrap();
-    std::mem::forget(within("the lock", waiting).await.unwrap().unwrap());
-    let expected = ["acquired d", "released d", "acquired d after a wait"];
-    assert_eq!(*diary.0.lock().unwrap(), expected);
-}
-
-/// Looks at the lock that it is told of, and panics.
-#[derive(Default)]
-struct Nosy(Mutex<Option<Held>>);
-
-impl Nosy {
-    fn look(&self) {
-        let held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take().unwrap();
-        held.check().unwrap_err();
-        panic!("on purpose");
-    }
-}
-
-impl Metrics for Nosy {
-    fn released(&self, _: &[u8], _: Duration) {
-        self.look();
-    }
-
-    fn lost(&self, _: &[u8], _: Duration, _: Lost) {
-        self.look();
-    }
-}
-
-/// Metrics were told while the hold was locked, and so hung where they asked about it; a panic of theirs ended the task
-/// that renews all locks.
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_may_look_at_the_lock_and_their_panics_end_nothing() {
-    let server = TestServer::start();
-    let nosy = Arc::new(Nosy::default());
-    let client = connect_with(&server, Client::builder().metrics(nosy.clone())).await;
-    let show = |guard: &Guard| {
-        *nosy.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(guard.held())
-    };
-    for _ in 0..2 {
-        let guard = client.lock("a").lease(Duration::from_millis(50)).acquire().await.unwrap();
-        show(&guard);
-        assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
-    }
-    let guard = client.lock("a").acquire().await.unwrap();
-    show(&guard);
-    guard.release().await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
-    show(&guard);
-    drop(guard);
-    client.close(SOON).await.unwrap();
 }

@@ -13,6 +13,7 @@ use crate::clock::Instant;
 use crate::command::{self, Acquired, Ask, Extras, Refusal};
 use crate::config::Durability;
 use crate::error::Error;
+use crate::events::Event;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::guard::Guard;
 use crate::hold::{Hold, Origin};
@@ -164,8 +165,7 @@ impl Attempt {
         if named {
             shared.turns.of(&hold.party).publish(&hold);
         }
-        let waited = || acquired.since(self.began);
-        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited()));
+        shared.tell(Event::Acquired { lock: &self.order.party.key, waited: acquired.since(self.began) });
         Guard::new(self.handle.clone(), hold)
     }
 }

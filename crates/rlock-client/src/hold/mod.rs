@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::error::{Error, Lost};
+use crate::events::Event;
 use crate::message::Party;
 use crate::shared::Shared;
 pub(crate) use renewal::{Again, Need};
@@ -267,16 +268,16 @@ impl Hold {
     fn tell(&self, report: Report) {
         let (shared, key) = (&self.shared, &self.party.key);
         match report {
+            Report::Renewed => shared.tell(Event::Renewed { lock: key }),
             Report::Released(at) => {
-                shared.metrics(|metrics| metrics.released(key, at.since(self.acquired)));
+                shared.tell(Event::Released { lock: key, held: at.since(self.acquired) });
             }
             Report::Lost(why) => {
                 if let Some(lost) = self.lost.get() {
                     lost.cancel();
                 }
-                tracing::warn!(lock = crate::error::name(key), %why, "a lock was lost");
                 let held = shared.clock.now().since(self.acquired);
-                shared.metrics(|metrics| metrics.lost(key, held, why));
+                shared.tell(Event::Lost { lock: key, held, why });
             }
         }
     }

@@ -14,5 +14,5 @@ pub(crate) use live::{Live, Subscription, Unheard};
 pub(crate) use redis::{RedisConnector, Tls};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};
 #[cfg(test)]
-pub(crate) use transport::{BoxFuture, Event};
+pub(crate) use transport::{BoxFuture, Incoming};
 pub(crate) use transport::{Connection, Connector};

@@ -9,7 +9,7 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::transport::{BoxFuture, Connection, Connector, Event};
+use super::transport::{BoxFuture, Connection, Connector, Incoming};
 use crate::error::{Cause, Error};
 
 /// What TLS needs beside the URL.
@@ -57,23 +57,22 @@ impl RedisConnector {
     }
 
     /// Where it connects to, and as whom.
-    #[cfg(test)]
     pub(crate) fn info(&self) -> &ConnectionInfo {
         self.client.get_connection_info()
     }
 
     /// Connects, with messages going to `events`.
-    pub(crate) async fn dial(&self, events: UnboundedSender<Event>) -> Result<Multiplexed, Error> {
+    pub(crate) async fn dial(&self, events: UnboundedSender<Incoming>) -> Result<Multiplexed, Error> {
         let forward = move |push: PushInfo| match push.kind {
             PushKind::Message | PushKind::SMessage => match push.data.into_iter().nth(1) {
-                Some(Value::BulkString(payload)) => events.send(Event::Message(payload)),
+                Some(Value::BulkString(payload)) => events.send(Incoming::Message(payload)),
                 _ => Ok(()),
             },
             PushKind::SUnsubscribe => match push.data.into_iter().next() {
-                Some(Value::BulkString(channel)) => events.send(Event::Unsubscribed(channel)),
+                Some(Value::BulkString(channel)) => events.send(Incoming::Unsubscribed(channel)),
                 _ => Ok(()),
             },
-            PushKind::Disconnection => events.send(Event::Closed),
+            PushKind::Disconnection => events.send(Incoming::Closed),
             _ => Ok(()),
         };
         // The link and its callers limit the time: the driver's own limits are unfit for locks.
@@ -87,9 +86,13 @@ impl RedisConnector {
 }
 
 impl Connector for RedisConnector {
+    fn server(&self) -> String {
+        self.info().addr().to_string()
+    }
+
     fn connect(
         &self,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
         _within: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {

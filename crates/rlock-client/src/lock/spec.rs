@@ -13,6 +13,7 @@ use crate::clock::Instant;
 use crate::command::{Extras, check_lease};
 use crate::config::Durability;
 use crate::error::{Error, name};
+use crate::events::Event;
 use crate::guard::Guard;
 use crate::message::{Mode, Party};
 use crate::wait;
@@ -59,15 +60,24 @@ impl Spec {
 
     /// Acquires the lock if it is free now.
     pub(crate) async fn acquire_now(&self) -> Result<Guard<Any>, Error> {
-        self.acquire(Patience::None).await?.ok_or_else(|| Error::denied(&self.key))
+        let guard = self.acquire(Patience::None).await?;
+        guard.ok_or_else(|| {
+            self.handle.shared.tell(Event::Denied { lock: &self.key });
+            Error::denied(&self.key)
+        })
     }
 
     /// Acquires the lock, waiting for so long at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
-        let guard = self.acquire(Patience::Until(by)).await?;
+        let outcome = self.acquire(Patience::Until(by)).await;
         // Only an owner whose turn never came leaves without a guard or an error of its own.
-        guard.ok_or_else(|| Error::timeout(&self.key, wait.unwrap_or_default()))
+        let late = || Error::timeout(&self.key, wait.unwrap_or_default());
+        let outcome = outcome.and_then(|guard| guard.ok_or_else(late));
+        if let Err(Error::Timeout { waited, .. }) = outcome {
+            self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
+        }
+        outcome
     }
 
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {
