@@ -10,6 +10,7 @@ use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::{Endpoint, destination};
 use crate::error::Error;
 use crate::events::{Event, Hook};
+use crate::link::{Connector, RedisConnector};
 
 /// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
@@ -69,7 +70,7 @@ impl Builder {
     /// The platform's authorities are those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else the system's.
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
-        self.config.tls.roots = Some(pem.as_ref().to_vec());
+        self.config.login.roots = Some(pem.as_ref().to_vec());
         self
     }
 
@@ -78,11 +79,17 @@ impl Builder {
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
         let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
-        self.config.tls.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+        self.config.login.client = Some(redis::ClientTlsConfig { client_cert, client_key });
         self
     }
 
-    /// Sets what is told of every [`Event`], for metrics and logs.
+    /// Names the client, for its owners and connections (CLIENT LIST). The default is the program's name.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.config.login.name = Some(name.into());
+        self
+    }
+
+    /// Sets the receiver of [`Event`]s, for metrics and logs.
     ///
     /// It is called while a lock is returned or ended, also on the task that renews all locks: it must be quick and
     /// must not block. A panic in it is caught.
@@ -114,6 +121,37 @@ impl Builder {
         Ok(client)
     }
 
+    /// Connects to the server of a client of the driver, with its settings: address, TLS, user, password and database.
+    /// The connections are this client's own. Needs a tokio runtime, as [`Builder::connect`] does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rlock_testkit::TestServer::start();
+    /// # let url = format!("redis://127.0.0.1:{}", server.port());
+    /// let driver = redis::Client::open(url)?;
+    /// let client = rlock_client::Client::builder().connect_like(&driver).await?;
+    /// # client.lock("a").await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`].
+    pub async fn connect_like(self, driver: &redis::Client) -> Result<Client, Error> {
+        self.config.check()?;
+        let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
+        // As `destination` has it: without the database that is used where none is named.
+        let database = Some(connector.info().redis_settings().db()).filter(|database| *database != 0);
+        let database = database.map(|database| database.to_string()).unwrap_or_default();
+        let server = format!("{}/{database}", connector.server());
+        let endpoint = Endpoint::Server(connector);
+        let client = Client::start(self.config, Clock::System, server, |links| endpoint.route(links));
+        client.probe().await?;
+        Ok(client)
+    }
+
     /// Starts to connect, without waiting for the outcome. Use it for the servers of a [`RedLock`](crate::RedLock),
     /// which may be down when the program starts. Needs a tokio runtime, as [`Builder::connect`] does.
     ///
@@ -126,7 +164,7 @@ impl Builder {
     /// Outside of a tokio runtime.
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
-        let endpoint = Endpoint::parse(url, &self.config.tls)?;
+        let endpoint = Endpoint::parse(url, &self.config.login)?;
         Ok(Client::start(self.config, Clock::System, destination(url), |links| endpoint.route(links)))
     }
 }

@@ -114,9 +114,10 @@ impl Client {
         ReadWriteLock::new(self.spec(name))
     }
 
-    /// The beginning of each owner of this client's locks; a colon and a number follow.
-    pub fn uuid(&self) -> &str {
-        &self.handle.shared.uuid
+    /// The beginning of each owner of this client's locks, `<name>@<host>:<pid>:<random>`; a colon and a number
+    /// follow. [`Builder::name`] sets the name.
+    pub fn identity(&self) -> &str {
+        &self.handle.shared.identity.text
     }
 
     /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::Closed`]) so that
@@ -146,7 +147,6 @@ impl Client {
         server: String,
         route: impl FnOnce(Links) -> Router,
     ) -> Client {
-        let uuid = uuid::Uuid::new_v4().to_string();
         let (jobs, inbox_of_jobs) = unbounded_channel();
         let weak_jobs = jobs.downgrade();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
@@ -156,7 +156,7 @@ impl Client {
             let runtime = tokio::runtime::Handle::current();
             let events = config.events.clone();
             let router = route(Links { pace, deliver, events, runtime, stop: stop.clone() });
-            Shared::new(config, clock, uuid, router, inbox, stop, weak_jobs)
+            Shared::new(config, clock, router, inbox, stop, weak_jobs)
         });
         let runtime = tokio::runtime::Handle::current();
         start_tasks(&shared, inbox_of_jobs);
@@ -199,7 +199,7 @@ fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
         let Some(party) = deliver(&inbox, message) else { return };
         let Some(shared) = shared.upgrade() else { return };
         // An owner that the user named may be in use again by the time the release arrives.
-        if party.owner.starts_with(format!("{}:", shared.uuid).as_bytes())
+        if party.owner.starts_with(format!("{}:", shared.identity.text).as_bytes())
             && let Some(jobs) = shared.jobs.upgrade()
         {
             let _ = jobs.send(Job::unknown(&shared, Arc::new(party)));
@@ -209,6 +209,6 @@ fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("uuid", &self.uuid()).finish_non_exhaustive()
+        f.debug_struct("Client").field("identity", &self.identity()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::command::check_lease;
 use crate::error::Error;
 use crate::events::Hook;
-use crate::link::Tls;
+use crate::link::Login;
 
 /// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct Config {
     /// A connection that leaves a request unanswered for so long is given up.
     pub(crate) response: Option<Duration>,
     pub(crate) events: Hook,
-    pub(crate) tls: Tls,
+    pub(crate) login: Login,
 }
 
 impl Default for Config {
@@ -60,7 +60,7 @@ impl Default for Config {
             durability_wait: Duration::from_secs(1),
             response: None,
             events: Hook::default(),
-            tls: Tls::default(),
+            login: Login::default(),
         }
     }
 }

@@ -66,7 +66,7 @@ pub enum Error {
     /// The server, its module or this build of the client lacks something.
     #[error("{message}")]
     Unsupported {
-        /// What is lacking, and what would have it.
+        /// The missing part, and its source.
         message: String,
     },
     /// The server does not admit the user, or the user lacks a permission.
@@ -128,7 +128,7 @@ pub enum Error {
     },
 }
 
-/// What an error is the consequence of: an error of the driver or the system, or a text.
+/// The cause of an error: an error of the driver or the system, or a text.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
@@ -181,6 +181,9 @@ pub enum Lost {
     /// The client was closed, which ends its renewals.
     #[error("its client was closed")]
     Closed,
+    /// This process is a fork of the one that acquired it, which still holds it.
+    #[error("it belongs to the process before the fork")]
+    Forked,
     /// Its last guard was released before.
     #[error("it was released")]
     Released,
@@ -205,7 +208,7 @@ impl Error {
                 "another owner may hold it by now; a longer lease (Builder::watchdog_timeout) outlasts longer \
                  outages, a fencing token (Lock::fenced) lets the resource refuse a late holder",
             ),
-            Error::OutcomeUnknown { .. } => Some("RLOCK.INFO shows who holds the lock now"),
+            Error::OutcomeUnknown { .. } => Some("RLOCK.INFO shows the present holder"),
             Error::Durability { .. } => {
                 Some("INFO replication on the primary shows its replicas and their lag")
             }

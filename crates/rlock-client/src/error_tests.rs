@@ -97,7 +97,7 @@ fn every_message_tells_what_to_do_and_what_about() {
             assert!(!known.contains(&format!("\"{fact}\"")) || message.contains(fact), "{message}");
         }
     }
-    let reasons = [Lost::Expired, Lost::Taken, Lost::Unreachable, Lost::Closed, Lost::Released];
+    let reasons = [Lost::Expired, Lost::Taken, Lost::Unreachable, Lost::Closed, Lost::Forked, Lost::Released];
     let told: BTreeSet<String> = reasons.iter().map(Lost::to_string).collect();
     assert_eq!(told.len(), reasons.len(), "{told:?}");
 }

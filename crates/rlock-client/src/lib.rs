@@ -138,7 +138,7 @@
 //!
 //! # Metrics and traces
 //!
-//! [`Builder::on_event`] is told of every [`Event`]: acquisitions with their waits, denials, time-outs, releases,
+//! [`Builder::on_event`] receives every [`Event`]: acquisitions with their waits, denials, time-outs, releases,
 //! renewals, losses, and lost and restored connections. With `tracing` there are spans `acquire`, `renew` and `release`
 //! (debug), and warnings about lost locks and about connections that are lost and restored.
 
@@ -159,6 +159,7 @@ mod events;
 mod exchange;
 mod guard;
 mod hold;
+mod identity;
 mod info;
 mod link;
 mod lock;

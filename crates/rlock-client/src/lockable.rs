@@ -1,4 +1,4 @@
-//! What all kinds of locks have in common: a lock, several locks, one lock on several servers.
+//! The common part of all kinds of locks: a lock, several locks, one lock on several servers.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub trait Lockable: Clone + Send + 'static {
 
 /// A guard.
 pub trait Holding: Deref<Target: View> + Send + 'static {
-    /// Gives it back, and says whether it was held until now.
+    /// Releases it, and says whether it was held until now.
     fn give_back(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 

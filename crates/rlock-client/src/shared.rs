@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
+use crate::identity::Identity;
 use crate::message::{Inbox, Notice, Party, parse};
 use crate::named_owners::Turns;
 use crate::release::Job;
@@ -20,8 +21,8 @@ use crate::watchdog::Watchdog;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// Unique to this client; owners and the channel of grants begin with it.
-    pub(crate) uuid: String,
+    /// Unique to this client; its owners begin with it.
+    pub(crate) identity: Identity,
     /// The channel of grants, where there is one for all locks; each other's name begins with it.
     pub(crate) channel: String,
     pub(crate) router: Router,
@@ -44,17 +45,17 @@ impl Shared {
     pub(crate) fn new(
         config: Config,
         clock: Clock,
-        uuid: String,
         router: Router,
         inbox: Arc<Inbox>,
         stop: CancellationToken,
         jobs: WeakUnboundedSender<Job>,
     ) -> Shared {
+        let identity = Identity::new(config.login.name.as_deref());
         Shared {
             config,
             clock,
-            channel: format!("rlock:grants:{uuid}"),
-            uuid,
+            channel: format!("rlock:grants:{}", identity.random),
+            identity,
             router,
             inbox,
             watchdog: Watchdog::default(),
@@ -75,7 +76,7 @@ impl Shared {
 
     /// An owner that nobody has used yet.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
-        format!("{}:{}", self.uuid, self.next_id()).into_bytes()
+        format!("{}:{}", self.identity.text, self.next_id()).into_bytes()
     }
 
     /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it
@@ -94,8 +95,12 @@ impl Shared {
         self.config.events.tell(event);
     }
 
-    /// Refuses what is begun after a close.
+    /// Refuses what is begun after a close, or in a child of the process that made the client.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if !self.identity.is_at_home() {
+            let message = "this client was made before a fork; create a new one in the child process".into();
+            return Err(Error::Unsupported { message });
+        }
         if self.closing.is_cancelled() { Err(Error::Closed) } else { Ok(()) }
     }
 }

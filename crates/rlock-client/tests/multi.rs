@@ -143,7 +143,7 @@ async fn one_that_is_lost_is_a_loss_of_all() {
     assert!(clients[1].lock("lock").force_release().await.unwrap());
     assert_eq!(within("the loss", held.lost()).await, Lost::Taken);
     let lost = held.locks().iter().find(|held| held.check().is_err()).expect("the one that was lost");
-    assert!(lost.owner().starts_with(clients[1].uuid().as_bytes()));
+    assert!(lost.owner().starts_with(clients[1].identity().as_bytes()));
     assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Taken, .. })));
     // The other one is held until the guard is gone.
     assert!(clients[0].lock("lock").locked().await.unwrap());

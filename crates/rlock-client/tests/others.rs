@@ -36,7 +36,7 @@ async fn info_tells_who_holds_and_who_waits() {
     assert_eq!(info.remaining, Some(info.holders[0].remaining));
     assert!((50_000..=100_000).contains(&info.holders[0].remaining.as_millis()), "{info:?}");
     let first = &info.queue[0];
-    assert!(first.owner.starts_with(client.uuid().as_bytes()) && first.via == "enqueue", "{first:?}");
+    assert!(first.owner.starts_with(client.identity().as_bytes()) && first.via == "enqueue", "{first:?}");
     // The client asks for 2 ms more, so that no wait is shorter than asked for.
     let longest = SOON * 50 + Duration::from_millis(2);
     assert!(first.wait_left.is_some_and(|left| left > SOON * 25 && left <= longest), "{first:?}");

@@ -205,7 +205,7 @@ async fn a_fair_lock_waits_in_redissons_list() {
         }
     })
     .await;
-    assert!(owner.starts_with(client.uuid()), "{owner}");
+    assert!(owner.starts_with(client.identity()), "{owner}");
     guard.release().await.unwrap();
     let guard = within("the next", next).await.unwrap().unwrap();
     assert_eq!(guard.owner(), owner.as_bytes());

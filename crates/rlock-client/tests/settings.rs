@@ -179,3 +179,49 @@ async fn a_clients_settings_are_those_of_its_locks() {
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
     }
 }
+
+/// The names of all connections.
+fn names(raw: &mut redis::Connection) -> Vec<String> {
+    let list: String = run(raw, "CLIENT LIST");
+    let name = |line: &str| line.split(' ').find_map(|word| word.strip_prefix("name=").map(str::to_string));
+    list.lines().filter_map(name).collect()
+}
+
+#[tokio::test]
+async fn owners_and_connections_say_whose_they_are() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    let client = connect_with(&server, Client::builder().name("billing job")).await;
+    let guard = client.lock("lock").await.unwrap();
+    let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+    let process = format!(":{}:", std::process::id());
+    assert!(owner.starts_with("billing_job@") && owner.contains(&process), "{owner}");
+    assert!(owner.starts_with(&format!("{}:", client.identity())), "{owner}");
+    let called: Vec<_> = names(&mut raw).into_iter().filter(|name| !name.is_empty()).collect();
+    assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
+    // The program's name, unless there is another. Two clients of a process differ all the same.
+    let (one, other) = (common::connect(&server).await, common::connect(&server).await);
+    assert!(one.identity().starts_with("settings-"), "{}", one.identity());
+    assert_ne!(one.identity(), other.identity());
+}
+
+#[tokio::test]
+async fn a_client_of_the_driver_lends_its_settings() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@all");
+    let url = url(&server).replace("redis://", "redis://app:secret@") + "/3";
+    let driver = redis::Client::open(url.as_str()).unwrap();
+    let client = within("a client", Client::builder().connect_like(&driver)).await.unwrap();
+    let guard = client.lock("lock").await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+    run::<()>(&mut raw, "SELECT 3");
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    let list: String = run(&mut raw, "CLIENT LIST");
+    assert!(list.contains("user=app"), "{list}");
+    guard.release().await.unwrap();
+    // Addresses are compared as those of URLs are.
+    let same = [client, within("a client", Client::connect(&url)).await.unwrap()];
+    let error = rlock_client::RedLock::new(&same, "lock").unwrap_err();
+    assert!(error.to_string().contains("twice"), "{error}");
+}

@@ -168,7 +168,7 @@ impl Keeper {
         let (events, key) = (self.events.clone(), self.request.key.clone());
         self.runtime.spawn(async move {
             let info = client.lock(key).info().await;
-            let seen = info.ok().map(|info| Seen::new(&info, client.uuid()));
+            let seen = info.ok().map(|info| Seen::new(&info, client.identity()));
             let _ = events.send(Event::Lock(LockEvent::Seen(seen)));
         });
     }

@@ -87,9 +87,9 @@ impl Client {
         ReadWriteLock::new(self.client.read_write_lock(name), self.thread.clone())
     }
 
-    /// The beginning of each owner of this client's locks; see [`crate::Client::uuid`].
-    pub fn uuid(&self) -> &str {
-        self.client.uuid()
+    /// The beginning of each owner of this client's locks; see [`crate::Client::identity`].
+    pub fn identity(&self) -> &str {
+        self.client.identity()
     }
 
     /// Ends the client; sends releases for at most `within`.

@@ -240,6 +240,8 @@ impl Hold {
             self.lose_booked(book, why);
         } else if self.shared.closing.is_cancelled() {
             self.lose_booked(book, Lost::Closed);
+        } else if !self.shared.identity.is_at_home() {
+            self.lose_booked(book, Lost::Forked);
         }
     }
 

@@ -5,16 +5,19 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, Value,
+    PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::transport::{BoxFuture, Connection, Connector, Incoming};
 use crate::error::{Cause, Error};
+use crate::identity::called;
 
-/// What TLS needs beside the URL.
+/// What a connection needs beside the URL.
 #[derive(Clone, Default)]
-pub(crate) struct Tls {
+pub(crate) struct Login {
+    /// What the user calls the client.
+    pub(crate) name: Option<String>,
     /// The authorities to trust in place of the platform's, PEM.
     #[cfg(feature = "tls")]
     pub(crate) roots: Option<Vec<u8>>,
@@ -23,7 +26,7 @@ pub(crate) struct Tls {
     pub(crate) client: Option<redis::ClientTlsConfig>,
 }
 
-impl Tls {
+impl Login {
     #[cfg(feature = "tls")]
     fn open(&self, info: ConnectionInfo) -> RedisResult<Client> {
         if self.roots.is_none() && self.client.is_none() {
@@ -40,20 +43,23 @@ impl Tls {
     }
 }
 
-/// Connects to the server that a URL names.
+/// Connects to the server that a URL names, or the settings of the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConnector {
     client: Client,
+    /// What its connections are called.
+    name: String,
 }
 
 impl RedisConnector {
-    /// Takes a URL, without connecting yet.
-    pub(crate) fn open(url: &str, tls: &Tls) -> Result<RedisConnector, Error> {
+    /// Takes a URL or the settings, without connecting yet.
+    pub(crate) fn open(target: impl IntoConnectionInfo, login: &Login) -> Result<RedisConnector, Error> {
         install_crypto();
-        let info = url.into_connection_info().map_err(|error| bad_url(&error))?;
+        let info = target.into_connection_info().map_err(|error| bad_url(&error))?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = tls.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
-        Ok(RedisConnector { client })
+        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let client = login.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
+        Ok(RedisConnector { client, name: called(login.name.as_deref()) })
     }
 
     /// Where it connects to, and as whom.
@@ -81,7 +87,12 @@ impl RedisConnector {
             .set_response_timeout(None)
             .set_push_sender(forward);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        connection.map(Multiplexed).map_err(connect_error)
+        let connection = Multiplexed(connection.map_err(connect_error)?);
+        let mut name = cmd("CLIENT");
+        name.arg("SETNAME").arg(&self.name);
+        // Who may not be called anything has no name; and a lost connection shows soon enough.
+        let _ = connection.send(&[name]).await;
+        Ok(connection)
     }
 }
 

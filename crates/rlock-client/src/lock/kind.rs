@@ -1,8 +1,8 @@
-//! The kinds of locks, as types: what a kind cannot do is not there to call.
+//! The kinds of locks, as types: a method that a kind lacks cannot be called.
 
 /// A kind of lock: [`Plain`], [`Read`], [`Write`] or [`Any`].
 ///
-/// What a kind cannot do does not compile: the server gives readers no fencing tokens, Redisson has no fair read/write
+/// Impossible requests do not compile: the server gives readers no fencing tokens, Redisson has no fair read/write
 /// locks, and only a writer can become a reader.
 ///
 /// ```compile_fail

@@ -1,4 +1,4 @@
-//! What a guard asks of the server at its end: to release its hold, and to say whether it was held until then.
+//! The end of a guard: releasing its hold, and learning whether it was held until that moment.
 
 use std::sync::Arc;
 

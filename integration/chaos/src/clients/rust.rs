@@ -140,7 +140,7 @@ impl User {
     /// the lease has ended.
     async fn gone(&self, client: &Client, lock: &Lock<Any>) -> Us {
         let deadline = self.now() + LEASE.as_micros() as Us;
-        let own = |owner: &Vec<u8>| owner.starts_with(client.uuid().as_bytes());
+        let own = |owner: &Vec<u8>| owner.starts_with(client.identity().as_bytes());
         while self.now() < deadline {
             if let Ok(Ok(info)) = timeout(LEASE, lock.info()).await
                 && !info.holders.iter().any(|holder| own(&holder.owner))
