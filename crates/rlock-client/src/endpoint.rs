@@ -31,6 +31,10 @@ pub(crate) enum Endpoint {
 impl Endpoint {
     /// Reads a URL.
     pub(crate) fn parse(url: &str, login: &Login) -> Result<Endpoint, Error> {
+        if cfg!(not(feature = "tls")) && url.starts_with("rediss") {
+            let message = "this build has no TLS: enable the feature `tls` of rlock-client".into();
+            return Err(Error::Unsupported { message });
+        }
         if let Some(parts) = Several::split(url, "sentinel")? {
             return parts.sentinel(login).map(Endpoint::Sentinel);
         }
@@ -222,6 +226,18 @@ mod tests {
             let settings = primary.info().redis_settings();
             assert_eq!((settings.username(), settings.password()), (Some("app"), Some("secret")), "{url}");
             assert_eq!(connector.service, "main");
+        }
+    }
+
+    #[test]
+    fn tls_needs_its_feature() {
+        for url in ["rediss://one", "rediss+sentinel://one/main", "rediss+cluster://one"] {
+            let outcome = parse(url).map(|_| ());
+            assert_eq!(
+                matches!(outcome, Err(Error::Unsupported { .. })),
+                cfg!(not(feature = "tls")),
+                "{url}"
+            );
         }
     }
 

@@ -129,7 +129,7 @@ pub enum Error {
 }
 
 /// The cause of an error: an error of the driver or the system, or a text.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
@@ -147,12 +147,6 @@ impl std::error::Error for Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0.to_string())
     }
 }
 
@@ -229,14 +223,7 @@ impl Error {
                  certificate, set Builder::client_certificate",
             ),
             Error::Unflushed { .. } => Some("these locks are free at their lease ends"),
-            Error::Timeout { .. }
-            | Error::Denied { .. }
-            | Error::Unsupported { .. }
-            | Error::NotALock { .. }
-            | Error::Refused { .. }
-            | Error::Transport { .. }
-            | Error::Invalid { .. }
-            | Error::Closed => None,
+            _ => None,
         }
     }
 }

@@ -35,7 +35,9 @@ pub enum Event<'a> {
 
 /// Whom to tell, beside the log.
 #[derive(Clone, Default)]
-pub(crate) struct Hook(pub(crate) Option<Arc<dyn Fn(&Event<'_>) + Send + Sync>>);
+pub(crate) struct Hook(pub(crate) Option<Arc<Receiver>>);
+
+type Receiver = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Hook {
     /// Tells of an event.

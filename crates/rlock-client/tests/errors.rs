@@ -53,10 +53,8 @@ async fn each_refusal_of_a_server_has_a_variant() {
     assert!(matches!(refusal("hash", "WRONGLOCK", "choose another name").await, Error::NotALock { .. }));
     run::<()>(&mut raw, "CONFIG SET rlock.max-waiters 0");
     let guard = client.lock("lock").acquire().await.unwrap();
-    assert!(matches!(
-        refusal("lock", "QUEUEFULL", "raise the server's limit").await,
-        Error::QueueFull { .. }
-    ));
+    let error = refusal("lock", "QUEUEFULL", "raise the server's limit").await;
+    assert!(matches!(error, Error::QueueFull { .. }));
     guard.release().await.unwrap();
     run::<()>(&mut raw, "CONFIG SET rlock.accept no");
     // Who has time to wait waits for the end of that.
@@ -80,6 +78,10 @@ async fn each_refusal_of_a_server_has_a_variant() {
     let few = connect_with(&server, Client::builder().durability(Durability::Replicas(9))).await;
     let error = within("too few replicas", few.lock("lock").acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Durability { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_the_module_is_refused() {
     let bare = TestServer::builder().without_module().start();
     let error = Client::connect(&url(&bare)).await.unwrap_err();
     assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");

@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Event;
+use super::kind::Kind;
 use super::nesting::{self, Hold};
 use super::progress::Seen;
 use super::timing::Timing;
-use crate::args::RunArgs;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
@@ -72,42 +72,6 @@ pub(super) struct Request {
     pub(super) fenced: bool,
 }
 
-/// In which way the lock is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Plain,
-    Read,
-    Write,
-    Fair,
-}
-
-impl Kind {
-    /// What the arguments ask for.
-    pub(super) fn of(arguments: &RunArgs) -> Kind {
-        match (arguments.read, arguments.write, arguments.fair) {
-            (true, ..) => Kind::Read,
-            (_, true, _) => Kind::Write,
-            (.., true) => Kind::Fair,
-            _ => Kind::Plain,
-        }
-    }
-
-    /// As the variable of nested runs names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Plain => "plain",
-            Kind::Read => "read",
-            Kind::Write => "write",
-            Kind::Fair => "fair",
-        }
-    }
-
-    /// The kind that is named so.
-    pub(super) fn named(name: &str) -> Option<Kind> {
-        [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair].into_iter().find(|kind| kind.name() == name)
-    }
-}
-
 impl Request {
     /// This lock as a hold of an owner.
     pub(super) fn hold(&self, owner: &[u8]) -> Hold {
@@ -116,17 +80,7 @@ impl Request {
     }
 
     fn lock(&self, client: &Client) -> Lock<Any> {
-        let (plain, sides) = (client.lock(&self.key), client.read_write_lock(&self.key));
-        match (self.kind, self.fenced) {
-            (Kind::Plain, false) => plain.any(),
-            (Kind::Plain, true) => plain.fenced().any(),
-            (Kind::Fair, false) => plain.fair().any(),
-            (Kind::Fair, true) => plain.fair().fenced().any(),
-            // Readers have no tokens: the arguments exclude each other.
-            (Kind::Read, _) => sides.read().any(),
-            (Kind::Write, false) => sides.write().any(),
-            (Kind::Write, true) => sides.write().fenced().any(),
-        }
+        self.kind.lock(client, &self.key, self.fenced)
     }
 }
 

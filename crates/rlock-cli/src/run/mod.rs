@@ -2,6 +2,7 @@
 
 mod group;
 mod keeper;
+mod kind;
 mod nesting;
 mod progress;
 mod signals;
@@ -16,7 +17,8 @@ use rlock_client::{Any, Guard, Held};
 use rustix::process::Signal;
 
 use group::{ExitCode, Group};
-use keeper::{Keeper, Kind, LockEvent, Release, Request, Wait};
+use keeper::{Keeper, LockEvent, Release, Request, Wait};
+use kind::Kind;
 use progress::Progress;
 pub(crate) use signals::{EndSignal, parse as parse_signal};
 use supervisor::Supervisor;
