@@ -37,10 +37,10 @@ struct Users {
 impl Users {
     async fn start(watched: &Watched) -> Users {
         let client = within("a client", Client::connect(&watched.url())).await.unwrap();
-        let held = client.lock("held").lease(LEASE).durability(Durability::Replicas(2)).lock().await.unwrap();
+        let held = client.lock("held").lease(LEASE).durability(Durability::Replicas(2)).await.unwrap();
         let wait = || {
             let lock = client.lock("held");
-            tokio::spawn(async move { lock.lock().await?.unlock().await })
+            tokio::spawn(async move { lock.await?.release().await })
         };
         let waiting = vec![wait(), wait()];
         await_waiters(&watched.primary.server, 2);
@@ -57,7 +57,7 @@ impl Users {
     }
 
     async fn are_served(self) {
-        within("the release", self.held.unlock()).await.unwrap();
+        within("the release", self.held.release()).await.unwrap();
         for waiting in self.waiting {
             within("a lock", waiting).await.unwrap().unwrap();
         }
@@ -161,7 +161,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     let (builder, url) = (Client::builder().durability_wait(FAILED_OVER), common::url(&server));
     let client = within("a client", builder.connect(&url)).await.unwrap();
     door.set_shut(true);
-    let mut asked = tokio::spawn(client.lock("lock").lease(LEASE).durability(durability).lock());
+    let mut asked = tokio::spawn(client.lock("lock").lease(LEASE).durability(durability).acquire());
     eventually("the lock on the primary", SOON, || {
         (say(&mut server.connect(), "EXISTS lock") == "1").then_some(())
     });
@@ -244,7 +244,7 @@ async fn a_primary_that_is_cut_off() {
     assert!(there > here, "{there} after {here}");
     let direct = within("a client", Client::connect(&common::url(&old.server))).await.unwrap();
     let replicated = direct.lock("replicated").durability(Durability::Replicas(1));
-    let refused = within("a refusal", replicated.lock()).await.unwrap_err();
+    let refused = within("a refusal", replicated.acquire()).await.unwrap_err();
     assert!(matches!(refused, Error::Durability { wanted: 1, reached: 0, .. }), "{refused}");
     story(&mut old.server.connect(), &[("EXISTS replicated", "0"), ("WAIT 1 100", "0")]);
     awaited.wait_on();

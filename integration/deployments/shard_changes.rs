@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::cluster::{Cluster, failing_soon};
 use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
-use rlock_client::{Client, Durability, Error, Guard, Lock};
+use rlock_client::{Any, Client, Durability, Error, Guard, Lock};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{AtOnce, await_replicas, await_slot, cluster, move_at_once, place_on, replica_agrees};
 use tokio::task::JoinHandle;
@@ -153,14 +153,14 @@ struct Contest {
 
 impl Contest {
     /// A lock of a kind of chance: its number, and whether it is shared.
-    fn lock(&self, client: &Client) -> (usize, bool, Lock) {
+    fn lock(&self, client: &Client) -> (usize, bool, Lock<Any>) {
         let name = |kind: &str| format!("{}{kind}", self.place);
         let (number, shared, lock) = match fastrand::u8(..5) {
-            0 => (0, false, client.lock(name("plain"))),
-            1 => (1, false, client.fair_lock(name("fair"))),
-            2 => (2, false, client.fenced_lock(name("fenced"))),
-            3 => (3, false, client.read_write_lock(name("page")).write()),
-            _ => (3, true, client.read_write_lock(name("page")).read()),
+            0 => (0, false, client.lock(name("plain")).any()),
+            1 => (1, false, client.lock(name("fair")).fair().any()),
+            2 => (2, false, client.lock(name("fenced")).fenced().any()),
+            3 => (3, false, client.read_write_lock(name("page")).write().any()),
+            _ => (3, true, client.read_write_lock(name("page")).read().any()),
         };
         (number, shared, lock.durability(Durability::Replicas(1)))
     }
@@ -168,7 +168,7 @@ impl Contest {
     async fn take_part(self: Arc<Self>, client: Client) {
         while !self.over.load(Ordering::SeqCst) {
             let (number, shared, lock) = self.lock(&client);
-            let guard = match lock.lock().await {
+            let guard = match lock.acquire().await {
                 Ok(guard) => guard,
                 // A fail-over may come between the lock and its replica: then it is given back.
                 Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
@@ -176,7 +176,7 @@ impl Contest {
             };
             self.hold(number, shared, &guard).await;
             self.turns.fetch_add(1, Ordering::SeqCst);
-            match guard.unlock().await {
+            match guard.release().await {
                 Ok(()) | Err(Error::OutcomeUnknown { .. }) => (),
                 Err(error) => panic!("{error}"),
             }
@@ -184,7 +184,7 @@ impl Contest {
     }
 
     /// Nobody else is inside who is excluded.
-    async fn hold(&self, number: usize, shared: bool, guard: &Guard) {
+    async fn hold(&self, number: usize, shared: bool, guard: &Guard<Any>) {
         if shared {
             self.readers.fetch_add(1, Ordering::SeqCst);
         } else {

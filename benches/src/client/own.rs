@@ -28,11 +28,11 @@ impl Contender for ByClient {
     type Held = Guard;
 
     async fn acquire(&mut self, key: &str) -> Guard {
-        self.0.lock(key).lock().await.expect("the lock")
+        self.0.lock(key).await.expect("the lock")
     }
 
     async fn release(&mut self, guard: Guard) {
-        guard.unlock().await.expect("it was held");
+        guard.release().await.expect("it was held");
     }
 }
 

@@ -107,7 +107,7 @@ pub(crate) enum Action {
     /// rlock scans the keys in small steps, so the server stays responsive. A key may appear twice while the
     /// server resizes its tables. rlock recognises a lock by its shape: any hash of one field with a whole
     /// number counts. The mark `(probably no lock)` means: no expiry, no waiter, no fencing token, and no owner that
-    /// begins with a UUID, as the owners of Redisson and the Rust client do.
+    /// has the form of those of Redisson and the Rust client.
     ///
     /// The user needs permissions for INFO, SCAN, HLEN, HEXISTS and RLOCK.INFO; with --waiting for INFO, RLOCK.LIST and
     /// RLOCK.INFO; in a cluster also for CLUSTER NODES.

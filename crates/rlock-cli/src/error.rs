@@ -60,14 +60,16 @@ impl Error {
     /// What the client crate tells about the server at `address`.
     pub(crate) fn of_client(address: String, error: &ClientError) -> Error {
         match error {
-            ClientError::ModuleNotLoaded { .. } => Error::NoModule { address },
+            ClientError::ModuleMissing { .. } => Error::NoModule { address },
             ClientError::Permission { message }
             | ClientError::QueueFull { message, .. }
             | ClientError::NotALock { message, .. }
             | ClientError::Refused { message } => Error::Refused { address, text: message.clone() },
-            ClientError::OutcomeUnknown { cause, .. } => Error::Unknown { address, cause: cause.clone() },
-            ClientError::Tls { message, .. } => Error::Tls { address, cause: message.clone() },
-            ClientError::Transport { message } => Error::NoAnswer { address, cause: message.clone() },
+            ClientError::OutcomeUnknown { source, .. } => {
+                Error::Unknown { address, cause: source.to_string() }
+            }
+            ClientError::Tls { source } => Error::Tls { address, cause: source.to_string() },
+            ClientError::Transport { source } => Error::NoAnswer { address, cause: source.to_string() },
             ClientError::Invalid { message } if message.contains("not one of a cluster") => {
                 not_a_cluster(&address)
             }

@@ -125,7 +125,7 @@ fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
     let script = files.script("n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
     let run = start(&server, &["run", "job", "--lease", "40s", "--", "sh", "-c", &script]);
     let owner = await_owner(client, "job");
-    assert!(owner.ends_with(":1") && owner.len() == 38, "{owner}");
+    assert!(owner.starts_with("rlock@") && owner.ends_with(":1") && owner.split(':').count() == 4, "{owner}");
     let left: i64 = ask(client, "PTTL job");
     assert!((30_000..=40_000).contains(&left), "{left}");
     fs::write(files.path("go"), "").unwrap();

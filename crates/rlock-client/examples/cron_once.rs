@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lock = client.lock(format!("report:{day}")).wait(Duration::from_secs(3600));
     let done = lock.run(|held| write_unless_done(&report, held)).await??;
     println!("{}", if done { "done" } else { "was done already" });
-    client.shutdown(Duration::from_secs(5)).await?;
+    client.close(Duration::from_secs(5)).await?;
     Ok(())
 }
 

@@ -14,21 +14,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // So long after a crash another one leads.
     let lease = Duration::from_millis(std::env::var("LEASE_MS").ok().map_or(Ok(10_000), |ms| ms.parse())?);
     let client = Client::builder().watchdog_timeout(lease).connect(&url).await?;
-    println!("{} is ready", client.uuid());
+    println!("{} is ready", client.identity());
     let mut term = tokio::spawn(async { tokio::signal::ctrl_c().await });
     loop {
         let leadership = tokio::select! {
-            guard = client.lock("leader").lock() => guard?,
+            guard = client.lock("leader").acquire() => guard?,
             _ = &mut term => break,
         };
         println!("leads");
         if lead(&leadership, &mut term).await {
-            leadership.unlock().await?;
+            leadership.release().await?;
             break;
         }
         // Dropped, not unlocked: somebody else has it by now. The next turn waits for it again.
     }
-    client.shutdown(lease).await?;
+    client.close(lease).await?;
     println!("has stopped");
     Ok(())
 }

@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         worker??;
     }
     // All locks are free when this returns, not only when their leases end.
-    client.shutdown(Duration::from_secs(5)).await?;
+    client.close(Duration::from_secs(5)).await?;
     println!("all orders are handled");
     Ok(())
 }
@@ -53,7 +53,7 @@ async fn work(name: usize, client: Client, todo: Todo) -> Result<(), Error> {
             Ok(outcome) => outcome?,
             // Whoever has the lock now may be at work for this customer. What was done so far is not undone by
             // that: handling an order twice must do no harm.
-            Err(Error::Lost { why, .. }) => {
+            Err(Error::LockLost { why, .. }) => {
                 println!("worker {name}: order {} is put back: {why}", order.number);
                 todo.lock().expect("nobody panics with it").push_back(order);
             }

@@ -9,7 +9,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::{Endpoint, destination};
 use crate::error::Error;
-use crate::metrics::Metrics;
+use crate::events::{Event, Hook};
+use crate::link::{Connector, RedisConnector};
 
 /// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
@@ -33,7 +34,7 @@ impl Builder {
         self
     }
 
-    /// Limits how long [`Lock::lock`](crate::Lock::lock) waits, for all locks without a limit of their own.
+    /// Limits how long [`Lock::acquire`](crate::Lock::acquire) waits, for all locks without a limit of their own.
     pub fn wait(mut self, wait: Duration) -> Builder {
         self.config.wait = Some(wait);
         self
@@ -45,7 +46,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many replicas must have a lock before `lock` returns it, for all locks that do not set it.
+    /// Sets how many replicas must have a lock before `acquire` returns it, for all locks that do not set it.
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.config.durability = durability;
         self
@@ -69,7 +70,7 @@ impl Builder {
     /// The platform's authorities are those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else the system's.
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
-        self.config.tls.roots = Some(pem.as_ref().to_vec());
+        self.config.login.roots = Some(pem.as_ref().to_vec());
         self
     }
 
@@ -78,13 +79,33 @@ impl Builder {
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
         let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
-        self.config.tls.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+        self.config.login.client = Some(redis::ClientTlsConfig { client_cert, client_key });
         self
     }
 
-    /// Sets the receiver of lock metrics.
-    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Builder {
-        self.config.metrics = Some(metrics);
+    /// Names the client, for its owners and connections (CLIENT LIST). The default is the program's name.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.config.login.name = Some(name.into());
+        self
+    }
+
+    /// Sets the receiver of [`Event`]s, for metrics and logs.
+    ///
+    /// It is called while a lock is returned or ended, also on the task that renews all locks: it must be quick and
+    /// must not block. A panic in it is caught.
+    ///
+    /// ```
+    /// use rlock_client::{Client, Event};
+    ///
+    /// let builder = Client::builder().on_event(|event| match event {
+    ///     Event::Acquired { waited, .. } => println!("acquired after {waited:?}"),
+    ///     Event::Lost { why, .. } => eprintln!("lost: {why}"),
+    ///     _ => (),
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn on_event(mut self, receiver: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Builder {
+        self.config.events = Hook(Some(Arc::new(receiver)));
         self
     }
 
@@ -96,6 +117,37 @@ impl Builder {
     /// As [`Client::connect`], and [`Error::Invalid`] for bad settings.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         let client = self.connect_lazy(url)?;
+        client.probe().await?;
+        Ok(client)
+    }
+
+    /// Connects to the server of a client of the driver, with its settings: address, TLS, user, password and database.
+    /// The connections are this client's own. Needs a tokio runtime, as [`Builder::connect`] does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rlock_testkit::TestServer::start();
+    /// # let url = format!("redis://127.0.0.1:{}", server.port());
+    /// let driver = redis::Client::open(url)?;
+    /// let client = rlock_client::Client::builder().connect_like(&driver).await?;
+    /// # client.lock("a").await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`].
+    pub async fn connect_like(self, driver: &redis::Client) -> Result<Client, Error> {
+        self.config.check()?;
+        let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
+        // As `destination` has it: without the database that is used where none is named.
+        let database = Some(connector.info().redis_settings().db()).filter(|database| *database != 0);
+        let database = database.map(|database| database.to_string()).unwrap_or_default();
+        let server = format!("{}/{database}", connector.server());
+        let endpoint = Endpoint::Server(connector);
+        let client = Client::start(self.config, Clock::System, server, |links| endpoint.route(links));
         client.probe().await?;
         Ok(client)
     }
@@ -112,7 +164,7 @@ impl Builder {
     /// Outside of a tokio runtime.
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
-        let endpoint = Endpoint::parse(url, &self.config.tls)?;
+        let endpoint = Endpoint::parse(url, &self.config.login)?;
         Ok(Client::start(self.config, Clock::System, destination(url), |links| endpoint.route(links)))
     }
 }

@@ -14,7 +14,7 @@ use crate::command::{Refusal, answer};
 use crate::config::Config;
 use crate::error::{Error, Lost};
 use crate::link::{Deliver, Pace};
-use crate::lock::{Lock, ReadWriteLock};
+use crate::lock::{Lock, ReadWriteLock, Spec};
 use crate::message::Inbox;
 use crate::release::{self, Job};
 use crate::router::{Links, Router};
@@ -25,7 +25,7 @@ use crate::watchdog;
 /// connections.
 ///
 /// It needs one connection to each server, a second one to each cluster server on which it waits, and one more for
-/// locks with [`Durability`](crate::Durability). It ends with [`Client::shutdown`], or when all its clones and guards
+/// locks with [`Durability`](crate::Durability). It ends with [`Client::close`], or when all its clones and guards
 /// are dropped and their pending work is done.
 #[derive(Clone)]
 pub struct Client {
@@ -81,13 +81,13 @@ impl Client {
     /// **A fail-over can lose a lock**, because servers replicate after they have answered. The replica may lack a
     /// lock that was acquired just before, and grants it to another owner, while its holder keeps it until the next
     /// renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
-    /// [`Durability`](crate::Durability) narrows the first gap: `lock` returns only when the given number of replicas
+    /// [`Durability`](crate::Durability) narrows the first gap: `acquire` returns only when the given number of replicas
     /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
     /// effects that must never happen twice, also check where they happen.
     /// # Errors
     ///
     /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
-    /// [`Error::ModuleNotLoaded`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
+    /// [`Error::ModuleMissing`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }
@@ -97,18 +97,13 @@ impl Client {
         Builder::default()
     }
 
-    /// The lock with this name: the key in the server, any bytes.
-    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        Lock::new(self.handle.clone(), name.as_ref().to_vec())
+    pub(crate) fn spec(&self, name: impl AsRef<[u8]>) -> Spec {
+        Spec::new(self.handle.clone(), name.as_ref().to_vec())
     }
 
-    /// The lock with this name; each guard has a fencing token ([`Held::token`](crate::Held::token)), which is larger
-    /// than those of all earlier holders. Send it with each write under the lock, and let the resource refuse a token
-    /// smaller than the largest it has seen: docs/FENCING.md shows how, and what it guarantees.
-    ///
-    /// In all else it is the lock of [`Client::lock`]: holders with and without a token exclude each other.
-    pub fn fenced_lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        self.lock(name).fenced()
+    /// The lock with this name: the key in the server, any bytes.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        Lock::new(self.spec(name))
     }
 
     /// The read/write lock with this name: many readers together, or one writer alone.
@@ -116,21 +111,16 @@ impl Client {
     /// It is the same lock as Redisson's read/write lock of that name. It is a different kind than a plain lock: if a
     /// plain lock of that name is held, acquiring is refused, and the reverse ([`Error::NotALock`]).
     pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
-        ReadWriteLock::new(self.lock(name))
+        ReadWriteLock::new(self.spec(name))
     }
 
-    /// The lock with this name, in one order with the waiters of Redisson's fair lock of that name. With
-    /// [`Client::lock`] native waiters overtake these. Without Redisson clients, [`Client::lock`] is fair already.
-    pub fn fair_lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        self.lock(name).fair()
+    /// The beginning of each owner of this client's locks, `<name>@<host>:<pid>:<random>`; a colon and a number
+    /// follow. [`Builder::name`] sets the name.
+    pub fn identity(&self) -> &str {
+        &self.handle.shared.identity.text
     }
 
-    /// The beginning of each owner of this client's locks; a colon and a number follow.
-    pub fn uuid(&self) -> &str {
-        &self.handle.shared.uuid
-    }
-
-    /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::ShutDown`]) so that
+    /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::Closed`]) so that
     /// the work ends and drops them. Sends their releases for at most `within`, and closes all connections.
     ///
     /// A lock whose guard is not dropped by that time is not released, because its work may still run. It stays held
@@ -139,11 +129,11 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Unflushed`] if the server did not answer for every lock.
-    pub async fn shutdown(self, within: Duration) -> Result<(), Error> {
+    pub async fn close(self, within: Duration) -> Result<(), Error> {
         let shared = &self.handle.shared;
         shared.closing.cancel();
         for hold in shared.watchdog.all() {
-            hold.lose(Lost::ShutDown);
+            hold.lose(Lost::Closed);
         }
         let flushed = tokio::time::timeout(within, shared.owners.emptied()).await;
         shared.stop.cancel();
@@ -157,7 +147,6 @@ impl Client {
         server: String,
         route: impl FnOnce(Links) -> Router,
     ) -> Client {
-        let uuid = uuid::Uuid::new_v4().to_string();
         let (jobs, inbox_of_jobs) = unbounded_channel();
         let weak_jobs = jobs.downgrade();
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
@@ -165,8 +154,9 @@ impl Client {
             let deliver = deliver_to(shared.clone(), inbox.clone());
             let pace = Pace { response: config.response() };
             let runtime = tokio::runtime::Handle::current();
-            let router = route(Links { pace, deliver, runtime, stop: stop.clone() });
-            Shared::new(config, clock, uuid, router, inbox, stop, weak_jobs)
+            let events = config.events.clone();
+            let router = route(Links { pace, deliver, events, runtime, stop: stop.clone() });
+            Shared::new(config, clock, router, inbox, stop, weak_jobs)
         });
         let runtime = tokio::runtime::Handle::current();
         start_tasks(&shared, inbox_of_jobs);
@@ -189,7 +179,7 @@ impl Client {
             };
             let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));
             match refusal {
-                Ok(Some(Refusal { error: error @ Error::ModuleNotLoaded { .. }, .. })) => return Err(error),
+                Ok(Some(Refusal { error: error @ Error::ModuleMissing { .. }, .. })) => return Err(error),
                 Ok(_) => return Ok(()),
                 Err(error) => trouble = error,
             }
@@ -209,7 +199,7 @@ fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
         let Some(party) = deliver(&inbox, message) else { return };
         let Some(shared) = shared.upgrade() else { return };
         // An owner that the user named may be in use again by the time the release arrives.
-        if party.owner.starts_with(format!("{}:", shared.uuid).as_bytes())
+        if party.owner.starts_with(format!("{}:", shared.identity.text).as_bytes())
             && let Some(jobs) = shared.jobs.upgrade()
         {
             let _ = jobs.send(Job::unknown(&shared, Arc::new(party)));
@@ -219,6 +209,6 @@ fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("uuid", &self.uuid()).finish_non_exhaustive()
+        f.debug_struct("Client").field("identity", &self.identity()).finish_non_exhaustive()
     }
 }

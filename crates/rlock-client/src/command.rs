@@ -157,7 +157,7 @@ impl Refusal {
         let lock = name(key);
         let error = match code.as_str() {
             "ERR" if details.to_ascii_lowercase().starts_with("unknown command") => {
-                Error::ModuleNotLoaded { message }
+                Error::ModuleMissing { message }
             }
             "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Permission { message },
             "QUEUEFULL" => Error::QueueFull { lock, message },
@@ -208,8 +208,8 @@ pub(crate) fn integer(command: &str, value: &Value) -> Result<Option<i64>, Error
 
 pub(crate) fn unexpected(command: &str, value: &Value) -> Error {
     let message =
-        format!("{command} was answered with {value:?}; this server's module is too new or too old");
-    Error::Refused { message }
+        format!("{command} was answered with {value:?}; update the server's module, or this client");
+    Error::Unsupported { message }
 }
 
 #[cfg(test)]

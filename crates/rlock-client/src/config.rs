@@ -1,14 +1,13 @@
 //! The settings of a client.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::check_lease;
 use crate::error::Error;
-use crate::link::Tls;
-use crate::metrics::Metrics;
+use crate::events::Hook;
+use crate::link::Login;
 
-/// How many replicas must have a lock before `lock` returns it.
+/// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// None: the primary's reply is enough. A fail-over can lose the lock.
@@ -38,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) lease: Option<Duration>,
     /// The lease of locks that the watchdog renews.
     pub(crate) watchdog: Duration,
-    /// How long `lock` waits; for ever where not set.
+    /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
     pub(crate) durability: Durability,
@@ -46,8 +45,8 @@ pub(crate) struct Config {
     pub(crate) durability_wait: Duration,
     /// A connection that leaves a request unanswered for so long is given up.
     pub(crate) response: Option<Duration>,
-    pub(crate) metrics: Option<Arc<dyn Metrics>>,
-    pub(crate) tls: Tls,
+    pub(crate) events: Hook,
+    pub(crate) login: Login,
 }
 
 impl Default for Config {
@@ -60,8 +59,8 @@ impl Default for Config {
             durability: Durability::default(),
             durability_wait: Duration::from_secs(1),
             response: None,
-            metrics: None,
-            tls: Tls::default(),
+            events: Hook::default(),
+            login: Login::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::link::{RedisConnector, SentinelConnector, Template, Tls};
+use crate::link::{Login, RedisConnector, SentinelConnector, Template};
 use crate::router::{Links, Node, Router};
 
 /// The forms of a URL.
@@ -30,13 +30,17 @@ pub(crate) enum Endpoint {
 
 impl Endpoint {
     /// Reads a URL.
-    pub(crate) fn parse(url: &str, tls: &Tls) -> Result<Endpoint, Error> {
+    pub(crate) fn parse(url: &str, login: &Login) -> Result<Endpoint, Error> {
+        if cfg!(not(feature = "tls")) && url.starts_with("rediss") {
+            let message = "this build has no TLS: enable the feature `tls` of rlock-client".into();
+            return Err(Error::Unsupported { message });
+        }
         if let Some(parts) = Several::split(url, "sentinel")? {
-            return parts.sentinel(tls).map(Endpoint::Sentinel);
+            return parts.sentinel(login).map(Endpoint::Sentinel);
         }
         match Several::split(url, "cluster")? {
-            Some(parts) => parts.cluster(tls),
-            None => RedisConnector::open(url, tls).map(Endpoint::Server),
+            Some(parts) => parts.cluster(login),
+            None => RedisConnector::open(url, login).map(Endpoint::Server),
         }
     }
 
@@ -108,8 +112,8 @@ impl Several {
         }))
     }
 
-    fn sentinel(mut self, tls: &Tls) -> Result<SentinelConnector, Error> {
-        let login = self.sentinels_login();
+    fn sentinel(mut self, login: &Login) -> Result<SentinelConnector, Error> {
+        let user = self.sentinels_login();
         let settings = self.settings();
         let mut path = self.path.into_iter();
         let service =
@@ -117,10 +121,10 @@ impl Several {
         let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
         let open = |host: &String| {
             let host = with_port(host, SENTINEL_PORT);
-            RedisConnector::open(&format!("{}://{login}{host}", self.scheme), tls)
+            RedisConnector::open(format!("{}://{user}{host}", self.scheme), login)
         };
         let sentinels = self.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let primary = template(self.scheme, self.user, database, tls);
+        let primary = template(self.scheme, self.user, database, login);
         // A bad user or database shows now, not at the first connection.
         primary("localhost:6379")?;
         Ok(SentinelConnector::new(sentinels, service, primary))
@@ -144,12 +148,12 @@ impl Several {
         if self.query.is_empty() { String::new() } else { format!("?{}", self.query.join("&")) }
     }
 
-    fn cluster(self, tls: &Tls) -> Result<Endpoint, Error> {
+    fn cluster(self, login: &Login) -> Result<Endpoint, Error> {
         let settings = self.settings();
         let mut path = self.path.into_iter();
         let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
         let seeds: Vec<_> = self.hosts.iter().map(|host| with_port(host, PORT)).collect();
-        let template = template(self.scheme, self.user, database, tls);
+        let template = template(self.scheme, self.user, database, login);
         seeds.iter().try_for_each(|seed| template(seed).map(|_| ()))?;
         Ok(Endpoint::Cluster(seeds, template))
     }
@@ -163,9 +167,9 @@ fn encoded(value: &str) -> String {
 }
 
 /// Connectors for servers that differ in their addresses only.
-fn template(scheme: String, user: String, path: String, tls: &Tls) -> Template {
-    let tls = tls.clone();
-    Box::new(move |address| RedisConnector::open(&format!("{scheme}://{user}{address}{path}"), &tls))
+fn template(scheme: String, user: String, path: String, login: &Login) -> Template {
+    let login = login.clone();
+    Box::new(move |address| RedisConnector::open(format!("{scheme}://{user}{address}{path}"), &login))
 }
 
 /// `host:port`, with this port where none is given.
@@ -183,7 +187,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<Endpoint, Error> {
-        Endpoint::parse(url, &Tls::default())
+        Endpoint::parse(url, &Login::default())
     }
 
     #[test]
@@ -222,6 +226,18 @@ mod tests {
             let settings = primary.info().redis_settings();
             assert_eq!((settings.username(), settings.password()), (Some("app"), Some("secret")), "{url}");
             assert_eq!(connector.service, "main");
+        }
+    }
+
+    #[test]
+    fn tls_needs_its_feature() {
+        for url in ["rediss://one", "rediss+sentinel://one/main", "rediss+cluster://one"] {
+            let outcome = parse(url).map(|_| ());
+            assert_eq!(
+                matches!(outcome, Err(Error::Unsupported { .. })),
+                cfg!(not(feature = "tls")),
+                "{url}"
+            );
         }
     }
 

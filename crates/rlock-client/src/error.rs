@@ -1,9 +1,13 @@
 //! Errors: what is wrong, and what to do.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Every error of this crate. Its text says in short what is wrong and what to do; [`Error::advice`] says more.
+/// Every error of this crate. Its text says in short what is wrong and what to do, [`Error::advice`] says more, and
+/// [`source`](std::error::Error::source) is the cause where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The wait ended without the lock.
     #[error(
@@ -15,29 +19,29 @@ pub enum Error {
         /// The length of the wait.
         waited: Duration,
     },
+    /// The lock was asked for once, and another owner holds it.
+    #[error("another owner holds the lock {lock}; wait for it, or try again later")]
+    Denied {
+        /// The lock's name.
+        lock: String,
+    },
     /// The lock was acquired and is no longer held.
     #[error("the lock {lock} was lost: {why}; stop the work and check its results")]
-    Lost {
+    LockLost {
         /// The lock's name.
         lock: String,
         /// Why.
         why: Lost,
     },
-    /// At the release the owner held nothing.
-    #[error("the lock {lock} was lost before its release; check the results of the work")]
-    NotHeld {
-        /// The lock's name.
-        lock: String,
-    },
     /// A release was sent; it is unknown whether the owner still held the lock.
     #[error(
-        "it is unknown whether the lock {lock} was still held at its release ({cause}); it is free now or at its lease end"
+        "it is unknown whether the lock {lock} was still held at its release; it is free now or at its lease end"
     )]
     OutcomeUnknown {
         /// The lock's name.
         lock: String,
         /// Why no answer arrived.
-        cause: String,
+        source: Cause,
     },
     /// The lock was acquired, reached too few replicas in time, and was released again.
     #[error(
@@ -55,8 +59,14 @@ pub enum Error {
     #[error(
         "this server has no rlock module ({message}); add `loadmodule /path/to/librlock.so` to its configuration"
     )]
-    ModuleNotLoaded {
+    ModuleMissing {
         /// The server's text.
+        message: String,
+    },
+    /// The server, its module or this build of the client lacks something.
+    #[error("{message}")]
+    Unsupported {
+        /// The missing part, and its source.
         message: String,
     },
     /// The server does not admit the user, or the user lacks a permission.
@@ -88,16 +98,16 @@ pub enum Error {
         message: String,
     },
     /// The server could not be reached or did not answer in time.
-    #[error("no answer from the server: {message}; check its address, its state and the network")]
+    #[error("no answer from the server; check its address, its state and the network")]
     Transport {
         /// The cause.
-        message: String,
+        source: Cause,
     },
     /// The server was reached, but the TLS connection failed.
-    #[error("no TLS connection to the server: {message}; check its port and the certificates")]
+    #[error("no TLS connection to the server; check its port and the certificates")]
     Tls {
         /// The cause.
-        message: String,
+        source: Cause,
     },
     /// An invalid setting or name.
     #[error("{message}")]
@@ -105,12 +115,12 @@ pub enum Error {
         /// What is wrong, and what would be right.
         message: String,
     },
-    /// The client was shut down.
-    #[error("this client was shut down; create a new one")]
-    ShutDown,
-    /// A shutdown ended before every release was confirmed. The locks that are left are free at their lease ends.
+    /// The client was closed.
+    #[error("this client was closed; create a new one")]
+    Closed,
+    /// The client was closed before every release was confirmed. The locks that are left are free at their lease ends.
     #[error(
-        "{locks} locks were not released before the shutdown ended; drop their guards earlier, or allow more time"
+        "{locks} locks were not released when the client closed; drop their guards earlier, or allow more time"
     )]
     Unflushed {
         /// How many.
@@ -118,8 +128,40 @@ pub enum Error {
     },
 }
 
+/// The cause of an error: an error of the driver or the system, or a text.
+#[derive(Clone, Debug)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    pub(crate) fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
+        Cause(cause.into().into())
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Two causes are equal if they say the same.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Cause) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for Cause {}
+
 /// Why a held lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
 pub enum Lost {
     /// Its lease ended, by this client's clock, and was not meant to be renewed.
     #[error("its lease ended")]
@@ -130,9 +172,15 @@ pub enum Lost {
     /// No renewal was confirmed before the lease ended, by this client's clock.
     #[error("no renewal was confirmed before its lease ended (server unreachable or process paused)")]
     Unreachable,
-    /// The client was shut down, which ends its renewals.
-    #[error("its client was shut down")]
-    ShutDown,
+    /// The client was closed, which ends its renewals.
+    #[error("its client was closed")]
+    Closed,
+    /// This process is a fork of the one that acquired it, which still holds it.
+    #[error("it belongs to the process before the fork")]
+    Forked,
+    /// Its last guard was released before.
+    #[error("it was released")]
+    Released,
 }
 
 impl Error {
@@ -150,13 +198,15 @@ impl Error {
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Error::NotHeld { .. } => {
-                Some("the lease ended, or the lock was lost by a forced release, a deletion or a fail-over")
-            }
+            Error::LockLost { .. } => Some(
+                "another owner may hold it by now; a longer lease (Builder::watchdog_timeout) outlasts longer \
+                 outages, a fencing token (Lock::fenced) lets the resource refuse a late holder",
+            ),
+            Error::OutcomeUnknown { .. } => Some("RLOCK.INFO shows the present holder"),
             Error::Durability { .. } => {
                 Some("INFO replication on the primary shows its replicas and their lag")
             }
-            Error::ModuleNotLoaded { .. } => Some(
+            Error::ModuleMissing { .. } => Some(
                 "restart the server after the change, or use MODULE LOAD; its replicas need the module too",
             ),
             Error::Permission { .. } => Some(
@@ -173,14 +223,7 @@ impl Error {
                  certificate, set Builder::client_certificate",
             ),
             Error::Unflushed { .. } => Some("these locks are free at their lease ends"),
-            Error::Timeout { .. }
-            | Error::Lost { .. }
-            | Error::OutcomeUnknown { .. }
-            | Error::NotALock { .. }
-            | Error::Refused { .. }
-            | Error::Transport { .. }
-            | Error::Invalid { .. }
-            | Error::ShutDown => None,
+            _ => None,
         }
     }
 }
@@ -190,16 +233,30 @@ impl Error {
         Error::Timeout { lock: name(key), waited }
     }
 
+    pub(crate) fn denied(key: &[u8]) -> Error {
+        Error::Denied { lock: name(key) }
+    }
+
     pub(crate) fn lost(key: &[u8], why: Lost) -> Error {
-        Error::Lost { lock: name(key), why }
+        Error::LockLost { lock: name(key), why }
     }
 
-    pub(crate) fn unknown(key: &[u8], cause: impl ToString) -> Error {
-        Error::OutcomeUnknown { lock: name(key), cause: cause.to_string() }
+    pub(crate) fn unknown(key: &[u8], source: Cause) -> Error {
+        Error::OutcomeUnknown { lock: name(key), source }
     }
 
-    pub(crate) fn transport(message: impl ToString) -> Error {
-        Error::Transport { message: message.to_string() }
+    pub(crate) fn transport(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Transport { source: Cause::new(cause) }
+    }
+
+    /// The error as a cause: what says more than its text is what is behind it.
+    pub(crate) fn into_cause(self) -> Cause {
+        match self {
+            Error::Transport { source } | Error::Tls { source } | Error::OutcomeUnknown { source, .. } => {
+                source
+            }
+            error => Cause::new(error),
+        }
     }
 
     pub(crate) fn invalid(message: impl ToString) -> Error {

@@ -1,7 +1,7 @@
 //! A lock that is held.
 
 use std::fmt;
-use std::ops::Deref;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +12,22 @@ use crate::client::Handle;
 use crate::command::{self, Acquired, Ask, Extras};
 use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange_one};
-use crate::hold::{Hold, State};
-use crate::release::{Job, give_back, lower};
+use crate::hold::{Hold, Leaver, State};
+use crate::lock::{Any, Kind, Plain};
+use crate::lockable::holding;
+use crate::release::{self, Earlier, Job, Repeat};
 
-/// A held lock. It is held until you drop or unlock the guard, or until the lock is lost.
+/// A held lock. It is held until you drop or release the guard, or until the lock is lost.
 ///
 /// A guard is owned, `'static` and `Send`: it may move between tasks and threads. Dropping it does no I/O and needs
-/// no runtime; the lock is released in the background. [`Guard::unlock`] fails if the lock was lost before.
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct Guard {
+/// no runtime; the lock is released in the background. [`Guard::release`] fails if the lock was lost before.
+#[must_use = "a guard that is dropped releases its lock: bind it, as in `let guard = …`, not to `_`"]
+pub struct Guard<K = Plain> {
     handle: Arc<Handle>,
     held: Held,
     /// Until it is given back.
     armed: bool,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// A view of a held lock, which does not keep it held.
@@ -41,8 +44,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it was lost, or its lease has ended by this client's clock; [`Error::NotHeld`] after its
-    /// last guard was released.
+    /// [`Error::LockLost`] if it was lost, its lease has ended by this client's clock, or its last guard was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.hold.check()
     }
@@ -69,8 +71,8 @@ impl Held {
         self.hold.lost().child_token()
     }
 
-    /// The fencing token, larger than that of every earlier holder; `None` unless the lock is one of
-    /// [`Client::fenced_lock`](crate::Client::fenced_lock).
+    /// The fencing token, larger than that of every earlier holder; `None` unless the lock is
+    /// [`fenced`](crate::Lock::fenced).
     ///
     /// Each [`Guard::reenter`] gets a new token. This returns the newest one, for all guards of the hold.
     pub fn token(&self) -> Option<u64> {
@@ -88,9 +90,20 @@ impl Held {
     }
 }
 
-impl Guard {
-    pub(crate) fn new(handle: Arc<Handle>, hold: Arc<Hold>) -> Guard {
-        Guard { handle, held: Held { hold }, armed: true }
+impl<K: Kind> Guard<K> {
+    pub(crate) fn new(handle: Arc<Handle>, hold: Arc<Hold>) -> Guard<K> {
+        Guard { handle, held: Held { hold }, armed: true, kind: PhantomData }
+    }
+
+    /// The same guard, of another type.
+    pub(crate) fn of_kind<J: Kind>(mut self) -> Guard<J> {
+        self.armed = false;
+        Guard::new(self.handle.clone(), self.hold())
+    }
+
+    /// The same guard without its kind in its type.
+    pub fn any(self) -> Guard<Any> {
+        self.of_kind()
     }
 
     pub(crate) fn hold(&self) -> Arc<Hold> {
@@ -101,19 +114,14 @@ impl Guard {
         self.handle.clone()
     }
 
-    /// A view of this hold, to clone into the work.
-    pub fn held(&self) -> Held {
-        self.held.clone()
-    }
-
     /// Re-enters the lock as the same owner: adds a hold, and returns a guard for it. The lock is free when all its
     /// guards are gone.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is no longer held; [`Error::Transport`] and the server's refusals. After the
+    /// [`Error::LockLost`] if the lock is no longer held; [`Error::Transport`] and the server's refusals. After the
     /// latter two, the lock is held as before.
-    pub async fn reenter(&self) -> Result<Guard, Error> {
+    pub async fn reenter(&self) -> Result<Guard<K>, Error> {
         let hold = &self.held.hold;
         if !hold.add_guard() {
             hold.check()?;
@@ -157,43 +165,34 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] or [`Error::NotHeld`] if the lock was no longer held; [`Error::OutcomeUnknown`] if a lost
-    /// reply leaves that unknown.
-    pub async fn unlock(self) -> Result<(), Error> {
+    /// [`Error::LockLost`] if the lock was no longer held; [`Error::OutcomeUnknown`] if a lost reply leaves that
+    /// unknown.
+    pub async fn release(self) -> Result<(), Error> {
         let span = tracing::debug_span!("release", lock = %name(self.name()));
-        self.release().instrument(span).await
+        self.release_now().instrument(span).await
     }
 
-    /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
-    pub(crate) async fn end_work(self) -> Result<(), Error> {
-        self.check()?;
-        judge_work(self.unlock().await)
-    }
-
-    async fn release(mut self) -> Result<(), Error> {
+    async fn release_now(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
-        let (last, lost) = hold.remove_guard();
-        let mut job = Pending::new(self.handle.clone(), Job::of(hold.clone(), last));
+        let (leaver, lost) = hold.remove_guard();
+        let mut job = Pending { handle: self.handle.clone(), job: Some(Job::of(hold.clone(), leaver)) };
         if let Some(why) = lost {
             // The server may have the hold still; that is the background's business.
             return Err(Error::lost(&hold.party.key, why));
         }
-        if !last {
-            return job.lowered(lower(&hold).await);
+        match leaver {
+            Leaver::Other => {
+                let outcome = release::lower(&hold).await;
+                job.job = None;
+                outcome
+            }
+            Leaver::Last => {
+                let (repeat, outcome) = release::give_back(&hold).await;
+                job.finish(repeat);
+                outcome
+            }
         }
-        let (repeat, outcome) = give_back(&hold).await;
-        job.finish(repeat, outcome)
-    }
-}
-
-/// What the release after some work says of the work, at whose end our own clock said that the lock was held.
-pub(crate) fn judge_work(released: Result<(), Error>) -> Result<(), Error> {
-    match released {
-        // What came of the release is no matter.
-        Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
-        Err(Error::NotHeld { lock }) => Err(Error::Lost { lock, why: Lost::Taken }),
-        outcome => outcome,
     }
 }
 
@@ -204,24 +203,16 @@ struct Pending {
 }
 
 impl Pending {
-    fn new(handle: Arc<Handle>, job: Job) -> Pending {
-        Pending { handle, job: Some(job) }
-    }
-
-    fn finish(&mut self, repeat: bool, outcome: Result<(), Error>) -> Result<(), Error> {
-        let Some(mut job) = self.job.take() else { return outcome };
-        job.stray |= repeat;
-        job.settle(&self.handle.shared);
-        if job.repeats() {
-            self.handle.send(job);
+    /// The outcome is known; only repeats are left to the background.
+    fn finish(&mut self, repeat: Repeat) {
+        let Some(Job::End(mut end)) = self.job.take() else { return };
+        if repeat == Repeat::Yes {
+            end.earlier = Earlier::Stray;
         }
-        outcome
-    }
-
-    /// Of a guard that was not the last: there is nothing more to do.
-    fn lowered(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
-        self.job = None;
-        outcome
+        end.settle(&self.handle.shared);
+        if end.repeats() {
+            self.handle.send(Job::End(end));
+        }
     }
 }
 
@@ -233,22 +224,16 @@ impl Drop for Pending {
     }
 }
 
-impl Deref for Guard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.held
-    }
-}
-
-impl Drop for Guard {
+impl<K> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.armed {
-            let (last, _) = self.held.hold.remove_guard();
-            self.handle.send(Job::of(self.held.hold.clone(), last));
+            let (leaver, _) = self.held.hold.remove_guard();
+            self.handle.send(Job::of(self.held.hold.clone(), leaver));
         }
     }
 }
+
+holding!(Guard<K>, Held);
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -261,7 +246,7 @@ impl fmt::Debug for Held {
     }
 }
 
-impl fmt::Debug for Guard {
+impl<K> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("held", &self.held).finish()
     }

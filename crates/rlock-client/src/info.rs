@@ -93,7 +93,7 @@ impl Info {
     }
 
     /// Whether the lock is held.
-    pub fn is_locked(&self) -> bool {
+    pub fn locked(&self) -> bool {
         self.remaining.is_some()
     }
 

@@ -12,19 +12,19 @@
 //! use rlock_client::Client;
 //!
 //! let client = Client::connect(url).await?; // one for the whole process
-//! let guard = client.lock("invoice:7").lock().await?;
+//! let guard = client.lock("invoice:7").await?;
 //! // … work that no other owner may do now …
 //! guard.check()?; // before a step that cannot be undone: do you still hold the lock?
 //! // … and the rest of it …
-//! guard.unlock().await?; // or drop the guard
-//! # client.shutdown(std::time::Duration::from_secs(5)).await
+//! guard.release().await?; // or drop the guard
+//! # client.close(std::time::Duration::from_secs(5)).await
 //! # }
 //! ```
 //!
 //! # Acquiring
 //!
-//! [`Lock::try_lock`] asks once, [`Lock::lock`] waits, [`Lock::lock_timeout`] waits for a limited time. Each
-//! acquisition has its own owner, so two tasks with clones of one [`Lock`] exclude each other. To re-enter a held
+//! [`Lock::acquire`] waits (`client.lock("a").await` is the same), [`Lock::try_acquire`] asks once,
+//! [`Lock::acquire_timeout`] waits for a limited time. Each acquisition has its own owner, so two tasks with clones of one [`Lock`] exclude each other. To re-enter a held
 //! lock, use its guard ([`Guard::reenter`]) or name an owner ([`Lock::owner`]).
 //!
 //! ```
@@ -36,17 +36,17 @@
 //! use rlock_client::Error;
 //!
 //! let lock = client.lock("invoice:7");
-//! let guard = lock.try_lock().await?.expect("the lock is free");
-//! assert!(lock.try_lock().await?.is_none());
-//! match lock.lock_timeout(Duration::from_millis(100)).await {
+//! let guard = lock.try_acquire().await?;
+//! assert!(matches!(lock.try_acquire().await, Err(Error::Denied { .. })));
+//! match lock.acquire_timeout(Duration::from_millis(100)).await {
 //!     Err(Error::Timeout { waited, .. }) => println!("gave up after {waited:?}"),
 //!     other => panic!("{other:?}"),
 //! }
 //! let inner = guard.reenter().await?;
-//! guard.unlock().await?;
-//! assert!(lock.is_locked().await?); // as long as one guard is left
+//! guard.release().await?;
+//! assert!(lock.locked().await?); // as long as one guard is left
 //! drop(inner);
-//! # client.shutdown(Duration::from_secs(5)).await
+//! # client.close(Duration::from_secs(5)).await
 //! # }
 //! ```
 //!
@@ -64,7 +64,7 @@
 //! * [`Held::check`] compares the clock, without asking the server: use it before each step that cannot be undone;
 //! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes
 //!   one;
-//! * [`Guard::unlock`] fails if the lock was lost before.
+//! * [`Guard::release`] fails if the lock was lost before.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -82,8 +82,8 @@
 //!
 //! let hasty = client.lock("report").lease(Duration::from_millis(200));
 //! let work = hasty.run(|_| tokio::time::sleep(Duration::from_secs(60)));
-//! assert!(matches!(work.await, Err(Error::Lost { why: Lost::Expired, .. })));
-//! # client.shutdown(Duration::from_secs(5)).await
+//! assert!(matches!(work.await, Err(Error::LockLost { why: Lost::Expired, .. })));
+//! # client.close(Duration::from_secs(5)).await
 //! # }
 //! ```
 //!
@@ -91,13 +91,13 @@
 //! less 1 % and 2 ms for clocks of different speed, and on Linux by a clock that also counts suspended time. Yet no
 //! clock helps between `check()` and the next instruction: a process can be stopped right there, and a paused virtual
 //! machine may not notice. If two holders would do harm, let the protected resource refuse the late one, for instance
-//! by a [fencing token](Client::fenced_lock) or a version number that each write raises.
+//! by a [fencing token](Lock::fenced) or a version number that each write raises.
 //!
 //! # Releasing
 //!
 //! Dropping a guard does no I/O and needs no runtime; the release follows in the background, even if the server is
-//! out of reach for a while. [`Guard::unlock`] waits for the reply, and [`Client::shutdown`] for those of all dropped
-//! guards. If a process ends without `shutdown`, the locks of guards dropped just before can stay held until lease
+//! out of reach for a while. [`Guard::release`] waits for the reply, and [`Client::close`] for those of all dropped
+//! guards. If a process ends without `close`, the locks of guards dropped just before can stay held until lease
 //! end.
 //!
 //! Requests with a lost reply are repeated, without holding or releasing twice. If a release cannot know whether the
@@ -109,19 +109,19 @@
 //! |---|---|---|
 //! | what it protects | the data inside it | nothing by itself: a name that all clients agree on |
 //! | the end of a hold | the guard's | the guard's, or **the lease's**: a lock can be [lost](Lost) under a living guard. Call [`check`](Held::check) before a step that cannot be undone, or let [`run`](Lock::run) drop the work |
-//! | `lock().await` | never fails | returns a `Result`, because it asks a server. It waits while the server is out of reach; set a limit ([`Lock::wait`]) if you do not want that |
-//! | `try_lock()` | does not wait | asks the server, so it is async and takes a moment. `None` means that another owner holds the lock; other failures are errors |
+//! | `lock().await` | never fails | `acquire().await` returns a `Result`, because it asks a server. It waits while the server is out of reach; set a limit ([`Lock::wait`]) if you do not want that |
+//! | `try_lock()` | does not wait | [`try_acquire`](Lock::try_acquire) asks the server, so it is async and takes a moment. [`Error::Denied`] means that another owner holds the lock; other errors say more |
 //! | fairness | first come, first served | the same, between all clients of the server. Not with polling ([`Waiting::Polling`]), and after a restart or fail-over of the server all waiters queue anew |
 //! | a panic while it is held | no poisoning | no poisoning: the guard is dropped and the lock released. Your code must detect half-done work |
 //! | a crash while it is held | ends the mutex too | the lock is free at lease end, 30 s by default |
-//! | dropping the guard | unlocks at once | unlocks **soon**: the release is sent in the background. To be sure, await [`unlock`](Guard::unlock) |
+//! | dropping the guard | unlocks at once | unlocks **soon**: the release is sent in the background. To be sure, await [`release`](Guard::release) |
 //! | a guard across `.await` | fine, it is `Send` | fine, it is `Send` and `'static`, and may move to another thread or be dropped outside the runtime |
 //! | a task that blocks its thread | the guard is held for longer | if no other thread runs the tasks, renewal stops, and the lock may be lost after two thirds of a lease: use `spawn_blocking` for long computations |
-//! | cancelling `lock()` | loses the place in the queue | the same; a grant that was on its way is released |
+//! | cancelling the wait | loses the place in the queue | the same; a grant that was on its way is released |
 //! | locking twice in one task | a deadlock | the same, except with [`reenter`](Guard::reenter) or a named [`owner`](Lock::owner): every acquisition is another owner, whatever task or thread asks |
 //! | the guard gives access | `*guard` is the data | the guard derefs to [`Held`], a view for the work that does not keep the lock held |
 //! | `blocking_lock()` | for code that is not async | the module [`blocking`] |
-//! | the end of the program | nothing to do | [`Client::shutdown`], to free the locks now and not at lease end |
+//! | the end of the program | nothing to do | [`Client::close`], to free the locks now and not at lease end |
 //!
 //! # Several locks, several servers
 //!
@@ -130,7 +130,7 @@
 //! # Servers
 //!
 //! [`Client::connect`] lists the forms of URLs. Every server that can become primary must have the module; the client
-//! detects a server without it at once ([`Error::ModuleNotLoaded`]). A user needs the RLOCK commands, the locks' keys
+//! detects a server without it at once ([`Error::ModuleMissing`]). A user needs the RLOCK commands, the locks' keys
 //! and, to wait for locks, `+subscribe` and the channels `rlock:grants:*`; without these, set [`Waiting::Polling`].
 //! With `+info`, a [`RedLock`] detects that two addresses are one server. The end of the URL holds the password for
 //! Sentinels that ask for one. By default a lock is held when the primary says so, and a fail-over can lose it;
@@ -138,8 +138,9 @@
 //!
 //! # Metrics and traces
 //!
-//! [`Metrics`] receives every acquisition with its wait, every release with its duration, and every loss. With
-//! `tracing` there are spans `acquire`, `renew` and `release` (debug), and warnings about lost locks and connections.
+//! [`Builder::on_event`] receives every [`Event`]: acquisitions with their waits, denials, time-outs, releases,
+//! renewals, losses, and lost and restored connections. With `tracing` there are spans `acquire`, `renew` and `release`
+//! (debug), and warnings about lost locks and about connections that are lost and restored.
 
 mod acquire;
 pub mod blocking;
@@ -152,14 +153,18 @@ mod config;
 mod durability;
 mod endpoint;
 mod error;
+#[cfg(test)]
+mod error_tests;
+mod events;
 mod exchange;
 mod guard;
 mod hold;
+mod identity;
 mod info;
 mod link;
 mod lock;
+mod lockable;
 mod message;
-mod metrics;
 mod multi;
 mod named_owners;
 mod red;
@@ -184,12 +189,12 @@ struct ProjectReadme;
 pub use builder::Builder;
 pub use client::Client;
 pub use config::{Durability, Waiting};
-pub use error::{Error, Lost};
+pub use error::{Cause, Error, Lost};
+pub use events::Event;
 pub use guard::{Guard, Held};
 pub use hold::State;
 pub use info::{Holder, Info, Waiter};
-pub use lock::{Lock, ReadWriteLock};
-pub use metrics::Metrics;
+pub use lock::{Any, Exclusive, Kind, Lock, Plain, Read, ReadWriteLock, Write};
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};
 pub use tokio_util::sync::CancellationToken;

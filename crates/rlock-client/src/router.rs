@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{Cluster, Redirection, channel_of};
 use crate::command::Refusal;
 use crate::error::{Error, name};
+use crate::events::Hook;
 use crate::link::{Connector, Deliver, Link, Live, Pace, Subscription};
 
 /// A server and the links to it.
@@ -29,6 +30,7 @@ pub(crate) struct Node {
 pub(crate) struct Links {
     pub(crate) pace: Pace,
     pub(crate) deliver: Deliver,
+    pub(crate) events: Hook,
     pub(crate) runtime: Handle,
     pub(crate) stop: CancellationToken,
 }
@@ -100,7 +102,14 @@ impl Node {
 
 impl Links {
     fn start(&self, connector: Arc<dyn Connector>) -> Link {
-        Link::start(connector, self.pace, self.deliver.clone(), &self.runtime, &self.stop)
+        Link::start(
+            connector,
+            self.pace,
+            self.deliver.clone(),
+            self.events.clone(),
+            &self.runtime,
+            &self.stop,
+        )
     }
 }
 

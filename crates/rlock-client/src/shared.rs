@@ -1,6 +1,5 @@
 //! What the tasks and the handles of a client share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::Event;
+use crate::identity::Identity;
 use crate::message::{Inbox, Notice, Party, parse};
-use crate::metrics::Metrics;
 use crate::named_owners::Turns;
 use crate::release::Job;
 use crate::router::Router;
@@ -21,8 +21,8 @@ use crate::watchdog::Watchdog;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// Unique to this client; owners and the channel of grants begin with it.
-    pub(crate) uuid: String,
+    /// Unique to this client; its owners begin with it.
+    pub(crate) identity: Identity,
     /// The channel of grants, where there is one for all locks; each other's name begins with it.
     pub(crate) channel: String,
     pub(crate) router: Router,
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     /// The owners that a server may know of.
     pub(crate) owners: Gauge,
-    /// Set by a shutdown: nothing new begins.
+    /// Set by a close: nothing new begins.
     pub(crate) closing: CancellationToken,
     /// The end of all tasks.
     pub(crate) stop: CancellationToken,
@@ -45,17 +45,17 @@ impl Shared {
     pub(crate) fn new(
         config: Config,
         clock: Clock,
-        uuid: String,
         router: Router,
         inbox: Arc<Inbox>,
         stop: CancellationToken,
         jobs: WeakUnboundedSender<Job>,
     ) -> Shared {
+        let identity = Identity::new(config.login.name.as_deref());
         Shared {
             config,
             clock,
-            channel: format!("rlock:grants:{uuid}"),
-            uuid,
+            channel: format!("rlock:grants:{}", identity.random),
+            identity,
             router,
             inbox,
             watchdog: Watchdog::default(),
@@ -76,7 +76,7 @@ impl Shared {
 
     /// An owner that nobody has used yet.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
-        format!("{}:{}", self.uuid, self.next_id()).into_bytes()
+        format!("{}:{}", self.identity.text, self.next_id()).into_bytes()
     }
 
     /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it
@@ -90,20 +90,18 @@ impl Shared {
         self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
-    /// Reports to the user's metrics, if there are any.
-    ///
-    /// A panic of theirs ends here: elsewhere it would end the watchdog, or a process in which a guard is dropped while
-    /// panicking.
-    pub(crate) fn metrics(&self, report: impl FnOnce(&dyn Metrics)) {
-        let Some(metrics) = &self.config.metrics else { return };
-        if catch_unwind(AssertUnwindSafe(|| report(metrics.as_ref()))).is_err() {
-            tracing::error!("the metrics panicked; locks are not affected");
-        }
+    /// Tells of an event.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        self.config.events.tell(event);
     }
 
-    /// Refuses what is begun after a shutdown.
+    /// Refuses what is begun after a close, or in a child of the process that made the client.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.closing.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
+        if !self.identity.is_at_home() {
+            let message = "this client was made before a fork; create a new one in the child process".into();
+            return Err(Error::Unsupported { message });
+        }
+        if self.closing.is_cancelled() { Err(Error::Closed) } else { Ok(()) }
     }
 }
 

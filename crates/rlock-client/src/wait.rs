@@ -11,6 +11,7 @@ use crate::clock::Instant;
 use crate::durability::{self, Ensured};
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::lock::Any;
 use crate::message::Notice;
 use crate::router::Place;
 use crate::shared::Shared;
@@ -30,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Waits for the lock after a first request that did not get it; `by` limits the wait.
 ///
 /// Dropping the returned future ends the wait. A guard that was on its way is given back.
-pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> Result<Guard, Error> {
+pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> Result<Guard<Any>, Error> {
     let (mut answer, outcome) = oneshot::channel();
     let handle = attempt.handle.clone();
     let task = async move {
@@ -38,13 +39,13 @@ pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> R
         let outcome = tokio::select! {
             outcome = pursue(attempt, step, by) => outcome,
             () = answer.closed() => return,
-            () = shared.closing.cancelled() => Err(Error::ShutDown),
+            () = shared.closing.cancelled() => Err(Error::Closed),
         };
         // A guard that nobody receives is dropped, and thereby released.
         drop(answer.send(outcome));
     };
     handle.runtime.spawn(task.in_current_span());
-    outcome.await.unwrap_or(Err(Error::ShutDown))
+    outcome.await.unwrap_or(Err(Error::Closed))
 }
 
 /// Follows up each step of an acquisition until the lock is held, or cannot be.
@@ -53,7 +54,7 @@ pub(crate) async fn pursue(
     mut attempt: Attempt,
     mut step: Step,
     by: Option<Instant>,
-) -> Result<Guard, Error> {
+) -> Result<Guard<Any>, Error> {
     let shared = attempt.handle.shared.clone();
     let mut pause = FIRST_PAUSE;
     let mut look = false;
@@ -91,7 +92,7 @@ pub(crate) async fn pursue(
             }
             Step::Refused(refusal) => return Err(refusal.error),
             Step::Unsent(
-                error @ (Error::Permission { .. } | Error::ModuleNotLoaded { .. } | Error::ShutDown),
+                error @ (Error::Permission { .. } | Error::ModuleMissing { .. } | Error::Closed),
             ) => {
                 return Err(error);
             }
@@ -156,7 +157,7 @@ async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<
 }
 
 /// Runs acquisitions that must not wait: asks until there is an answer, or `by`.
-pub(crate) async fn ask_once(mut attempt: Attempt, by: Instant) -> Result<Option<Guard>, Error> {
+pub(crate) async fn ask_once(mut attempt: Attempt, by: Instant) -> Result<Option<Guard<Any>>, Error> {
     let shared: Arc<Shared> = attempt.handle.shared.clone();
     let mut pause = FIRST_PAUSE;
     loop {
@@ -173,7 +174,7 @@ pub(crate) async fn ask_once(mut attempt: Attempt, by: Instant) -> Result<Option
             Step::Unanswered(why) => Error::transport(why),
         };
         rest(&shared, &mut pause, None, Some(by)).await;
-        if shared.clock.now() >= by || error == Error::ShutDown {
+        if shared.clock.now() >= by || error == Error::Closed {
             return Err(error);
         }
     }

@@ -126,9 +126,11 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
             let renewal = |hold: &Arc<Hold>| command::renew(&hold.party, hold.lease);
             live.request(&holds.iter().map(renewal).collect::<Vec<Cmd>>()).await
         }
-        Some(Err(_)) | None => {
+        failed => {
             // That was pause enough.
-            holds.iter().for_each(|hold| hold.renewal_failed(shared.clock.now(), Again::AtOnce));
+            let error =
+                failed.and_then(Result::err).unwrap_or_else(|| Error::transport("no connection in time"));
+            holds.iter().for_each(|hold| hold.renewal_failed(&error, Again::AtOnce));
             return;
         }
     };
@@ -139,8 +141,8 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
             }
         }
         Err(why) => {
-            tracing::debug!(why, locks = holds.len(), "a renewal failed; trying again");
-            holds.iter().for_each(|hold| hold.renewal_failed(shared.clock.now(), Again::AfterPause));
+            let error = Error::transport(why);
+            holds.iter().for_each(|hold| hold.renewal_failed(&error, Again::AfterPause));
         }
     }
 }
@@ -148,9 +150,9 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
 fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, value: Value) {
     let key = &hold.party.key;
     match answer(key, value) {
-        Ok(value) => conclude_with(shared, hold, sent, Ok(value)),
+        Ok(value) => conclude_with(hold, sent, Ok(value)),
         Err(refusal) => match shared.router.learn(key, Line::Main, &refusal) {
-            Elsewhere::No | Elsewhere::Later => conclude_with(shared, hold, sent, Err(refusal.error)),
+            Elsewhere::No | Elsewhere::Later => conclude_with(hold, sent, Err(refusal.error)),
             Elsewhere::Again | Elsewhere::Ask(_) => {
                 tokio::spawn(renew_elsewhere(shared.clone(), hold.clone()));
             }
@@ -168,20 +170,17 @@ async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
         Err(Trouble::Unsent(error)) => Err(error),
         Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
     };
-    conclude_with(&shared, &hold, sent, reply);
+    conclude_with(&hold, sent, reply);
 }
 
-fn conclude_with(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, reply: Result<Value, Error>) {
+fn conclude_with(hold: &Arc<Hold>, sent: Instant, reply: Result<Value, Error>) {
     match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
         Ok(Some(1)) => hold.renewal_confirmed(sent),
         // Something else under the lock's name is an end of the hold like any other.
         Ok(_) | Err(Error::NotALock { .. }) => {
             hold.lose(Lost::Taken);
-            hold.renewal_failed(shared.clock.now(), Again::AfterPause);
+            hold.renewal_over();
         }
-        Err(error) => {
-            tracing::debug!(%error, "a renewal was refused; trying again");
-            hold.renewal_failed(shared.clock.now(), Again::AfterPause);
-        }
+        Err(error) => hold.renewal_failed(&error, Again::AfterPause),
     }
 }

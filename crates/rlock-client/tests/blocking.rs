@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{SOON, holder, url};
+use common::{SOON, denied, holder, url};
 use rlock_client::blocking::{Client, Guard};
 use rlock_client::{Error, Lost, State};
 use rlock_testkit::{TestServer, eventually};
@@ -13,22 +13,22 @@ use rlock_testkit::{TestServer, eventually};
 fn locks_block_threads() {
     let server = TestServer::start();
     let (client, mut raw) = (Client::connect(&url(&server)).unwrap(), server.connect());
-    let guard = client.lock("lock").lock().unwrap();
-    assert!(client.lock("lock").try_lock().unwrap().is_none());
-    let error = client.lock("lock").lock_timeout(Duration::from_millis(100)).unwrap_err();
+    let guard = client.lock("lock").acquire().unwrap();
+    assert!(denied(client.lock("lock").try_acquire()));
+    let error = client.lock("lock").acquire_timeout(Duration::from_millis(100)).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }));
     let other = client.clone();
-    let waiting = std::thread::spawn(move || other.lock("lock").lock().unwrap().unlock());
+    let waiting = std::thread::spawn(move || other.lock("lock").acquire().unwrap().release());
     eventually("a waiter", SOON, || (common::waiters(&server) == 1).then_some(()));
     guard.check().unwrap();
-    guard.unlock().unwrap();
+    guard.release().unwrap();
     waiting.join().unwrap().unwrap();
-    let short = client.with(client.inner().lock("lock").lease(Duration::from_millis(200))).lock().unwrap();
+    let short = client.lock("lock").lease(Duration::from_millis(200)).acquire().unwrap();
     assert_eq!(short.lost(), Lost::Expired);
     drop(short);
-    let guard = client.lock("lock").lock().unwrap();
+    let guard = client.lock("lock").acquire().unwrap();
     drop(guard);
-    client.shutdown(SOON).unwrap();
+    client.close(SOON).unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -37,10 +37,10 @@ fn the_last_handle_to_go_may_be_a_guard() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let client = Client::connect(&url(&server)).unwrap();
-    let guard = client.lock("lock").lock().unwrap();
+    let guard = client.lock("lock").acquire().unwrap();
     drop(client);
     guard.check().unwrap();
-    guard.unlock().unwrap();
+    guard.release().unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -50,10 +50,10 @@ fn a_guard_that_goes_last_releases_its_lock_wherever_it_is_dropped() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let mut free = || eventually("the release", SOON, || holder(&mut raw, "lock").is_none().then_some(()));
-    let guard = Client::connect(&url(&server)).unwrap().lock("lock").lock().unwrap();
+    let guard = Client::connect(&url(&server)).unwrap().lock("lock").acquire().unwrap();
     drop(guard);
     free();
-    let guard = Client::connect(&url(&server)).unwrap().lock("lock").lock().unwrap();
+    let guard = Client::connect(&url(&server)).unwrap().lock("lock").acquire().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop(guard) });
     free();
@@ -68,18 +68,18 @@ fn a_guard_that_goes_last_releases_its_lock_wherever_it_is_dropped() {
 fn locks_are_looked_at_and_entered_again() {
     let server = TestServer::start();
     let client = Client::connect(&url(&server)).unwrap();
-    let lock = client.with(client.inner().lock("lock").owner("job"));
-    assert!(!lock.is_locked().unwrap());
-    let guard = lock.lock().unwrap();
+    let lock = client.lock("lock").owner("job");
+    assert!(!lock.locked().unwrap());
+    let guard = lock.acquire().unwrap();
     let inner = guard.reenter().unwrap();
     assert_eq!((guard.state(), guard.owner()), (State::Held, &b"job"[..]));
-    assert!(lock.is_locked().unwrap() && lock.is_held_by("job").unwrap());
+    assert!(lock.locked().unwrap() && lock.hold_count("job").unwrap() > 0);
     assert_eq!(lock.hold_count("job").unwrap(), 2);
-    assert!(lock.remaining().unwrap().unwrap() > Duration::from_secs(20));
-    inner.unlock().unwrap();
+    assert!(lock.info().unwrap().remaining.unwrap() > Duration::from_secs(20));
+    inner.release().unwrap();
     assert_eq!(lock.hold_count("job").unwrap(), 1);
     assert!(lock.force_release().unwrap());
-    assert!(matches!(guard.unlock(), Err(Error::NotHeld { .. })));
+    assert!(matches!(guard.release(), Err(Error::LockLost { why: Lost::Taken, .. })));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn work_is_run_under_a_lock() {
     let lock = client.lock("lock");
     let value = lock.run(|guard| {
         assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
-        assert!(lock.try_lock().unwrap().is_none());
+        assert!(denied(lock.try_acquire()));
         guard.check().map(|_| 42)
     });
     assert_eq!(value, Ok(Ok(42)));
@@ -102,11 +102,11 @@ fn work_is_run_under_a_lock() {
     assert!(panicked.is_err());
     eventually("the release", SOON, || holder(&mut raw, "lock").is_none().then_some(()));
     // Who cannot have the lock does not work.
-    let guard = lock.lock().unwrap();
-    let busy = client.with(client.inner().lock("lock").wait(Duration::from_millis(50)));
+    let guard = lock.acquire().unwrap();
+    let busy = client.lock("lock").wait(Duration::from_millis(50));
     let error = busy.run(|_| panic!("the lock is another's")).unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    guard.unlock().unwrap();
+    guard.release().unwrap();
 }
 
 /// Works in steps until it may not go on, and counts the steps.
@@ -123,8 +123,8 @@ fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
     // Renewed every 200 ms: so soon it learns that the lock was taken away.
     let builder = rlock_client::Client::builder().watchdog_timeout(Duration::from_millis(600));
     let client = Client::connect_with(builder, &url(&server)).unwrap();
-    let lost = |why| Err(Error::Lost { lock: "lock".into(), why });
-    let short = client.with(client.inner().lock("lock").lease(Duration::from_millis(150)));
+    let lost = |why| Err(Error::LockLost { lock: "lock".into(), why });
+    let short = client.lock("lock").lease(Duration::from_millis(150));
     assert_eq!(short.run(work_until_lost), lost(Lost::Expired));
     let lock = client.lock("lock");
     let taken = lock.run(|guard| {
@@ -137,8 +137,8 @@ fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
     let lock = client.lock("lock");
     assert_eq!(lock.run(|_| u64::from(lock.force_release().unwrap())), lost(Lost::Taken));
     let ended = client.clone().lock("lock").run(|guard| {
-        client.clone().shutdown(Duration::ZERO).unwrap_err();
+        client.clone().close(Duration::ZERO).unwrap_err();
         work_until_lost(guard)
     });
-    assert_eq!(ended, lost(Lost::ShutDown));
+    assert_eq!(ended, lost(Lost::Closed));
 }

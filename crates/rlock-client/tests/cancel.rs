@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, eventually, holder, run, seed, url, waiters, within};
+use common::{SOON, connect, connect_with, denied, eventually, holder, run, seed, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
@@ -35,13 +35,13 @@ async fn ten_thousand_random_cancellations_leave_nothing_behind() {
                 let lock = client.lock(format!("lock{}", random.u8(..4)));
                 let life = Duration::from_micros(random.u64(..4_000));
                 match random.u8(..4) {
-                    0 => drop(tokio::time::timeout(life, lock.lock()).await),
-                    1 => drop(tokio::time::timeout(life, lock.try_lock()).await),
-                    2 => drop(poll_and_drop(lock.lock(), random.usize(..8)).await),
+                    0 => drop(tokio::time::timeout(life, lock.acquire()).await),
+                    1 => drop(tokio::time::timeout(life, lock.try_acquire()).await),
+                    2 => drop(poll_and_drop(lock.acquire(), random.usize(..8)).await),
                     _ => {
-                        if let Ok(Ok(guard)) = tokio::time::timeout(life * 4, lock.lock()).await {
+                        if let Ok(Ok(guard)) = tokio::time::timeout(life * 4, lock.acquire()).await {
                             let inner = poll_and_drop(guard.reenter(), random.usize(..5)).await;
-                            drop(poll_and_drop(guard.unlock(), random.usize(..5)).await);
+                            drop(poll_and_drop(guard.release(), random.usize(..5)).await);
                             drop(inner);
                         }
                     }
@@ -59,8 +59,8 @@ async fn ten_thousand_random_cancellations_leave_nothing_behind() {
     }
     eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
     // And everything still works.
-    within("the lock", client.lock("lock0").lock()).await.unwrap().unlock().await.unwrap();
-    client.shutdown(SOON).await.unwrap();
+    within("the lock", client.lock("lock0").acquire()).await.unwrap().release().await.unwrap();
+    client.close(SOON).await.unwrap();
 }
 
 #[tokio::test]
@@ -68,12 +68,12 @@ async fn a_wait_is_dropped_after_every_number_of_polls() {
     let server = TestServer::start();
     let client = connect(&server).await;
     for polls in 0..30 {
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         let lock = client.lock("lock");
-        let wait = poll_and_drop(lock.lock(), polls);
+        let wait = poll_and_drop(lock.acquire(), polls);
         let release = async {
             tokio::time::sleep(Duration::from_micros(polls as u64 * 20)).await;
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
         };
         let (gotten, ()) = tokio::join!(wait, release);
         drop(gotten);
@@ -90,21 +90,21 @@ async fn every_other_operation_is_dropped_after_every_number_of_polls() {
     let mut raw = server.connect();
     for polls in 0..12 {
         let lock = client.lock("lock");
-        drop(poll_and_drop(lock.try_lock(), polls).await);
+        drop(poll_and_drop(lock.try_acquire(), polls).await);
         drop(poll_and_drop(lock.run(|_| tokio::task::yield_now()), polls).await);
-        drop(poll_and_drop(lock.is_locked(), polls).await);
+        drop(poll_and_drop(lock.locked(), polls).await);
         // A named owner whose turn was given up gives it to the next.
         let named = client.lock("lock").owner("job");
-        drop(poll_and_drop(named.lock(), polls).await);
-        let guard = within("the lock", named.lock()).await.unwrap();
+        drop(poll_and_drop(named.acquire(), polls).await);
+        let guard = within("the lock", named.acquire()).await.unwrap();
         let inner = poll_and_drop(guard.reenter(), polls).await;
         guard.check().unwrap();
         drop(inner);
-        drop(poll_and_drop(guard.unlock(), polls).await);
+        drop(poll_and_drop(guard.release(), polls).await);
         eventually("a free lock", || holder(&mut raw, "lock").is_none().then_some(())).await;
         eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
     }
-    client.shutdown(SOON).await.unwrap();
+    client.close(SOON).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,8 +122,10 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
             // Ten tasks to a lock; half of them drop their guards.
             let lock = client.lock(format!("lock{}", task / 10));
             for round in 0..1_000 {
-                if let Some(guard) = lock.try_lock().await.unwrap() {
-                    if round % 2 == 0 { drop(guard) } else { guard.unlock().await.unwrap() }
+                match lock.try_acquire().await {
+                    Ok(guard) if round % 2 == 0 => drop(guard),
+                    Ok(guard) => guard.release().await.unwrap(),
+                    outcome => assert!(denied(outcome)),
                 }
             }
         });
@@ -150,10 +152,10 @@ fn a_guard_is_dropped_without_a_runtime_and_while_panicking() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = runtime.block_on(connect(&server));
     let mut raw = server.connect();
-    let guard = runtime.block_on(client.lock("lock").lock()).unwrap();
+    let guard = runtime.block_on(client.lock("lock").acquire()).unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     runtime.block_on(eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())));
-    let guard = runtime.block_on(client.lock("lock").lock()).unwrap();
+    let guard = runtime.block_on(client.lock("lock").acquire()).unwrap();
     let panicked = std::thread::spawn(move || {
         let _guard = guard;
         panic!("on purpose");
@@ -161,7 +163,7 @@ fn a_guard_is_dropped_without_a_runtime_and_while_panicking() {
     assert!(panicked.join().is_err());
     runtime.block_on(eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())));
     // After the runtime: the lock's lease ends by itself, and nothing else happens.
-    let guard = runtime.block_on(client.lock("lock").lease(Duration::from_millis(300)).lock()).unwrap();
+    let guard = runtime.block_on(client.lock("lock").lease(Duration::from_millis(300)).acquire()).unwrap();
     drop(runtime);
     drop(guard);
     drop(client);
@@ -177,30 +179,30 @@ async fn a_shutdown_flushes_releases_ends_waits_and_tells_holders() {
     let guards: Vec<_> = {
         let mut guards = Vec::new();
         for lock in 0..500 {
-            guards.push(client.lock(format!("lock{lock}")).lock().await.unwrap());
+            guards.push(client.lock(format!("lock{lock}")).acquire().await.unwrap());
         }
         guards
     };
-    let (kept, lock) = (client.lock("kept").lock().await.unwrap(), client.lock("kept"));
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let (kept, lock) = (client.lock("kept").acquire().await.unwrap(), client.lock("kept"));
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     drop(guards);
     let other = client.clone();
-    assert_eq!(client.shutdown(Duration::from_secs(3)).await, Err(Error::Unflushed { locks: 1 }));
-    assert_eq!(within("the wait", waiting).await.unwrap().unwrap_err(), Error::ShutDown);
-    assert_eq!(kept.state(), State::Lost(Lost::ShutDown));
-    assert_eq!(within("the loss", kept.lost()).await, Lost::ShutDown);
+    assert_eq!(client.close(Duration::from_secs(3)).await, Err(Error::Unflushed { locks: 1 }));
+    assert_eq!(within("the wait", waiting).await.unwrap().unwrap_err(), Error::Closed);
+    assert_eq!(kept.state(), State::Lost(Lost::Closed));
+    assert_eq!(within("the loss", kept.lost()).await, Lost::Closed);
     let keys: Vec<String> = run(&mut raw, "KEYS *");
     assert_eq!((keys, waiters(&server)), (vec!["kept".to_string()], 0));
-    assert_eq!(other.lock("new").try_lock().await.unwrap_err(), Error::ShutDown);
-    assert_eq!(other.lock("new").lock().await.unwrap_err(), Error::ShutDown);
+    assert_eq!(other.lock("new").try_acquire().await.unwrap_err(), Error::Closed);
+    assert_eq!(other.lock("new").acquire().await.unwrap_err(), Error::Closed);
 }
 
 #[tokio::test]
 async fn a_client_that_is_dropped_ends_after_its_releases() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     drop(client);
     // The guard keeps what it needs.
     tokio::time::sleep(Duration::from_millis(100)).await;

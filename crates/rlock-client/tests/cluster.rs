@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::cluster::Cluster;
-use common::{connect_with, counter, eventually, holder, run, waiters, within};
+use common::{connect_with, counter, denied, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Durability, Error};
 use rlock_testkit::TestServer;
 
@@ -28,19 +28,19 @@ async fn locks_of_every_shard_work() {
     for (number, primary) in cluster.primaries.iter().enumerate() {
         let name = cluster.lock_on(number, 'a');
         let lock = client.lock(&name);
-        let guard = within("a lock", lock.lock()).await.unwrap();
+        let guard = within("a lock", lock.acquire()).await.unwrap();
         assert_eq!(holder(&mut primary.connect(), &name).unwrap().0.as_bytes(), guard.owner());
-        assert!(lock.is_held_by(guard.owner()).await.unwrap());
-        assert!(lock.try_lock().await.unwrap().is_none());
+        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
+        assert!(denied(lock.try_acquire().await));
         let again = guard.reenter().await.unwrap();
         assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 2);
-        guard.unlock().await.unwrap();
+        guard.release().await.unwrap();
         drop(again);
         eventually("the release", || holder(&mut primary.connect(), &name).is_none().then_some(())).await;
         // Nobody waited: no connection for messages.
         assert_eq!(clients(primary), 1);
     }
-    client.shutdown(Duration::from_secs(5)).await.unwrap();
+    client.close(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,21 +51,21 @@ async fn waits_are_handed_over_on_every_shard() {
     let mut held = Vec::new();
     let names: Vec<_> = (0..3).map(|number| cluster.lock_on(number, 'a')).collect();
     for (number, name) in names.iter().enumerate() {
-        held.push(here.lock(name).lock().await.unwrap());
+        held.push(here.lock(name).acquire().await.unwrap());
         for turn in 0..10 {
             let lock = if turn % 2 == 0 { &here } else { &there }.lock(name);
             let order = order.clone();
             tokio::spawn(async move {
-                let guard = lock.lock().await.unwrap();
+                let guard = lock.acquire().await.unwrap();
                 order.send((number, turn)).unwrap();
-                guard.unlock().await.unwrap();
+                guard.release().await.unwrap();
             });
             let primary = &cluster.primaries[number];
             eventually("a waiter", || (waiters(primary) == turn + 1).then_some(())).await;
         }
     }
     for (number, guard) in held.into_iter().enumerate() {
-        guard.unlock().await.unwrap();
+        guard.release().await.unwrap();
         for turn in 0..10 {
             assert_eq!(within("a turn", got.recv()).await, Some((number, turn)));
         }
@@ -82,11 +82,11 @@ async fn a_wait_that_is_dropped_leaves_the_queue_of_its_shard() {
     let client = connect(&cluster).await;
     for (number, primary) in cluster.primaries.iter().enumerate() {
         let lock = client.lock(cluster.lock_on(number, 'a'));
-        let guard = lock.lock().await.unwrap();
-        let error = lock.lock_timeout(Duration::from_millis(50)).await.unwrap_err();
+        let guard = lock.acquire().await.unwrap();
+        let error = lock.acquire_timeout(Duration::from_millis(50)).await.unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
         eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
-        let dropped = tokio::time::timeout(Duration::from_millis(50), lock.lock()).await;
+        let dropped = tokio::time::timeout(Duration::from_millis(50), lock.acquire()).await;
         assert!(dropped.is_err());
         eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
         drop(guard);
@@ -102,7 +102,7 @@ async fn what_a_cluster_is_not() {
     let cluster = Cluster::start(2);
     let elsewhere = cluster.lock_on(1, 'a');
     let client = connect_with(&cluster.primaries[0], Client::builder()).await;
-    let error = client.lock(elsewhere).lock().await.unwrap_err();
+    let error = client.lock(elsewhere).acquire().await.unwrap_err();
     assert!(error.to_string().contains("connect with redis+cluster://"), "{error}");
 }
 
@@ -126,11 +126,11 @@ async fn users_need_leave_for_what_clusters_add() {
     }
     let client = within("a client", Client::connect(&url)).await.unwrap();
     let lock = client.lock(cluster.lock_on(1, 'a'));
-    let guard = lock.lock().await.unwrap();
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let guard = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&cluster.primaries[1]) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,11 +139,11 @@ async fn each_shard_counts_its_own_replicas() {
     let client = connect(&cluster).await;
     let name = cluster.lock_on(2, 'a');
     let lock = client.lock(&name).durability(Durability::Majority);
-    let guard = within("a lock", lock.lock()).await.unwrap();
+    let guard = within("a lock", lock.acquire()).await.unwrap();
     let mut replica = cluster.replicas[2].connect();
     run::<()>(&mut replica, "READONLY");
     assert_eq!(holder(&mut replica, &name).unwrap().0.as_bytes(), guard.owner());
-    guard.unlock().await.unwrap();
-    let error = client.lock(&name).durability(Durability::Replicas(2)).lock().await.unwrap_err();
+    guard.release().await.unwrap();
+    let error = client.lock(&name).durability(Durability::Replicas(2)).acquire().await.unwrap_err();
     assert!(matches!(error, Error::Durability { wanted: 2, reached: 1, .. }), "{error}");
 }

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::cluster::Cluster;
-use common::{counter, eventually, holder, waiters, within};
+use common::{counter, denied, eventually, holder, waiters, within};
 use rlock_client::{Builder, Client, Durability, Error, State};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ async fn connect(cluster: &Cluster, builder: Builder) -> Client {
 /// Waits for a lock in a task; gives it back at once and says that it was there.
 fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
     let lock = client.lock(name);
-    tokio::spawn(async move { lock.lock().await?.unlock().await })
+    tokio::spawn(async move { lock.acquire().await?.release().await })
 }
 
 async fn await_waiters(server: &TestServer, count: u64) {
@@ -39,13 +39,13 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
     let client = connect(&cluster, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let tag = cluster.lock_on(0, 'a');
     let names = ["1", "2", "3"].map(|end| format!("{{{tag}}}{end}"));
-    let held = client.lock(&names[0]).lock().await.unwrap();
-    let briefly = client.lock(&names[1]).lock().await.unwrap();
+    let held = client.lock(&names[0]).acquire().await.unwrap();
+    let briefly = client.lock(&names[1]).acquire().await.unwrap();
     let mut waiting: Vec<_> = (0..5).map(|_| wait_for(&client, &names[0])).collect();
     await_waiters(from, 5).await;
     // Heard on the same connection, and not moved.
     let stays = cluster.lock_on(0, 'b');
-    let staying = client.lock(&stays).lock().await.unwrap();
+    let staying = client.lock(&stays).acquire().await.unwrap();
     let mut stayer = wait_for(&client, &stays);
     await_waiters(from, 6).await;
     let half_way = async || {
@@ -54,12 +54,12 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
         assert_eq!((owner(from, &stays).unwrap(), waiters(to)), (staying.owner().to_vec(), 0));
         let renewed = counter(to, "renewed");
         eventually("renewals there", || (counter(to, "renewed") >= renewed + 2).then_some(())).await;
-        assert!(client.lock(&names[0]).try_lock().await.unwrap().is_none());
-        assert!(client.lock(&names[0]).is_held_by(held.owner()).await.unwrap());
+        assert!(denied(client.lock(&names[0]).try_acquire().await));
+        assert_eq!(client.lock(&names[0]).hold_count(held.owner()).await.unwrap(), 1);
         // Whatever is new begins there.
-        let new = within("a lock", client.lock(&names[2]).lock()).await.unwrap();
-        within("its release", new.unlock()).await.unwrap();
-        within("a release", briefly.unlock()).await.unwrap();
+        let new = within("a lock", client.lock(&names[2]).acquire()).await.unwrap();
+        within("its release", new.release()).await.unwrap();
+        within("a release", briefly.release()).await.unwrap();
         waiting.push(wait_for(&client, &names[0]));
     };
     cluster.move_slot_of(&names[0], 0, 2, half_way).await;
@@ -67,12 +67,12 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
     await_waiters(to, 6).await;
     held.check().unwrap();
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
-    within("the release", held.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
     for waiting in waiting {
         within("a lock", waiting).await.unwrap().unwrap();
     }
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut stayer).await.is_err());
-    within("the release", staying.unlock()).await.unwrap();
+    within("the release", staying.release()).await.unwrap();
     within("the lock", stayer).await.unwrap().unwrap();
     assert_eq!(names.each_ref().map(|name| owner(to, name)), [None, None, None]);
 }
@@ -82,8 +82,8 @@ async fn locks_and_waits_outlive_a_primary() {
     let mut cluster = Cluster::start_with_replicas(3);
     let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
     let [name, other] = [0, 1].map(|number| cluster.lock_on(number, 'a'));
-    let held = client.lock(&name).durability(Durability::Replicas(1)).lock().await.unwrap();
-    let elsewhere = client.lock(&other).lock().await.unwrap();
+    let held = client.lock(&name).durability(Durability::Replicas(1)).acquire().await.unwrap();
+    let elsewhere = client.lock(&other).acquire().await.unwrap();
     let waiting: Vec<_> = (0..3).map(|_| wait_for(&client, &name)).collect();
     await_waiters(&cluster.primaries[0], 3).await;
     wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
@@ -95,12 +95,12 @@ async fn locks_and_waits_outlive_a_primary() {
     eventually("a renewal there", || (counter(heir, "renewed") > 0).then_some(())).await;
     eventually("the renewal's reply", || (held.state() == State::Held).then_some(())).await;
     assert_eq!(owner(heir, &name).unwrap(), held.owner());
-    within("the release", held.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
     for waiting in waiting {
         within("a lock", waiting).await.unwrap().unwrap();
     }
     elsewhere.check().unwrap();
-    within("the release", elsewhere.unlock()).await.unwrap();
+    within("the release", elsewhere.release()).await.unwrap();
     assert_eq!(owner(heir, &name), None);
 }
 
@@ -109,7 +109,7 @@ async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
     let mut cluster = Cluster::start_with_replicas(3);
     let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
     let [failing, other] = [0, 1].map(|number| client.lock(cluster.lock_on(number, 'a')));
-    assert!(!failing.is_locked().await.unwrap());
+    assert!(!failing.locked().await.unwrap());
     cluster.kill(0);
     let down = || {
         let info: String = common::run(&mut cluster.primaries[0].connect(), "CLUSTER INFO");
@@ -117,8 +117,8 @@ async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
     };
     eventually("the cluster to be down", down).await;
     // One shard has failed, and the cluster refuses everything until the replica has taken over.
-    within("a lock", other.lock()).await.unwrap().unlock().await.unwrap();
-    within("a lock", failing.lock()).await.unwrap().unlock().await.unwrap();
+    within("a lock", other.acquire()).await.unwrap().release().await.unwrap();
+    within("a lock", failing.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +126,7 @@ async fn a_slot_moves_at_one_moment() {
     let cluster = Cluster::start(2);
     let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
     let name = cluster.lock_on(0, 'z');
-    let held = client.lock(&name).lock().await.unwrap();
+    let held = client.lock(&name).acquire().await.unwrap();
     let waiting = wait_for(&client, &name);
     await_waiters(&cluster.primaries[0], 1).await;
     if !cluster.move_slot_at_once(&name, 0, 1) {
@@ -135,6 +135,6 @@ async fn a_slot_moves_at_one_moment() {
     }
     await_waiters(&cluster.primaries[1], 1).await;
     assert_eq!(owner(&cluster.primaries[1], &name).unwrap(), held.owner());
-    within("the release", held.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
     within("the lock", waiting).await.unwrap().unwrap();
 }

@@ -61,7 +61,7 @@ impl Contest {
         while !self.over.load(Ordering::SeqCst) {
             let number = fastrand::usize(..self.names.len());
             let lock = client.lock(&self.names[number]).durability(self.durability);
-            let guard = match lock.lock().await {
+            let guard = match lock.acquire().await {
                 Ok(guard) => guard,
                 // A fail-over may come between the lock and its replica: then it is given back.
                 Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
@@ -72,7 +72,7 @@ impl Contest {
             guard.check().unwrap();
             self.inside[number].fetch_sub(1, Ordering::SeqCst);
             self.turns.fetch_add(1, Ordering::SeqCst);
-            match guard.unlock().await {
+            match guard.release().await {
                 Ok(()) | Err(Error::OutcomeUnknown { .. }) => (),
                 Err(error) => panic!("{error}"),
             }
@@ -176,11 +176,11 @@ async fn cancellations_while_slots_move_leave_nothing_behind() {
                 let lock = client.lock(&names[random.usize(..names.len())]);
                 let life = Duration::from_micros(random.u64(..6_000));
                 match random.u8(..3) {
-                    0 => drop(tokio::time::timeout(life, lock.lock()).await),
-                    1 => drop(tokio::time::timeout(life, lock.try_lock()).await),
+                    0 => drop(tokio::time::timeout(life, lock.acquire()).await),
+                    1 => drop(tokio::time::timeout(life, lock.try_acquire()).await),
                     _ => {
-                        if let Ok(Ok(guard)) = tokio::time::timeout(life * 4, lock.lock()).await {
-                            drop(tokio::time::timeout(life / 8, guard.unlock()).await);
+                        if let Ok(Ok(guard)) = tokio::time::timeout(life * 4, lock.acquire()).await {
+                            drop(tokio::time::timeout(life / 8, guard.release()).await);
                         }
                     }
                 }
@@ -200,10 +200,10 @@ async fn cancellations_while_slots_move_leave_nothing_behind() {
     // Long before any lease ends.
     for name in names.iter() {
         eventually("a free lock", || owner(&cluster.primaries[2], name).is_none().then_some(())).await;
-        within("the lock", client.lock(name).lock()).await.unwrap().unlock().await.unwrap();
+        within("the lock", client.lock(name).acquire()).await.unwrap().release().await.unwrap();
     }
     for primary in &cluster.primaries {
         eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
     }
-    client.shutdown(Duration::from_secs(20)).await.unwrap();
+    client.close(Duration::from_secs(20)).await.unwrap();
 }

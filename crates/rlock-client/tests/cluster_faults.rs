@@ -61,7 +61,7 @@ async fn nothing_is_held_twice_whatever_happens_to_requests() {
             let client = connect(&proxy).await;
             let late = proxy.late();
             proxy.once(command, fate);
-            let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+            let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
             let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
             if command == "RLOCK.ACQUIRE" && matches!(fate, Fate::Late(_)) {
                 // It finds the owner there and adds nothing.
@@ -70,7 +70,7 @@ async fn nothing_is_held_twice_whatever_happens_to_requests() {
             assert_eq!(holder(&mut raw, "lock"), Some((owner, 1)), "{command} {fate:?}");
             drop(guard);
             all_free(&server, "lock").await;
-            client.shutdown(SOON).await.unwrap();
+            client.close(SOON).await.unwrap();
         }
     }
 }
@@ -85,15 +85,15 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
             run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
             proxy.once(command, fate);
             let lock = client.lock("lock");
-            let waiting = tokio::spawn(async move { lock.lock().await });
+            let waiting = tokio::spawn(async move { lock.acquire().await });
             eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
             run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
             all_free(&server, "lock").await;
-            client.shutdown(SOON).await.unwrap();
+            client.close(SOON).await.unwrap();
         }
     }
     // One connection for commands and one for messages; another to look for the server while it is not heard.
@@ -107,16 +107,16 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let (outage, lease) = outage();
     let client = connect_with(&proxy, Client::builder().watchdog_timeout(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
-    let held = client.lock("held").lock().await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     proxy.set_down(true);
     tokio::time::sleep(outage).await;
     run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
     held.check().unwrap();
     proxy.set_down(false);
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
-    within("the release", held.unlock()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
+    within("the release", held.release()).await.unwrap();
     all_free(&server, "held").await;
 }

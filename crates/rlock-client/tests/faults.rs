@@ -55,18 +55,18 @@ async fn an_acquisition_survives_whatever_happens_to_its_request() {
             proxy.once("RLOCK.ACQUIRE", fate);
             let lock = client.lock("lock");
             let guard = if waits {
-                within("the lock", lock.lock()).await.unwrap()
+                within("the lock", lock.acquire()).await.unwrap()
             } else {
-                within("the lock", lock.try_lock()).await.unwrap().expect("a free lock")
+                within("the lock", lock.try_acquire()).await.expect("a free lock")
             };
             guard.check().unwrap();
             let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
             // What comes late finds the owner there and adds nothing.
             late_requests(&proxy, fate).await;
             assert_eq!(holder(&mut raw, "lock"), Some((owner, 1)), "{fate:?}");
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
             assert_eq!(holder(&mut raw, "lock"), None, "{fate:?}");
-            client.shutdown(SOON).await.unwrap();
+            client.close(SOON).await.unwrap();
         }
     }
 }
@@ -78,7 +78,7 @@ async fn a_request_that_arrives_after_everything_is_over_leaves_no_lock() {
     let sent = proxy.once("RLOCK.ACQUIRE", Fate::Late(LATE));
     // Given up long before the request arrives …
     let lock = client.lock("lock");
-    let trying = tokio::spawn(async move { lock.try_lock().await });
+    let trying = tokio::spawn(async move { lock.try_acquire().await });
     eventually("the request", || sent.load(Ordering::SeqCst).then_some(())).await;
     trying.abort();
     assert!(trying.await.unwrap_err().is_cancelled());
@@ -94,9 +94,9 @@ async fn a_release_says_what_is_known_of_it() {
     let mut raw = server.connect();
     for fate in FATES {
         let (proxy, client) = through(&server, hasty()).await;
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         proxy.once("RLOCK.RELEASE", fate);
-        let outcome = within("the outcome", guard.unlock()).await;
+        let outcome = within("the outcome", guard.release()).await;
         match fate {
             // The first one never arrived or not yet: the repeat released.
             Fate::Pass | Fate::Swallow | Fate::CutBefore | Fate::Late(_) | Fate::Slow(_) => {
@@ -112,7 +112,7 @@ async fn a_release_says_what_is_known_of_it() {
     // A guard that is dropped needs no outcome.
     for fate in FATES {
         let (proxy, client) = through(&server, hasty()).await;
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         proxy.once("RLOCK.RELEASE", fate);
         drop(guard);
         all_free(&server, "lock").await;
@@ -129,7 +129,7 @@ async fn a_renewal_that_fails_is_no_loss() {
         tasks.spawn(async move {
             let lock = format!("{fate:?}");
             let (proxy, client) = through(&server, hasty().watchdog_timeout(Duration::from_secs(4))).await;
-            let guard = client.lock(&lock).lock().await.unwrap();
+            let guard = client.lock(&lock).acquire().await.unwrap();
             let renewals = Arc::new(AtomicUsize::new(0));
             let seen = renewals.clone();
             proxy.rule(move |words| {
@@ -138,7 +138,7 @@ async fn a_renewal_that_fails_is_no_loss() {
             });
             eventually("more renewals", || (renewals.load(Ordering::SeqCst) >= 4).then_some(())).await;
             guard.check().unwrap_or_else(|error| panic!("{fate:?}: {error}"));
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
             all_free(&server, &lock).await;
         });
     }
@@ -152,7 +152,7 @@ async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_ends_it() {
     let (proxy, client) = through(&server, hasty().watchdog_timeout(lease)).await;
     let mut raw = server.connect();
     proxy.rule(|words| if words[0] == "RLOCK.RENEW" { Fate::CutBefore } else { Fate::Pass });
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     // The client's end of the lease is before the server's. Compared by what both say is left: to be awake in
     // between, which is 32 ms, is too much to ask of a busy machine. The server is asked first, so what it says
     // is reckoned from too early a moment, and what the client says from too late a one.
@@ -170,7 +170,7 @@ async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_ends_it() {
     assert_eq!(within("the loss", guard.lost()).await, Lost::Unreachable);
     // It stays lost, also when renewals would succeed again.
     proxy.rule(|_| Fate::Pass);
-    assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+    assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Unreachable, .. })));
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(guard.state(), State::Lost(Lost::Unreachable));
     drop(guard);
@@ -187,13 +187,13 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
             run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
             proxy.once(command, fate);
             let lock = client.lock("lock");
-            let waiting = tokio::spawn(async move { lock.lock().await });
+            let waiting = tokio::spawn(async move { lock.acquire().await });
             eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
             run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
             all_free(&server, "lock").await;
         }
     }
@@ -210,7 +210,7 @@ async fn a_wait_that_is_dropped_leaves_the_queue_whatever_happens() {
             let met = proxy.once(command, fate);
             let met = || met.load(Ordering::SeqCst).then_some(());
             let lock = client.lock("lock");
-            let waiting = tokio::spawn(async move { lock.lock().await });
+            let waiting = tokio::spawn(async move { lock.acquire().await });
             if command == "RLOCK.ACQUIRE" {
                 eventually("the request", met).await;
             } else {
@@ -222,7 +222,7 @@ async fn a_wait_that_is_dropped_leaves_the_queue_whatever_happens() {
             eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
             run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
             all_free(&server, "lock").await;
-            client.shutdown(SOON).await.unwrap();
+            client.close(SOON).await.unwrap();
         }
     }
 }
@@ -237,9 +237,9 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
     for number in 0..20 {
         let (lock, order) = (client.lock("lock"), order.clone());
         tokio::spawn(async move {
-            let guard = lock.lock().await.unwrap();
+            let guard = lock.acquire().await.unwrap();
             order.send(number).unwrap();
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
         });
         eventually("a waiter", || (waiters(&server) == number + 1).then_some(())).await;
         if number % 5 == 4 {
@@ -271,12 +271,12 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let (outage, lease) = outage();
     let (proxy, client) = through(&server, Client::builder().watchdog_timeout(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
-    let held = client.lock("held").lock().await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     proxy.set_down(true);
-    let dropped = client.lock("dropped").lock_timeout(Duration::from_millis(50)).await;
+    let dropped = client.lock("dropped").acquire_timeout(Duration::from_millis(50)).await;
     assert!(matches!(dropped, Err(Error::Timeout { .. })), "{dropped:?}");
     // Longer than the pause between attempts to connect grows; drivers go on trying by themselves for 15 seconds at most.
     tokio::time::sleep(outage).await;
@@ -285,6 +285,6 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     proxy.set_down(false);
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     eventually("the renewal", || (held.state() == State::Held).then_some(())).await;
-    held.unlock().await.unwrap();
-    guard.unlock().await.unwrap();
+    held.release().await.unwrap();
+    guard.release().await.unwrap();
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, eventually, holder, run, seconds, url, waiters, within};
+use common::{SOON, connect, connect_with, denied, eventually, holder, run, seconds, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 
@@ -13,18 +13,18 @@ async fn a_lock_is_taken_denied_and_released() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     let lock = client.lock("lock");
-    assert!(!lock.is_locked().await.unwrap());
-    assert_eq!(lock.remaining().await.unwrap(), None);
-    let guard = lock.try_lock().await.unwrap().expect("a free lock");
+    assert!(!lock.locked().await.unwrap());
+    assert_eq!(lock.info().await.unwrap().remaining, None);
+    let guard = lock.try_acquire().await.expect("a free lock");
     let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
-    assert!(owner.starts_with(&format!("{}:", client.uuid())));
+    assert!(owner.starts_with(&format!("{}:", client.identity())));
     assert_eq!(holder(&mut raw, "lock"), Some((owner.clone(), 1)));
     // Two tasks with one handle exclude each other.
-    assert!(lock.try_lock().await.unwrap().is_none());
-    assert!(lock.is_locked().await.unwrap() && lock.is_held_by(&owner).await.unwrap());
-    assert!(!lock.is_held_by("somebody").await.unwrap());
+    assert!(denied(lock.try_acquire().await));
+    assert!(lock.locked().await.unwrap() && lock.hold_count(&owner).await.unwrap() > 0);
+    assert!(!lock.hold_count("somebody").await.unwrap() > 0);
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 1);
-    let left = lock.remaining().await.unwrap().expect("a lease");
+    let left = lock.info().await.unwrap().remaining.expect("a lease");
     assert!(left > Duration::from_secs(20) && left <= Duration::from_secs(30), "{left:?}");
     let sure = guard.check().unwrap();
     assert!(sure > Duration::from_secs(20) && sure < left, "{sure:?} {left:?}");
@@ -33,34 +33,34 @@ async fn a_lock_is_taken_denied_and_released() {
     // A token is for the work: whoever cancels it does nothing to the lock.
     guard.cancellation_token().cancel();
     assert_eq!((guard.state(), guard.cancellation_token().is_cancelled()), (State::Held, false));
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!((holder(&mut raw, "lock"), held.state()), (None, State::Released));
-    assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
+    assert!(matches!(held.check(), Err(Error::LockLost { why: Lost::Released, .. })));
 }
 
 #[tokio::test]
 async fn a_guard_that_is_dropped_releases() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    drop(client.lock("lock").lock().await.unwrap());
+    drop(client.lock("lock").acquire().await.unwrap());
     eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())).await;
-    client.shutdown(SOON).await.unwrap();
+    client.close(SOON).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_when_it_is_released() {
     let server = TestServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     let lock = other.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     // The confirmed grant has its full lease.
     let left: u64 = run(&mut server.connect(), "PTTL lock");
     assert!(left > 20_000, "{left}");
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 /// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections that
@@ -80,8 +80,8 @@ async fn a_wait_outlasts_all_limits_of_time() {
         connect_with(&server, Client::builder().response_timeout(response).watchdog_timeout(lease)).await
     };
     let (holder_s, waiter_s) = (client().await, client().await);
-    let guard = holder_s.lock("lock").lock().await.unwrap();
-    let waiting = tokio::spawn(waiter_s.lock("lock").lock());
+    let guard = holder_s.lock("lock").acquire().await.unwrap();
+    let waiting = tokio::spawn(waiter_s.lock("lock").acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     let connections = || {
         let mut own = server.connect();
@@ -96,26 +96,26 @@ async fn a_wait_outlasts_all_limits_of_time() {
     guard.check().unwrap();
     assert_eq!((waiters(&server), waiting.is_finished()), (1, false));
     assert_eq!(connections(), before, "the clients have the connections that they had");
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     assert_eq!(holder(&mut server.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_wait_ends_in_time() {
     let server = TestServer::start();
     let client = connect(&server).await;
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     let begin = std::time::Instant::now();
-    let error = client.lock("lock").lock_timeout(Duration::from_millis(200)).await.unwrap_err();
+    let error = client.lock("lock").acquire_timeout(Duration::from_millis(200)).await.unwrap_err();
     let took = begin.elapsed();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(took >= Duration::from_millis(198) && took < Duration::from_secs(10), "{took:?}");
-    let error = client.lock("lock").wait(Duration::ZERO).lock().await.unwrap_err();
+    let error = client.lock("lock").wait(Duration::ZERO).acquire().await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -124,12 +124,12 @@ async fn an_explicit_lease_ends_and_is_not_renewed() {
     // Shorter than the lease: were it renewed, it would be before its end.
     let builder = Client::builder().watchdog_timeout(Duration::from_millis(300)).response_timeout(SOON);
     let client = connect_with(&server, builder).await;
-    let guard = client.lock("lock").lease(Duration::from_secs(1)).lock().await.unwrap();
+    let guard = client.lock("lock").lease(Duration::from_secs(1)).acquire().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     let error = guard.check().unwrap_err();
-    assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Expired });
-    assert_eq!(guard.unlock().await.unwrap_err(), error);
-    let bad = client.lock("lock").lease(Duration::ZERO).try_lock().await.unwrap_err();
+    assert_eq!(error, Error::LockLost { lock: "lock".into(), why: Lost::Expired });
+    assert_eq!(guard.release().await.unwrap_err(), error);
+    let bad = client.lock("lock").lease(Duration::ZERO).try_acquire().await.unwrap_err();
     assert!(matches!(bad, Error::Invalid { .. }));
 }
 
@@ -138,14 +138,14 @@ async fn the_watchdog_renews_as_long_as_the_guard_lives() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let mut raw = server.connect();
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     let begin = std::time::Instant::now();
     while begin.elapsed() < Duration::from_secs(7) {
         guard.check().unwrap();
         assert!(holder(&mut raw, "lock").is_some());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -155,36 +155,36 @@ async fn a_forced_release_is_a_loss_and_says_so() {
     let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
     let lock = client.lock("lock");
     assert!(!lock.force_release().await.unwrap());
-    let guard = lock.lock().await.unwrap();
+    let guard = lock.acquire().await.unwrap();
     assert!(lock.force_release().await.unwrap());
     let token = guard.cancellation_token();
     assert!(!token.is_cancelled());
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
     within("the token", token.cancelled()).await;
     // Somebody else has it by now: the guard's end must not take it away.
-    let other = lock.lock().await.unwrap();
+    let other = lock.acquire().await.unwrap();
     drop(guard);
-    other.unlock().await.unwrap();
+    other.release().await.unwrap();
     // Without a renewal in between the release finds out.
-    let guard = lock.lock().await.unwrap();
+    let guard = lock.acquire().await.unwrap();
     assert!(lock.force_release().await.unwrap());
-    assert_eq!(guard.unlock().await.unwrap_err(), Error::NotHeld { lock: "lock".into() });
+    assert_eq!(guard.release().await.unwrap_err(), Error::LockLost { lock: "lock".into(), why: Lost::Taken });
 }
 
 #[tokio::test]
 async fn a_guard_enters_again() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    let outer = client.lock("lock").lock().await.unwrap();
+    let outer = client.lock("lock").acquire().await.unwrap();
     let inner = outer.reenter().await.unwrap();
     let third = inner.reenter().await.unwrap();
     assert_eq!(holder(&mut raw, "lock").unwrap().1, 3);
-    outer.unlock().await.unwrap();
+    outer.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock").unwrap().1, 2);
     drop(third);
     eventually("one hold less", || (holder(&mut raw, "lock")?.1 == 1).then_some(())).await;
     inner.check().unwrap();
-    inner.unlock().await.unwrap();
+    inner.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -193,27 +193,27 @@ async fn a_named_owner_enters_again_and_takes_up_its_predecessors_holds() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     let lock = client.lock("lock").owner("job");
-    let first = lock.lock().await.unwrap();
-    let second = lock.try_lock().await.unwrap().expect("its own lock");
+    let first = lock.acquire().await.unwrap();
+    let second = lock.try_acquire().await.expect("its own lock");
     assert_eq!(holder(&mut raw, "lock"), Some(("job".into(), 2)));
-    assert!(client.lock("lock").owner("other").try_lock().await.unwrap().is_none());
+    assert!(denied(client.lock("lock").owner("other").try_acquire().await));
     drop(first);
-    second.unlock().await.unwrap();
+    second.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
     // Dropped and taken again at once: the release of the one must not end the other.
     for _ in 0..200 {
-        let guard = lock.try_lock().await.unwrap().expect("its own lock");
+        let guard = lock.try_acquire().await.expect("its own lock");
         drop(guard);
     }
-    let guard = lock.lock().await.unwrap();
-    client.lock("else").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
+    let guard = lock.acquire().await.unwrap();
+    client.lock("else").try_acquire().await.unwrap().release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), Some(("job".into(), 1)));
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     // A predecessor that crashed with two holds.
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock job 60000");
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock job 60000");
-    let guard = lock.try_lock().await.unwrap().expect("the predecessor's holds");
-    guard.unlock().await.unwrap();
+    let guard = lock.try_acquire().await.expect("the predecessor's holds");
+    guard.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -226,11 +226,11 @@ async fn named_owners_wait_for_their_turn() {
     let waits: Vec<_> = (0..10)
         .map(|_| {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.lock().await })
+            tokio::spawn(async move { lock.acquire().await })
         })
         .collect();
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(denied(lock.try_acquire().await));
     run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
     let mut guards = Vec::new();
     for wait in waits {
@@ -260,14 +260,14 @@ async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
         std::future::pending::<()>().await;
     });
     let error = within("the loss", lost).await.unwrap_err();
-    assert_eq!(error, Error::Lost { lock: "lock".into(), why: Lost::Taken });
+    assert_eq!(error, Error::LockLost { lock: "lock".into(), why: Lost::Taken });
 }
 
 #[tokio::test]
 async fn a_server_without_the_module_is_told_apart_at_once() {
     let server = TestServer::builder().without_module().start();
     let error = within("an answer", Client::connect(&url(&server))).await.unwrap_err();
-    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
     assert!(error.to_string().contains("loadmodule"), "{error}");
     let error = Client::connect("redis://127.0.0.1:1").await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
@@ -281,7 +281,7 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
     // Of another type, and a hash that is no lock.
     for command in ["SET lock value", "HSET lock some data"] {
         let begin = std::time::Instant::now();
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         run::<u64>(&mut raw, "DEL lock");
         run::<redis::Value>(&mut raw, command);
         assert_eq!(within("the loss", guard.lost()).await, Lost::Taken, "{command}");
@@ -290,17 +290,21 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
         drop(guard);
         run::<u64>(&mut raw, "DEL lock");
         // Before a renewal, a release finds out, and so does a re-entry.
-        let guard = client.lock("lock").lock().await.unwrap();
-        let again = client.lock("lock2").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
+        let again = client.lock("lock2").acquire().await.unwrap();
         run::<u64>(&mut raw, "DEL lock lock2");
         run::<redis::Value>(&mut raw, command);
         run::<redis::Value>(&mut raw, &command.replace("lock", "lock2"));
-        assert_eq!(guard.unlock().await.unwrap_err(), Error::NotHeld { lock: "lock".into() }, "{command}");
+        assert_eq!(
+            guard.release().await.unwrap_err(),
+            Error::LockLost { lock: "lock".into(), why: Lost::Taken },
+            "{command}"
+        );
         let error = again.reenter().await.unwrap_err();
-        assert_eq!(error, Error::Lost { lock: "lock2".into(), why: Lost::Taken }, "{command}");
+        assert_eq!(error, Error::LockLost { lock: "lock2".into(), why: Lost::Taken }, "{command}");
         drop(again);
         // What is there is left alone.
-        client.lock("free").lock().await.unwrap().unlock().await.unwrap();
+        client.lock("free").acquire().await.unwrap().release().await.unwrap();
         assert_eq!(run::<u64>(&mut raw, "EXISTS lock lock2"), 2, "{command}");
         run::<u64>(&mut raw, "DEL lock lock2");
     }
@@ -310,22 +314,22 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
 async fn a_full_queue_is_told() {
     let server = TestServer::builder().module_args(&["max-waiters-per-key", "1"]).start();
     let client = connect(&server).await;
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    let error = within("an error", client.lock("lock").lock()).await.unwrap_err();
+    let error = within("an error", client.lock("lock").acquire()).await.unwrap_err();
     assert!(matches!(error, Error::QueueFull { .. }), "{error}");
     assert!(error.to_string().contains("rlock.max-waiters-per-key"), "{error}");
     // It took nobody's place, and a later try has one.
-    assert!(client.lock("lock").try_lock().await.unwrap().is_none());
-    guard.unlock().await.unwrap();
+    assert!(denied(client.lock("lock").try_acquire().await));
+    guard.release().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -334,9 +338,9 @@ async fn a_key_with_something_else_is_told() {
     let client = connect(&server).await;
     run::<()>(&mut server.connect(), "SET lock value");
     for error in [
-        client.lock("lock").try_lock().await.unwrap_err(),
-        client.lock("lock").lock().await.unwrap_err(),
-        client.lock("lock").lock_timeout(SOON).await.unwrap_err(),
+        client.lock("lock").try_acquire().await.unwrap_err(),
+        client.lock("lock").acquire().await.unwrap_err(),
+        client.lock("lock").acquire_timeout(SOON).await.unwrap_err(),
     ] {
         assert!(matches!(error, Error::NotALock { .. }), "{error}");
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::proxy::{Fate, Proxy};
-use common::{connect, connect_with, counter, eventually, holder, run, waiters, within};
-use rlock_client::{Client, Error, Lost, MultiLock};
+use common::{connect, connect_with, counter, denied, eventually, holder, run, waiters, within};
+use rlock_client::{Client, Error, Lock, Lost, MultiLock, Plain};
 use rlock_testkit::TestServer;
 use tokio::task::JoinSet;
 
@@ -43,7 +43,7 @@ async fn locks_that_are_free_are_taken_in_one_round_trip() {
     // All requests are sent while nothing can be answered …
     server.signal(libc::SIGSTOP);
     let locks = multi(&client, &names);
-    let locking = tokio::spawn(locks.lock());
+    let locking = tokio::spawn(locks.acquire());
     eventually("five requests", || (asked.load(Ordering::SeqCst) == 5).then_some(())).await;
     server.signal(libc::SIGCONT);
     let guard = within("the locks", locking).await.unwrap().unwrap();
@@ -56,7 +56,7 @@ async fn locks_that_are_free_are_taken_in_one_round_trip() {
     }
     assert_eq!(guard.locks().iter().map(|held| held.name()[0]).collect::<Vec<_>>(), b"abcde");
     assert!(guard.check().unwrap() > Duration::from_secs(20));
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!(run::<Vec<String>>(&mut raw, "KEYS *"), Vec::<String>::new());
 }
 
@@ -66,14 +66,14 @@ async fn all_or_nothing_and_what_comes_later_is_not_held_while_waiting() {
     let (client, mut raw) = (connect(&server).await, server.connect());
     let locks = multi(&client, &["c", "b", "a"]);
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b somebody 60000");
-    assert!(locks.try_lock().await.unwrap().is_none());
+    assert!(denied(locks.try_acquire().await));
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
     let limit = Duration::from_millis(200);
-    let error = within("a time-out", locks.lock_timeout(limit)).await.unwrap_err();
+    let error = within("a time-out", locks.acquire_timeout(limit)).await.unwrap_err();
     let Error::Timeout { lock, waited } = error else { panic!("{error}") };
     assert!(lock == "b" && waited >= limit, "{lock} {waited:?}");
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
-    let waiting = tokio::spawn(locks.lock());
+    let waiting = tokio::spawn(locks.acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     // What comes before is held, what comes after is not.
     eventually("c is free", || holder(&mut raw, "c").is_none().then_some(())).await;
@@ -99,13 +99,13 @@ async fn opposite_orders_never_deadlock_and_never_hold_both() {
         let busy = busy.clone();
         tasks.spawn(async move {
             for round in 0..40 {
-                let guard = locks.lock().await.unwrap();
+                let guard = locks.acquire().await.unwrap();
                 let flags = || order.iter().map(|name| &busy[usize::from(name.as_bytes()[0] - b'a')]);
                 assert!(flags().all(|flag| !flag.swap(true, Ordering::SeqCst)), "{order:?}");
                 tokio::task::yield_now().await;
                 guard.check().unwrap();
                 flags().for_each(|flag| flag.store(false, Ordering::SeqCst));
-                if round % 2 == 0 { drop(guard) } else { guard.unlock().await.unwrap() }
+                if round % 2 == 0 { drop(guard) } else { guard.release().await.unwrap() }
             }
         });
     }
@@ -119,15 +119,15 @@ async fn opposite_orders_never_deadlock_and_never_hold_both() {
 async fn who_keeps_to_no_order_is_not_in_its_way_for_ever() {
     let server = TestServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
-    let second = other.lock("b").lock().await.unwrap();
+    let second = other.lock("b").acquire().await.unwrap();
     let locks = multi(&client, &["a", "b"]);
-    let waiting = tokio::spawn(locks.lock());
+    let waiting = tokio::spawn(locks.acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     // Now both have what the other wants, until the bound of the wait.
-    let first = within("the other lock", other.lock("a").lock()).await.unwrap();
+    let first = within("the other lock", other.lock("a").acquire()).await.unwrap();
     assert!(!waiting.is_finished());
     drop((first, second));
-    within("both locks", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    within("both locks", waiting).await.unwrap().unwrap().release().await.unwrap();
     all_free(&server, &["a", "b"]).await;
 }
 
@@ -137,17 +137,17 @@ async fn one_that_is_lost_is_a_loss_of_all() {
     let builder = || Client::builder().watchdog_timeout(Duration::from_secs(3));
     let clients = [connect_with(&servers[0], builder()).await, connect_with(&servers[1], builder()).await];
     let locks = MultiLock::new(clients.iter().map(|client| client.lock("lock"))).unwrap();
-    let guard = within("the locks", locks.lock()).await.unwrap();
+    let guard = within("the locks", locks.acquire()).await.unwrap();
     let held = guard.held();
     assert_eq!(held.locks().len(), 2);
     assert!(clients[1].lock("lock").force_release().await.unwrap());
-    let (lost, why) = within("the loss", held.lost()).await;
-    assert_eq!((lost.name(), why), (&b"lock"[..], Lost::Taken));
-    assert!(lost.owner().starts_with(clients[1].uuid().as_bytes()));
-    assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Taken, .. })));
+    assert_eq!(within("the loss", held.lost()).await, Lost::Taken);
+    let lost = held.locks().iter().find(|held| held.check().is_err()).expect("the one that was lost");
+    assert!(lost.owner().starts_with(clients[1].identity().as_bytes()));
+    assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Taken, .. })));
     // The other one is held until the guard is gone.
-    assert!(clients[0].lock("lock").is_locked().await.unwrap());
-    assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Taken, .. })));
+    assert!(clients[0].lock("lock").locked().await.unwrap());
+    assert!(matches!(guard.release().await, Err(Error::LockLost { why: Lost::Taken, .. })));
     all_free(&servers[0], &["lock"]).await;
     // The same for work that is run under them.
     let ended = Arc::new(AtomicBool::new(false));
@@ -158,7 +158,7 @@ async fn one_that_is_lost_is_a_loss_of_all() {
         end.store(true, Ordering::SeqCst);
     });
     let outcome = within("the end of the work", outcome).await;
-    assert!(matches!(outcome, Err(Error::Lost { why: Lost::Taken, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::LockLost { why: Lost::Taken, .. })), "{outcome:?}");
     assert!(!ended.load(Ordering::SeqCst));
     for server in &servers {
         all_free(server, &["lock"]).await;
@@ -175,23 +175,23 @@ async fn a_server_that_is_out_of_reach_is_waited_for_and_holds_nothing_up_for_lo
     let second = within("a client", builder().connect(&proxy.url())).await.unwrap();
     let locks = MultiLock::new([second.lock("b"), first.lock("a")]).unwrap();
     proxy.set_down(true);
-    let error = within("an answer", locks.try_lock()).await.unwrap_err();
+    let error = within("an answer", locks.try_acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
     all_free(&servers[0], &["a"]).await;
     let began = Instant::now();
-    let error = within("an answer", locks.lock_timeout(Duration::from_millis(300))).await.unwrap_err();
+    let error = within("an answer", locks.acquire_timeout(Duration::from_millis(300))).await.unwrap_err();
     assert!(matches!(&error, Error::Timeout { lock, .. } if lock == "b"), "{error}");
     assert!(began.elapsed() >= Duration::from_millis(300));
     all_free(&servers[0], &["a"]).await;
-    let waiting = tokio::spawn(locks.lock());
+    let waiting = tokio::spawn(locks.acquire());
     let mut raw = servers[0].connect();
     eventually("the first lock", || holder(&mut raw, "a")).await;
     // Nobody else waits longer for it than the bound.
-    let other = within("the other's turn", first.lock("a").lock()).await.unwrap();
+    let other = within("the other's turn", first.lock("a").acquire()).await.unwrap();
     assert!(!waiting.is_finished());
     drop(other);
     proxy.set_down(false);
-    within("both locks", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    within("both locks", waiting).await.unwrap().unwrap().release().await.unwrap();
     all_free(&servers[0], &["a"]).await;
     all_free(&servers[1], &["b"]).await;
 }
@@ -201,14 +201,14 @@ async fn a_server_that_is_out_of_reach_is_waited_for_and_holds_nothing_up_for_lo
 async fn settings_are_those_of_the_locks() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    assert!(matches!(MultiLock::new([]), Err(Error::Invalid { .. })));
+    assert!(matches!(MultiLock::new::<Plain>([]), Err(Error::Invalid { .. })));
     let short = client.lock("b").lease(Duration::from_secs(1));
     let locks = MultiLock::new([client.lock("a"), short.clone(), short]).unwrap();
-    assert_eq!(locks.locks().len(), 2);
-    let guard = within("the locks", locks.lock()).await.unwrap();
+    assert_eq!(locks.names().count(), 2);
+    let guard = within("the locks", locks.acquire()).await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(1));
-    let (lost, why) = within("the end of the lease", guard.lost()).await;
-    assert_eq!((lost.name(), why), (&b"b"[..], Lost::Expired));
+    assert_eq!(within("the end of the lease", guard.lost()).await, Lost::Expired);
+    assert_eq!(guard.check(), Err(Error::LockLost { lock: "b".into(), why: Lost::Expired }));
     drop(guard);
     all_free(&server, &["a", "b"]).await;
     // What `run` returns borrows nothing: it can be spawned.
@@ -217,32 +217,32 @@ async fn settings_are_those_of_the_locks() {
     // The first was taken of each, and so one that only reads for one that writes, and one that has no token.
     let pages = client.read_write_lock("pages");
     for two_ways in [
-        [pages.read(), pages.write()],
-        [pages.write(), client.lock("pages")],
-        [client.lock("pages"), client.fenced_lock("pages")],
-        [client.fenced_lock("pages"), client.lock("pages")],
-        [client.lock("pages"), client.fair_lock("pages")],
-        [client.fair_lock("pages").fenced(), client.fenced_lock("pages")],
-        [pages.write(), pages.write().fenced()],
+        [pages.read().any(), pages.write().any()],
+        [pages.write().any(), client.lock("pages").any()],
+        [client.lock("pages"), client.lock("pages").fenced()].map(Lock::any),
+        [client.lock("pages").fenced(), client.lock("pages")].map(Lock::any),
+        [client.lock("pages"), client.lock("pages").fair()].map(Lock::any),
+        [client.lock("pages").fair().fenced(), client.lock("pages").fenced()].map(Lock::any),
+        [pages.write(), pages.write().fenced()].map(Lock::any),
     ] {
         let error = MultiLock::new(two_ways).unwrap_err();
         assert!(matches!(&error, Error::Invalid { message } if message.contains("pages")), "{error}");
     }
     let fenced =
-        MultiLock::new([client.fenced_lock("f"), client.lock("p"), client.fenced_lock("f")]).unwrap();
-    let guard = within("the locks", fenced.lock()).await.unwrap();
+        MultiLock::new([client.lock("f").fenced(), client.lock("p"), client.lock("f").fenced()]).unwrap();
+    let guard = within("the locks", fenced.acquire()).await.unwrap();
     assert_eq!(guard.locks().iter().map(|held| held.token().is_some()).collect::<Vec<_>>(), [true, false]);
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     // The shortest limit of the locks counts unless there is another.
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE a somebody 60000");
     let limit = Duration::from_millis(50);
     let locks = MultiLock::new([client.lock("a").wait(limit), client.lock("b")]).unwrap();
-    assert!(matches!(within("a time-out", locks.lock()).await, Err(Error::Timeout { .. })));
-    let waiting = tokio::spawn(locks.wait(Duration::from_secs(60)).lock());
+    assert!(matches!(within("a time-out", locks.acquire()).await, Err(Error::Timeout { .. })));
+    let waiting = tokio::spawn(locks.wait(Duration::from_secs(60)).acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     tokio::time::sleep(limit * 2).await;
     run::<u64>(&mut raw, "RLOCK.RELEASE a somebody");
-    within("the locks", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    within("the locks", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The bound of a round doubles each time, and a round is as short as a lease that is not renewed: after some sixty the
@@ -255,7 +255,7 @@ async fn a_wait_of_very_many_rounds_goes_on() {
     let lease = Duration::from_millis(20);
     let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease))).unwrap();
     let rounds = || counter(&server, "released");
-    let waiting = tokio::spawn(locks.lock());
+    let waiting = tokio::spawn(locks.acquire());
     within("a hundred rounds", async {
         while rounds() < 100 && !waiting.is_finished() {
             tokio::time::sleep(lease).await;

@@ -16,12 +16,12 @@ async fn info_tells_who_holds_and_who_waits() {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let free = lock.info().await.unwrap();
-    assert_eq!((free.kind.as_str(), free.remaining, free.is_locked()), ("none", None, false));
+    assert_eq!((free.kind.as_str(), free.remaining, free.locked()), ("none", None, false));
     run::<Value>(&mut raw, "RLOCK.ACQUIRE job alice:1 100000");
     run::<Value>(&mut raw, "RLOCK.ACQUIRE job alice:1 100000");
     let waiter = tokio::spawn({
         let lock = lock.clone();
-        async move { lock.lock_timeout(SOON * 50).await }
+        async move { lock.acquire_timeout(SOON * 50).await }
     });
     let info = within("a waiter", async {
         loop {
@@ -36,7 +36,7 @@ async fn info_tells_who_holds_and_who_waits() {
     assert_eq!(info.remaining, Some(info.holders[0].remaining));
     assert!((50_000..=100_000).contains(&info.holders[0].remaining.as_millis()), "{info:?}");
     let first = &info.queue[0];
-    assert!(first.owner.starts_with(client.uuid().as_bytes()) && first.via == "enqueue", "{first:?}");
+    assert!(first.owner.starts_with(client.identity().as_bytes()) && first.via == "enqueue", "{first:?}");
     // The client asks for 2 ms more, so that no wait is shorter than asked for.
     let longest = SOON * 50 + Duration::from_millis(2);
     assert!(first.wait_left.is_some_and(|left| left > SOON * 25 && left <= longest), "{first:?}");
@@ -57,10 +57,10 @@ async fn holds_of_others_can_be_ended() {
     assert!(!lock.release_all_of("bob:1").await.unwrap());
     assert!(!lock.force_release_of("bob:1").await.unwrap());
     assert!(lock.release_all_of("alice:1").await.unwrap());
-    assert!(!lock.is_locked().await.unwrap());
+    assert!(!lock.locked().await.unwrap());
     run::<Value>(&mut raw, "RLOCK.ACQUIRE job alice:1 100000");
     assert!(lock.force_release_of("alice:1").await.unwrap());
-    assert!(!lock.is_locked().await.unwrap());
+    assert!(!lock.locked().await.unwrap());
 }
 
 #[tokio::test]

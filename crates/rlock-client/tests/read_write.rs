@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{connect, run, within};
+use common::{connect, denied, run, within};
 use redis::Value;
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
@@ -18,31 +18,31 @@ async fn start() -> (TestServer, Client) {
 async fn readers_share_and_a_writer_is_alone() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
-    let (one, two) = (pages.read().lock().await.unwrap(), pages.read().lock().await.unwrap());
-    assert!(pages.write().try_lock().await.unwrap().is_none());
+    let (one, two) = (pages.read().acquire().await.unwrap(), pages.read().acquire().await.unwrap());
+    assert!(denied(pages.write().try_acquire().await));
     let info = pages.read().info().await.unwrap();
     assert_eq!((info.kind.as_str(), info.holder_count), ("readwrite", 2));
     assert!(info.holders.iter().all(|holder| holder.mode.as_deref() == Some("read")));
-    one.unlock().await.unwrap();
-    assert!(pages.write().try_lock().await.unwrap().is_none());
-    two.unlock().await.unwrap();
-    let writer = pages.write().try_lock().await.unwrap().expect("nobody reads");
-    assert!(pages.read().try_lock().await.unwrap().is_none());
-    assert!(pages.write().try_lock().await.unwrap().is_none());
+    one.release().await.unwrap();
+    assert!(denied(pages.write().try_acquire().await));
+    two.release().await.unwrap();
+    let writer = pages.write().try_acquire().await.expect("nobody reads");
+    assert!(denied(pages.read().try_acquire().await));
+    assert!(denied(pages.write().try_acquire().await));
     let inner = writer.reenter().await.unwrap();
-    writer.unlock().await.unwrap();
-    assert!(pages.read().is_locked().await.unwrap());
-    inner.unlock().await.unwrap();
-    assert!(!pages.read().is_locked().await.unwrap());
-    client.shutdown(Duration::from_secs(5)).await.unwrap();
+    writer.release().await.unwrap();
+    assert!(pages.read().locked().await.unwrap());
+    inner.release().await.unwrap();
+    assert!(!pages.read().locked().await.unwrap());
+    client.close(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test]
 async fn who_waits_is_served_readers_together() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
-    let writer = pages.write().lock().await.unwrap();
-    let readers: Vec<_> = (0..5).map(|_| tokio::spawn(pages.read().lock())).collect();
+    let writer = pages.write().acquire().await.unwrap();
+    let readers: Vec<_> = (0..5).map(|_| tokio::spawn(pages.read().acquire())).collect();
     let others = pages.clone();
     within("five waiters", async {
         while others.read().info().await.unwrap().waiter_count < 5 {
@@ -50,26 +50,26 @@ async fn who_waits_is_served_readers_together() {
         }
     })
     .await;
-    let next = tokio::spawn(pages.write().lock());
+    let next = tokio::spawn(pages.write().acquire());
     within("six waiters", async {
         while others.read().info().await.unwrap().waiter_count < 6 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    writer.unlock().await.unwrap();
+    writer.release().await.unwrap();
     let mut guards = Vec::new();
     for reader in readers {
         guards.push(within("a reader", reader).await.unwrap().unwrap());
     }
     assert!(!next.is_finished());
     // A reader that comes later does not overtake the writer.
-    assert!(pages.read().try_lock().await.unwrap().is_none());
+    assert!(denied(pages.read().try_acquire().await));
     for guard in guards {
-        guard.unlock().await.unwrap();
+        guard.release().await.unwrap();
     }
     let writer = within("the writer", next).await.unwrap().unwrap();
-    writer.unlock().await.unwrap();
+    writer.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -77,31 +77,30 @@ async fn a_downgrade_lets_readers_in_and_no_writer() {
     let (server, client) = start().await;
     let mut raw = server.connect();
     let pages = client.read_write_lock("pages");
-    let writer = pages.write().lock().await.unwrap();
+    let writer = pages.write().acquire().await.unwrap();
     let owner = writer.owner().to_vec();
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(reader.owner(), owner);
     assert_eq!(reader.state(), State::Held);
-    assert!(pages.write().try_lock().await.unwrap().is_none());
-    let other = pages.read().try_lock().await.unwrap().expect("readers share");
+    assert!(denied(pages.write().try_acquire().await));
+    let other = pages.read().try_acquire().await.expect("readers share");
     // It is renewed as what it is now.
     run::<i64>(&mut raw, "PEXPIRE pages 1000000");
-    other.unlock().await.unwrap();
-    let refused = reader.downgrade().await.unwrap_err();
-    assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
+    other.release().await.unwrap();
+    drop(reader);
     within("the release of the guard that was dropped", async {
-        while pages.read().is_locked().await.unwrap() {
+        while pages.read().locked().await.unwrap() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     // An owner of the user's own, and a lease.
-    let named = pages.write().owner("me").lease(Duration::from_secs(60)).lock().await.unwrap();
+    let named = pages.write().owner("me").lease(Duration::from_secs(60)).acquire().await.unwrap();
     let reader = named.downgrade().await.unwrap();
     assert_eq!(reader.owner(), b"me");
     assert!(reader.check().unwrap() > Duration::from_secs(50));
-    reader.unlock().await.unwrap();
-    assert!(!pages.read().is_locked().await.unwrap());
+    reader.release().await.unwrap();
+    assert!(!pages.read().locked().await.unwrap());
 }
 
 #[tokio::test]
@@ -110,14 +109,14 @@ async fn both_sides_are_renewed() {
     let url = format!("redis://127.0.0.1:{}", server.port());
     let client = Client::builder().watchdog_timeout(Duration::from_millis(900)).connect(&url).await.unwrap();
     let (a, b) = (client.read_write_lock("a"), client.read_write_lock("b"));
-    let (reader, writer) = (a.read().lock().await.unwrap(), b.write().lock().await.unwrap());
+    let (reader, writer) = (a.read().acquire().await.unwrap(), b.write().acquire().await.unwrap());
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     reader.check().unwrap();
     writer.check().unwrap();
-    assert!(a.write().try_lock().await.unwrap().is_none());
-    assert!(b.read().try_lock().await.unwrap().is_none());
-    reader.unlock().await.unwrap();
-    writer.unlock().await.unwrap();
+    assert!(denied(a.write().try_acquire().await));
+    assert!(denied(b.read().try_acquire().await));
+    reader.release().await.unwrap();
+    writer.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -127,12 +126,12 @@ async fn a_reader_that_was_forced_out_learns_it() {
     let client = Client::builder().watchdog_timeout(Duration::from_millis(600)).connect(&url).await.unwrap();
     let mut raw = server.connect();
     let lock = client.read_write_lock("pages");
-    let (one, two) = (lock.read().lock().await.unwrap(), lock.read().lock().await.unwrap());
+    let (one, two) = (lock.read().acquire().await.unwrap(), lock.read().acquire().await.unwrap());
     let owner = String::from_utf8(one.owner().to_vec()).unwrap();
     run::<Value>(&mut raw, &format!("RLOCK.FORCERELEASE pages {owner}"));
     assert_eq!(within("the loss", one.lost()).await, Lost::Taken);
     two.check().unwrap();
-    assert!(matches!(two.unlock().await, Ok(())));
+    assert!(matches!(two.release().await, Ok(())));
 }
 
 #[tokio::test]
@@ -140,27 +139,25 @@ async fn a_writer_may_be_fenced_and_all_of_an_owner_is_released() {
     let (server, client) = start().await;
     let mut raw = server.connect();
     let pages = client.read_write_lock("pages");
-    let writer = pages.write().fenced().lock().await.unwrap();
+    let writer = pages.write().fenced().acquire().await.unwrap();
     assert!(writer.token().is_some_and(|token| token > 0));
-    writer.unlock().await.unwrap();
-    let error = pages.read().fenced().try_lock().await.unwrap_err();
-    assert!(error.to_string().contains("READ and FENCED exclude each other"), "{error}");
+    writer.release().await.unwrap();
     for mode in ["WRITE", "READ"] {
         run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE pages gone:1 100000 {mode}"));
     }
     assert!(client.lock("pages").release_all_of("gone:1").await.unwrap());
-    assert!(!pages.read().is_locked().await.unwrap());
+    assert!(!pages.read().locked().await.unwrap());
     assert!(!client.lock("pages").release_all_of("gone:1").await.unwrap());
 }
 
 #[tokio::test]
 async fn a_plain_lock_of_that_name_is_another_kind() {
     let (_server, client) = start().await;
-    let _guard = client.lock("pages").lock().await.unwrap();
+    let _guard = client.lock("pages").acquire().await.unwrap();
     let pages = client.read_write_lock("pages");
-    let error = pages.read().try_lock().await.unwrap_err();
+    let error = pages.read().try_acquire().await.unwrap_err();
     assert!(matches!(error, Error::NotALock { .. }), "{error}");
-    let error = pages.write().lock().await.unwrap_err();
+    let error = pages.write().acquire().await.unwrap_err();
     assert!(error.to_string().contains("leave READ and WRITE out"), "{error}");
 }
 
@@ -168,10 +165,10 @@ async fn a_plain_lock_of_that_name_is_another_kind() {
 async fn dropped_waits_of_readers_and_writers_leave_nothing_behind() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
-    let writer = pages.write().lock().await.unwrap();
+    let writer = pages.write().acquire().await.unwrap();
     for _ in 0..50 {
-        for side in [pages.read(), pages.write()] {
-            let wait = tokio::time::timeout(Duration::from_millis(fastrand::u64(0..4)), side.lock());
+        for side in [pages.read().any(), pages.write().any()] {
+            let wait = tokio::time::timeout(Duration::from_millis(fastrand::u64(0..4)), side.acquire());
             assert!(wait.await.is_err());
         }
     }
@@ -181,9 +178,9 @@ async fn dropped_waits_of_readers_and_writers_leave_nothing_behind() {
         }
     })
     .await;
-    writer.unlock().await.unwrap();
+    writer.release().await.unwrap();
     within("a free lock", async {
-        while pages.read().is_locked().await.unwrap() {
+        while pages.read().locked().await.unwrap() {
             tokio::task::yield_now().await;
         }
     })
@@ -194,9 +191,9 @@ async fn dropped_waits_of_readers_and_writers_leave_nothing_behind() {
 async fn a_fair_lock_waits_in_redissons_list() {
     let (server, client) = start().await;
     let mut raw = server.connect();
-    let lock = client.fair_lock("job");
-    let guard = lock.lock().await.unwrap();
-    let next = tokio::spawn(lock.lock());
+    let lock = client.lock("job").fair();
+    let guard = lock.acquire().await.unwrap();
+    let next = tokio::spawn(lock.acquire());
     let owner = within("a waiter in the list", async {
         loop {
             let list = run::<Vec<String>>(&mut raw, "LRANGE redisson_lock_queue:{job} 0 -1");
@@ -208,12 +205,12 @@ async fn a_fair_lock_waits_in_redissons_list() {
         }
     })
     .await;
-    assert!(owner.starts_with(client.uuid()), "{owner}");
-    guard.unlock().await.unwrap();
+    assert!(owner.starts_with(client.identity()), "{owner}");
+    guard.release().await.unwrap();
     let guard = within("the next", next).await.unwrap().unwrap();
     assert_eq!(guard.owner(), owner.as_bytes());
     assert_eq!(run::<i64>(&mut raw, "EXISTS redisson_lock_queue:{job} redisson_lock_timeout:{job}"), 0);
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[test]
@@ -221,16 +218,17 @@ fn the_blocking_facade_has_them_too() {
     let server = TestServer::start();
     let url = format!("redis://127.0.0.1:{}", server.port());
     let client = rlock_client::blocking::Client::connect(&url).unwrap();
-    let (read, write) = client.read_write_lock("pages");
-    let writer = write.lock().unwrap();
-    assert!(read.try_lock().unwrap().is_none());
+    let pages = client.read_write_lock("pages");
+    let (read, write) = (pages.read(), pages.write());
+    let writer = write.acquire().unwrap();
+    assert!(denied(read.try_acquire()));
     let reader = writer.downgrade().unwrap();
-    let other = read.try_lock().unwrap().expect("readers share");
-    assert!(write.try_lock().unwrap().is_none());
-    reader.unlock().unwrap();
-    other.unlock().unwrap();
-    client.fair_lock("job").lock().unwrap().unlock().unwrap();
-    client.shutdown(Duration::from_secs(5)).unwrap();
+    let other = read.try_acquire().expect("readers share");
+    assert!(denied(write.try_acquire()));
+    reader.release().unwrap();
+    other.release().unwrap();
+    client.lock("job").fair().acquire().unwrap().release().unwrap();
+    client.close(Duration::from_secs(5)).unwrap();
 }
 
 /// Two readers that came of one writer were one owner to the server: the release of the first gave back what the second
@@ -240,7 +238,7 @@ async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
     for write in [pages.write(), pages.write().owner("me")] {
-        let one = write.lock().await.unwrap();
+        let one = write.acquire().await.unwrap();
         let two = one.reenter().await.unwrap();
         let refused = one.downgrade().await.unwrap_err();
         assert!(
@@ -248,13 +246,13 @@ async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
             "{refused}"
         );
         two.check().unwrap();
-        assert!(pages.read().try_lock().await.unwrap().is_none(), "a reader beside a writer");
+        assert!(denied(pages.read().try_acquire().await), "a reader beside a writer");
         let reader = two.downgrade().await.unwrap();
-        let other = pages.read().try_lock().await.unwrap().expect("readers share");
-        other.unlock().await.unwrap();
-        assert!(pages.write().try_lock().await.unwrap().is_none(), "a writer beside a reader");
-        reader.unlock().await.unwrap();
-        assert!(!pages.read().is_locked().await.unwrap());
+        let other = pages.read().try_acquire().await.expect("readers share");
+        other.release().await.unwrap();
+        assert!(denied(pages.write().try_acquire().await), "a writer beside a reader");
+        reader.release().await.unwrap();
+        assert!(!pages.read().locked().await.unwrap());
     }
 }
 
@@ -268,7 +266,7 @@ async fn whether_an_owner_holds_it_does_not_depend_on_how_many_do() {
         run::<Value>(&mut raw, &format!("RLOCK.ACQUIRE pages reader:{reader} 100000 READ"));
     }
     for reader in 0..120 {
-        assert!(pages.read().is_held_by(format!("reader:{reader}")).await.unwrap(), "reader:{reader}");
+        assert_eq!(pages.read().hold_count(format!("reader:{reader}")).await.unwrap(), 1, "reader:{reader}");
     }
     assert_eq!(pages.read().info().await.unwrap().holders.len(), 100);
     let both = client.read_write_lock("both");
@@ -278,5 +276,5 @@ async fn whether_an_owner_holds_it_does_not_depend_on_how_many_do() {
     assert_eq!(both.write().hold_count("me").await.unwrap(), 2);
     assert_eq!(both.read().hold_count("me").await.unwrap(), 1);
     assert_eq!(client.lock("both").hold_count("me").await.unwrap(), 3);
-    assert!(!pages.write().is_held_by("reader:7").await.unwrap());
+    assert_eq!(pages.write().hold_count("reader:7").await.unwrap(), 0);
 }

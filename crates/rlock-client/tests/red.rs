@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::five::{Five, WAYS, Way, hasty};
 use common::proxy::{Fate, Proxy};
-use common::{eventually, holder, run, url, within};
+use common::{denied, eventually, holder, run, url, within};
 use futures_util::future::join_all;
 use rlock_client::{Client, Error, Lost, RedLock};
 use rlock_testkit::TestServer;
@@ -20,7 +20,7 @@ async fn a_lock_is_taken_on_all_servers_denied_and_released() {
     let (lock, other) = (five.lock(Client::builder, "lock"), five.lock(Client::builder, "lock"));
     let mut owners = HashSet::new();
     for round in 1..=3 {
-        let guard = within("the lock", lock.lock()).await.unwrap();
+        let guard = within("the lock", lock.acquire()).await.unwrap();
         let left = guard.check().unwrap();
         assert!(left > Duration::from_secs(20) && left < Duration::from_secs(30), "{left:?}");
         // Who comes later than the quorum is there soon after.
@@ -28,17 +28,17 @@ async fn a_lock_is_taken_on_all_servers_denied_and_released() {
         owners.extend(eventually("the lock everywhere", all).await);
         // Every attempt has owners of its own.
         assert_eq!(owners.len(), round * 5, "{owners:?}");
-        assert!(within("a denial", other.try_lock()).await.unwrap().is_none());
+        assert!(denied(within("a denial", other.try_acquire()).await));
         let limit = Duration::from_millis(100);
-        let error = within("a time-out", other.lock_timeout(limit)).await.unwrap_err();
+        let error = within("a time-out", other.acquire_timeout(limit)).await.unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
         let held = guard.held();
         if round == 1 {
             drop(guard)
         } else {
-            within("the release", guard.unlock()).await.unwrap()
+            within("the release", guard.release()).await.unwrap()
         }
-        assert!(matches!(held.check(), Err(Error::NotHeld { .. })));
+        assert!(matches!(held.check(), Err(Error::LockLost { why: Lost::Released, .. })));
         five.all_free(0..5, "lock").await;
     }
     assert_eq!(within("the work", lock.run(async |held| held.check().is_ok())).await, Ok(true));
@@ -52,15 +52,15 @@ async fn two_servers_of_five_may_fail_in_any_way() {
         let (lock, other) = (five.lock(hasty, "lock"), five.lock(hasty, "lock"));
         for failed in [1, 2] {
             five.fail(failed - 1, way);
-            let guard = within("the lock", lock.lock()).await.unwrap();
+            let guard = within("the lock", lock.acquire()).await.unwrap();
             guard.check().unwrap();
             let holders = five.holders(failed..5, "lock").into_iter().flatten().count();
             assert!(holders >= 3, "{way:?} {failed} {holders}");
-            let denied = within("a denial", other.try_lock()).await;
-            assert!(matches!(denied, Ok(None)), "{way:?} {failed} {denied:?}");
-            within("the release", guard.unlock()).await.unwrap();
+            let outcome = within("a denial", other.try_acquire()).await;
+            assert!(matches!(outcome, Err(Error::Denied { .. })), "{way:?} {failed} {outcome:?}");
+            within("the release", guard.release()).await.unwrap();
             five.all_free(failed..5, "lock").await;
-            let guard = within("the other's turn", other.lock()).await.unwrap();
+            let guard = within("the other's turn", other.acquire()).await.unwrap();
             drop(guard);
             five.all_free(failed..5, "lock").await;
         }
@@ -77,20 +77,20 @@ async fn with_three_or_all_servers_gone_nothing_is_acquired_and_nothing_stays() 
     let case = async |way| {
         let mut five = Five::start().await;
         let lock = five.lock(hasty, "lock");
-        within("the lock", lock.lock()).await.unwrap().unlock().await.unwrap();
+        within("the lock", lock.acquire()).await.unwrap().release().await.unwrap();
         five.all_free(0..5, "lock").await;
         for failed in [3, 5] {
             (if failed == 3 { 0..3 } else { 3..5 }).for_each(|server| five.fail(server, way));
-            let error = within("an answer", lock.try_lock()).await.unwrap_err();
+            let error = within("an answer", lock.try_acquire()).await.unwrap_err();
             assert!(matches!(error, Error::Transport { .. }), "{way:?} {failed} {error}");
             let error =
-                within("a time-out", lock.lock_timeout(Duration::from_millis(500))).await.unwrap_err();
+                within("a time-out", lock.acquire_timeout(Duration::from_millis(500))).await.unwrap_err();
             assert!(matches!(error, Error::Timeout { .. }), "{way:?} {failed} {error}");
             five.all_free(failed..5, "lock").await;
         }
-        let waiting = tokio::spawn(lock.lock());
+        let waiting = tokio::spawn(lock.acquire());
         (0..5).for_each(|server| five.mend(server, way));
-        within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+        within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
         five.all_free(0..5, "lock").await;
     };
     join_all(WAYS.map(case)).await;
@@ -103,7 +103,7 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
     let case = async |way| {
         let mut five = Five::start().await;
         let lock = five.lock(builder, "lock");
-        let guard = within("the lock", lock.lock()).await.unwrap();
+        let guard = within("the lock", lock.acquire()).await.unwrap();
         eventually("the lock everywhere", || {
             five.holders(0..5, "lock").iter().all(Option::is_some).then_some(())
         })
@@ -119,15 +119,15 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
         }
         let held = guard.held();
         assert_eq!(within("the loss", held.lost()).await, Lost::Unreachable);
-        assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+        assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Unreachable, .. })));
         // It is given back where it was left, and stays lost when the servers come back.
         five.all_free(3..5, "lock").await;
         (0..3).for_each(|server| five.mend(server, way));
         let other = five.lock(builder, "lock");
-        let others = within("the other's turn", other.lock()).await.unwrap();
+        let others = within("the other's turn", other.acquire()).await.unwrap();
         assert!(guard.check().is_err() && others.check().is_ok());
-        assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Unreachable, .. })));
-        others.unlock().await.unwrap();
+        assert!(matches!(guard.release().await, Err(Error::LockLost { why: Lost::Unreachable, .. })));
+        others.release().await.unwrap();
         five.all_free(0..5, "lock").await;
     };
     join_all(WAYS.map(case)).await;
@@ -141,7 +141,7 @@ async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
     let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
     let case = async |way| {
         let mut five = Five::start().await;
-        let guard = within("the lock", five.lock(builder, "lock").lock()).await.unwrap();
+        let guard = within("the lock", five.lock(builder, "lock").acquire()).await.unwrap();
         eventually("the lock everywhere", || {
             five.holders(0..5, "lock").iter().all(Option::is_some).then_some(())
         })
@@ -153,13 +153,13 @@ async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
             assert!(Instant::now() + left < failed + lease, "{way:?}: {left:?}");
         }
         assert_eq!(within("the loss", guard.lost()).await, Lost::Unreachable, "{way:?}");
-        assert!(matches!(guard.check(), Err(Error::Lost { why: Lost::Unreachable, .. })));
+        assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Unreachable, .. })));
         (0..5).for_each(|server| five.mend(server, way));
         let other = five.lock(builder, "lock");
-        let others = within("the other's turn", other.lock()).await.unwrap();
+        let others = within("the other's turn", other.acquire()).await.unwrap();
         assert!(guard.check().is_err() && others.check().is_ok(), "{way:?}");
         drop(guard);
-        within("the release", others.unlock()).await.unwrap();
+        within("the release", others.release()).await.unwrap();
         five.all_free(0..5, "lock").await;
     };
     join_all(WAYS.map(case)).await;
@@ -192,16 +192,16 @@ async fn work_under_a_lock_that_is_lost_is_dropped() {
         eventually("the lock everywhere", all).await;
         for taker in &takers[..3] {
             assert!(taker.lock("lock").force_release().await.unwrap());
-            by_others.push(taker.lock("lock").lock().await.unwrap());
+            by_others.push(taker.lock("lock").acquire().await.unwrap());
         }
         std::future::pending::<()>().await;
         ends.store(true, Ordering::SeqCst);
     });
     let outcome = within("the end of the work", outcome).await;
-    assert!(matches!(outcome, Err(Error::Lost { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::LockLost { .. })), "{outcome:?}");
     assert!(dropped.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst));
     for guard in taken {
-        guard.unlock().await.unwrap();
+        guard.release().await.unwrap();
     }
     five.all_free(0..5, "lock").await;
 }
@@ -210,7 +210,7 @@ async fn work_under_a_lock_that_is_lost_is_dropped() {
 async fn servers_that_restart_one_after_the_other_join_again() {
     let mut five = Five::start().await;
     let lock = five.lock(|| hasty().watchdog_timeout(Duration::from_secs(4)), "lock");
-    let guard = within("the lock", lock.lock()).await.unwrap();
+    let guard = within("the lock", lock.acquire()).await.unwrap();
     for server in [0, 1, 2, 3] {
         five.fail(server, Way::Killed);
         five.mend(server, Way::Killed);
@@ -220,7 +220,7 @@ async fn servers_that_restart_one_after_the_other_join_again() {
         .await;
         guard.check().unwrap();
     }
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     five.all_free(0..5, "lock").await;
 }
 
@@ -230,11 +230,11 @@ async fn what_was_granted_and_not_heard_of_is_given_back_everywhere() {
         let five = Five::start().await;
         let lock = five.lock(hasty, "lock");
         // All links are there.
-        within("the lock", lock.lock()).await.unwrap().unlock().await.unwrap();
+        within("the lock", lock.acquire()).await.unwrap().release().await.unwrap();
         five.all_free(0..5, "lock").await;
         let met: Vec<_> = five.proxies[..3].iter().map(|proxy| proxy.once("RLOCK.ACQUIRE", fate)).collect();
-        let outcome = within("an answer", lock.try_lock()).await;
-        assert!(matches!(outcome, Err(Error::Transport { .. }) | Ok(Some(_))), "{fate:?} {outcome:?}");
+        let outcome = within("an answer", lock.try_acquire()).await;
+        assert!(matches!(outcome, Err(Error::Transport { .. }) | Ok(_)), "{fate:?} {outcome:?}");
         assert!(met.iter().all(|met| met.load(std::sync::atomic::Ordering::SeqCst)));
         drop(outcome);
         if let Fate::Late(_) = fate {
@@ -249,11 +249,11 @@ async fn what_was_granted_and_not_heard_of_is_given_back_everywhere() {
 async fn a_lease_of_its_own_ends_everywhere() {
     let five = Five::start().await;
     let lock = five.lock(hasty, "lock").lease(Duration::from_secs(2));
-    let guard = within("the lock", lock.lock()).await.unwrap();
+    let guard = within("the lock", lock.acquire()).await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(2));
     assert_eq!(within("the end of the lease", guard.lost()).await, Lost::Expired);
-    let guard = within("the lock", lock.lock()).await.unwrap();
-    within("the release", guard.unlock()).await.unwrap();
+    let guard = within("the lock", lock.acquire()).await.unwrap();
+    within("the release", guard.release()).await.unwrap();
     five.all_free(0..5, "lock").await;
 }
 
@@ -271,12 +271,12 @@ async fn what_cannot_be_is_told() {
     let clients = [at(&server, "127.0.0.1"), at(&bare[0], "127.0.0.1"), at(&bare[1], "localhost")];
     let lock = RedLock::new(&clients, "lock").unwrap();
     assert_eq!((lock.quorum(), lock.name()), (2, &b"lock"[..]));
-    let error = within("an answer", lock.try_lock()).await.unwrap_err();
-    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
-    let error = within("an answer", lock.lock()).await.unwrap_err();
-    assert!(matches!(error, Error::ModuleNotLoaded { .. }), "{error}");
+    let error = within("an answer", lock.try_acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
+    let error = within("an answer", lock.acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
     let [client, ..] = clients;
-    client.shutdown(Duration::from_secs(5)).await.unwrap();
+    client.close(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,7 +288,7 @@ async fn one_server_by_two_addresses_is_refused() {
     let lock = RedLock::new(&clients, "lock").unwrap();
     // At the first attempt already, and however it is asked for.
     for outcome in
-        [lock.try_lock().await.map(|_| ()), lock.lock().await.map(|_| ()), lock.run(async |_| ()).await]
+        [lock.try_acquire().await.map(|_| ()), lock.acquire().await.map(|_| ()), lock.run(async |_| ()).await]
     {
         let error = outcome.unwrap_err();
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
@@ -304,6 +304,6 @@ async fn one_server_by_two_addresses_is_refused() {
     let shy = |url: String| url.replace("redis://", "redis://shy:any@");
     let urls = [shy(url(&servers[0])), url(&servers[1]), shy(proxy.url())];
     let clients = urls.map(|url| Client::builder().connect_lazy(&url).unwrap());
-    let guard = RedLock::new(&clients, "lock").unwrap().lock().await.unwrap();
-    guard.unlock().await.unwrap();
+    let guard = RedLock::new(&clients, "lock").unwrap().acquire().await.unwrap();
+    guard.release().await.unwrap();
 }

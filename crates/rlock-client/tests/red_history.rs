@@ -25,7 +25,7 @@ fn builder() -> rlock_client::Builder {
 async fn contend(lock: RedLock, who: usize, over: Arc<AtomicBool>, history: Arc<Mutex<Vec<Hold>>>) {
     let mut random = fastrand::Rng::with_seed(who as u64);
     while !over.load(Ordering::SeqCst) {
-        let Ok(guard) = lock.lock_timeout(Duration::from_secs(2)).await else { continue };
+        let Ok(guard) = lock.acquire_timeout(Duration::from_secs(2)).await else { continue };
         if guard.check().is_err() {
             continue;
         }
@@ -43,7 +43,7 @@ async fn contend(lock: RedLock, who: usize, over: Arc<AtomicBool>, history: Arc<
             tokio::time::sleep(Duration::from_micros(500)).await;
         }
         history.lock().unwrap().push((first, last, who));
-        if random.bool() { drop(guard) } else { _ = guard.unlock().await }
+        if random.bool() { drop(guard) } else { _ = guard.release().await }
     }
 }
 

@@ -17,14 +17,14 @@ async fn two_guards_that_are_given_back_at_once_were_both_held() {
     let server = TestServer::start();
     let client = connect(&server).await;
     for round in 0..2_000 {
-        let one = within("the lock", client.lock("lock").lock()).await.unwrap();
+        let one = within("the lock", client.lock("lock").acquire()).await.unwrap();
         let two = one.reenter().await.unwrap();
-        let (one, two) = (tokio::spawn(one.unlock()), tokio::spawn(two.unlock()));
+        let (one, two) = (tokio::spawn(one.release()), tokio::spawn(two.release()));
         let outcomes = (within("a release", one).await.unwrap(), within("a release", two).await.unwrap());
         assert_eq!(outcomes, (Ok(()), Ok(())), "round {round}");
     }
     assert_eq!(holder(&mut server.connect(), "lock"), None);
-    client.shutdown(SOON).await.unwrap();
+    client.close(SOON).await.unwrap();
 }
 
 /// Holds whose release was carried out and not confirmed were counted on: who entered again asked for one hold too many,
@@ -35,14 +35,14 @@ async fn holds_that_may_have_been_given_back_are_not_counted_on() {
     let proxy = Proxy::to(server.port()).await;
     let builder = Client::builder().response_timeout(Duration::from_millis(500));
     let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
-    let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+    let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
     let others = [guard.reenter().await.unwrap(), guard.reenter().await.unwrap()];
     for other in others {
         proxy.once("RLOCK.RELEASE", Fate::CutAfter);
-        let outcome = within("an outcome", other.unlock()).await;
+        let outcome = within("an outcome", other.release()).await;
         assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
         let lock = client.lock("lock");
-        within("another connection", async { while lock.is_locked().await.is_err() {} }).await;
+        within("another connection", async { while lock.locked().await.is_err() {} }).await;
     }
     let mut raw = server.connect();
     assert_eq!(holder(&mut raw, "lock").unwrap().1, 1);
@@ -52,7 +52,7 @@ async fn holds_that_may_have_been_given_back_are_not_counted_on() {
     assert_eq!(holder(&mut raw, "lock").unwrap().1, 4);
     drop(again);
     eventually("one hold", || (holder(&mut raw, "lock").unwrap().1 == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
@@ -65,22 +65,22 @@ async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
     let lock = client.lock("lock").owner("me");
     let mut raw = server.connect();
     for _ in 0..20 {
-        let one = within("the lock", lock.lock()).await.unwrap();
+        let one = within("the lock", lock.acquire()).await.unwrap();
         let two = one.reenter().await.unwrap();
-        let mut release = Box::pin(one.unlock());
+        let mut release = Box::pin(one.release());
         let polled = release.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        within("the last release", two.unlock()).await.unwrap();
+        within("the last release", two.release()).await.unwrap();
         if polled.is_ready() {
             // On a busy machine the answer may come while it is asked for.
             continue;
         }
-        let later = within("the lock", lock.lock()).await.unwrap();
+        let later = within("the lock", lock.acquire()).await.unwrap();
         drop(release);
         // What was sent for it has been answered when this is.
         for _ in 0..5 {
-            client.lock("other").lock().await.unwrap().unlock().await.unwrap();
+            client.lock("other").acquire().await.unwrap().release().await.unwrap();
         }
         assert_eq!(holder(&mut raw, "lock"), Some(("me".to_string(), 1)));
-        later.unlock().await.unwrap();
+        later.release().await.unwrap();
     }
 }

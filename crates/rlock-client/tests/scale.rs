@@ -26,11 +26,11 @@ async fn ten_thousand_wait_in_order_on_one_connection() {
     for number in 0..MANY {
         let (client, inside, next) = (client.clone(), inside.clone(), next.clone());
         tasks.spawn(async move {
-            let guard = client.lock("lock").lock().await.unwrap();
+            let guard = client.lock("lock").acquire().await.unwrap();
             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
             let turn = next.fetch_add(1, Ordering::SeqCst);
             assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-            guard.unlock().await.unwrap();
+            guard.release().await.unwrap();
             (number, turn)
         });
         // In small groups, each asked for before the next: the order within a group is the runtime's.
@@ -59,7 +59,7 @@ async fn ten_thousand_locks_are_renewed() {
     let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(8))).await;
     let mut guards = Vec::new();
     for number in 0..MANY {
-        guards.push(client.lock(format!("lock{number}")).lock().await.unwrap());
+        guards.push(client.lock(format!("lock{number}")).acquire().await.unwrap());
     }
     let enough = counter(&server, "renewed") + 4 * MANY;
     let renewals = async {
@@ -72,6 +72,6 @@ async fn ten_thousand_locks_are_renewed() {
         assert!(matches!(guard.state(), State::Held | State::Renewing), "{guard:?}");
     }
     drop(guards);
-    client.shutdown(LONG).await.unwrap();
+    client.close(LONG).await.unwrap();
     assert_eq!(run::<u64>(&mut server.connect(), "DBSIZE"), 0);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{counter, eventually, holder, run, waiters, within};
+use common::{chain, counter, eventually, holder, run, waiters, within};
 use redis::Connection;
 use rlock_client::{Builder, Client, Durability, Error, State};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
@@ -71,7 +71,7 @@ async fn connect(sentinels: &[TestServer], builder: Builder) -> Client {
 /// Waits for a lock in a task; gives it back at once and says that it was there.
 fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
     let lock = client.lock(name);
-    tokio::spawn(async move { lock.lock().await?.unlock().await })
+    tokio::spawn(async move { lock.acquire().await?.release().await })
 }
 
 /// A field of INFO. Where roles change, sentinels cut every connection, this one too.
@@ -108,8 +108,8 @@ fn owner(connection: &mut Connection, lock: &str) -> Option<Vec<u8>> {
 async fn locks_and_waits_outlive_the_primary() {
     let Watched { primary, replica, sentinels } = watched().await;
     let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
-    let held = client.lock("held").durability(Durability::Replicas(1)).lock().await.unwrap();
-    let fixed = client.lock("fixed").lease(Duration::from_secs(300)).lock().await.unwrap();
+    let held = client.lock("held").durability(Durability::Replicas(1)).acquire().await.unwrap();
+    let fixed = client.lock("fixed").lease(Duration::from_secs(300)).acquire().await.unwrap();
     let waiting: Vec<_> = ["held", "held", "fixed"].iter().map(|name| wait_for(&client, name)).collect();
     await_waiters(&primary, 3).await;
     wait_for_replicas_in_sync(&primary, &replica);
@@ -128,8 +128,8 @@ async fn locks_and_waits_outlive_the_primary() {
     // The old one comes back, is made a replica, and nobody turns to it.
     let old = TestServer::builder().port(port).dir(stopped).start();
     await_role(&old, "slave").await;
-    within("the release", held.unlock()).await.unwrap();
-    within("the release", fixed.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
+    within("the release", fixed.release()).await.unwrap();
     for waiting in waiting {
         within("a lock", waiting).await.unwrap().unwrap();
     }
@@ -142,7 +142,7 @@ async fn locks_and_waits_outlive_the_primary() {
 async fn a_primary_that_is_replaced_on_purpose() {
     let Watched { primary, replica, sentinels } = watched().await;
     let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
-    let held = client.lock("held").lock().await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
     let waiting = wait_for(&client, "held");
     await_waiters(&primary, 1).await;
     wait_for_replicas_in_sync(&primary, &replica);
@@ -151,10 +151,10 @@ async fn a_primary_that_is_replaced_on_purpose() {
     await_waiters(&replica, 1).await;
     await_role(&primary, "slave").await;
     assert_eq!(owner(&mut replica.connect(), "held").unwrap(), held.owner());
-    within("the release", held.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
     within("the lock", waiting).await.unwrap().unwrap();
     // What is new goes there as well.
-    let guard = within("a lock", client.lock("new").try_lock()).await.unwrap().expect("a free lock");
+    let guard = within("a lock", client.lock("new").try_acquire()).await.expect("a free lock");
     assert_eq!(owner(&mut replica.connect(), "new").unwrap(), guard.owner());
 }
 
@@ -166,20 +166,20 @@ async fn a_server_that_was_demoted_unnoticed_is_left() {
     let sentinels = [sentinel(&server, 300_000)];
     let quick = Client::builder().response_timeout(Duration::from_millis(300)).watchdog_timeout(LEASE);
     let client = connect(&sentinels, quick).await;
-    let held = client.lock("held").lock().await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
     let waiting = wait_for(&client, "held");
     await_waiters(&server, 1).await;
     run::<()>(&mut raw, "REPLICAOF 127.0.0.1 1");
     // It still answers what only reads, and the client's connections stay open: it must leave by itself.
     let error =
-        eventually_async("the client to leave", async || client.lock("held").is_locked().await.err()).await;
-    assert!(error.to_string().contains("is not a primary, but a sentinel names it"), "{error}");
-    let error = client.lock("other").lock_timeout(Duration::from_millis(100)).await.unwrap_err();
+        eventually_async("the client to leave", async || client.lock("held").locked().await.err()).await;
+    assert!(chain(&error).contains("is not a primary, but a sentinel names it"), "{}", chain(&error));
+    let error = client.lock("other").acquire_timeout(Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     held.check().unwrap();
     run::<()>(&mut raw, "REPLICAOF NO ONE");
     await_waiters(&server, 1).await;
-    within("the release", held.unlock()).await.unwrap();
+    within("the release", held.release()).await.unwrap();
     within("the lock", waiting).await.unwrap().unwrap();
 }
 
@@ -200,7 +200,7 @@ async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_
     let builder = Client::builder().watchdog_timeout(LEASE).durability_wait(FAIL_OVER);
     let client = connect(&sentinels, builder.durability(Durability::Replicas(1))).await;
     new.signal(libc::SIGSTOP);
-    let waiting = tokio::spawn(client.lock("lock").lock());
+    let waiting = tokio::spawn(client.lock("lock").acquire());
     await_fact(&old, "clients", "blocked_clients", "1").await;
     run::<()>(&mut old.connect(), &format!("REPLICAOF 127.0.0.1 {}", new.port()));
     await_fact(&old, "clients", "blocked_clients", "0").await;
@@ -212,7 +212,7 @@ async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_
     for server in [&new, &old] {
         assert_eq!(owner(&mut server.connect(), "lock").unwrap(), guard.owner());
     }
-    within("the release", guard.unlock()).await.unwrap();
+    within("the release", guard.release()).await.unwrap();
 }
 
 /// Replicas are waited for on a connection of its own. When that one led to a server that was demoted, it was the other
@@ -226,15 +226,15 @@ async fn an_idle_connection_for_durability_to_a_server_that_was_demoted_is_left(
     let builder = Client::builder().watchdog_timeout(LEASE * 10).response_timeout(FAIL_OVER * 5);
     let builder = builder.durability_wait(FAIL_OVER).durability(Durability::Replicas(1));
     let client = connect(&sentinels, builder).await;
-    client.lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    client.lock("lock").acquire().await.unwrap().release().await.unwrap();
     run::<()>(&mut old.connect(), "FAILOVER");
     await_role(&new, "master").await;
     await_fact(&old, "replication", "master_link_status", "up").await;
     point(&sentinels[0], &new);
-    let waiting = tokio::time::timeout(FAIL_OVER, client.lock("lock").lock());
+    let waiting = tokio::time::timeout(FAIL_OVER, client.lock("lock").acquire());
     let guard = waiting.await.expect("an answer").expect("the lock");
     assert_eq!(owner(&mut new.connect(), "lock").unwrap(), guard.owner());
-    within("the release", guard.unlock()).await.unwrap();
+    within("the release", guard.release()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,10 +247,10 @@ async fn sentinels_that_are_gone_or_silent_are_passed_over() {
     let builder = Client::builder().response_timeout(Duration::from_secs(2));
     let client = within("a client", builder.connect(&url)).await;
     sentinels[0].signal(libc::SIGCONT);
-    client.unwrap().lock("lock").lock().await.unwrap().unlock().await.unwrap();
+    client.unwrap().lock("lock").acquire().await.unwrap().release().await.unwrap();
     let other = url.replace("/main", "/other");
     let error = within("an error", Client::connect(&other)).await.unwrap_err();
-    assert!(error.to_string().contains("no primary called other"), "{error}");
+    assert!(chain(&error).contains("no primary called other"), "{}", chain(&error));
 }
 
 /// Asks again and again until there is an answer.
@@ -286,9 +286,9 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
     }
     for query in ["?sentinel_password=p%40ss%2Fword", "?sentinel_username=asker&sentinel_password=other"] {
         let client = within("a client", Client::connect(&format!("{base}{query}"))).await.unwrap();
-        let guard = within("the lock", client.lock("lock").lock()).await.unwrap();
+        let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
         assert!(holder(&mut primary.connect(), "lock").is_some());
-        guard.unlock().await.unwrap();
+        guard.release().await.unwrap();
     }
     // Of the primary it is told that it is not the sentinel who refuses.
     let url = base.replace("secret", "wrong") + "?sentinel_password=p%40ss%2Fword";

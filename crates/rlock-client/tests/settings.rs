@@ -1,28 +1,27 @@
-//! Polling, durability, access control and metrics.
+//! Polling, durability and access control.
 
 mod common;
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::proxy::Proxy;
 use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
-use rlock_client::{Client, Durability, Error, Guard, Held, Lost, Metrics, Waiting};
+use rlock_client::{Client, Durability, Error, Lost, Waiting};
 use rlock_testkit::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_polls_needs_no_message() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder().waiting(Waiting::Polling)).await;
-    let guard = client.lock("lock").lock().await.unwrap();
-    let error = client.lock("lock").lock_timeout(Duration::from_millis(150)).await.unwrap_err();
+    let guard = client.lock("lock").acquire().await.unwrap();
+    let error = client.lock("lock").acquire_timeout(Duration::from_millis(150)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(waiters(&server), 0);
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
     let channels: Vec<String> = run(&mut server.connect(), "PUBSUB CHANNELS");
     assert_eq!(channels, [""; 0]);
 }
@@ -36,34 +35,34 @@ async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
     let url = url(&server).replace("redis://", "redis://app:secret@");
     let client = Client::connect(&url).await.unwrap();
     // A lock that is free needs no message …
-    let guard = within("the lock", client.lock("locks:1").lock()).await.unwrap();
+    let guard = within("the lock", client.lock("locks:1").acquire()).await.unwrap();
     // … one that is not does.
-    let error = client.lock("locks:1").lock().await.unwrap_err();
+    let error = client.lock("locks:1").acquire().await.unwrap_err();
     assert!(
         matches!(error, Error::Permission { .. })
             && error.advice().is_some_and(|advice| advice.contains("&rlock:grants:*"))
             && error.advice().is_some_and(|advice| advice.contains("Waiting::Polling")),
         "{error}"
     );
-    let error = client.lock("other").try_lock().await.unwrap_err();
+    let error = client.lock("other").try_acquire().await.unwrap_err();
     assert!(matches!(error, Error::Permission { .. }), "{error}");
     let polling = Client::builder().waiting(Waiting::Polling).connect(&url).await.unwrap();
     let lock = polling.lock("locks:1");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
     let error = Client::connect(&url.replace("secret", "wrong")).await.unwrap_err();
     assert!(matches!(error, Error::Permission { .. }), "{error}");
     // What the message of the error asks for is enough.
     run::<()>(&mut raw, "ACL SETUSER app &rlock:grants:* +subscribe");
     let (client, lock) = (Client::connect(&url).await.unwrap(), "locks:2");
-    let guard = client.lock(lock).lock().await.unwrap();
+    let guard = client.lock(lock).acquire().await.unwrap();
     let next = client.lock(lock);
-    let waiting = tokio::spawn(async move { next.lock().await });
+    let waiting = tokio::spawn(async move { next.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,30 +76,30 @@ async fn replicas_have_the_lock_or_it_is_given_back() {
     // What replicas have to do may take its time; that they do nothing is seen soon.
     let (client, brief) = (waits(5_000).await, waits(500).await);
     // Without any replica there is no majority to have it.
-    let error = brief.lock("lock").lock().await.unwrap_err();
+    let error = brief.lock("lock").acquire().await.unwrap_err();
     assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 1, reached: 0 });
     eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
     let replica = TestServer::start();
     replica.replicate_from(&server);
-    let guard = within("the lock", client.lock("lock").try_lock()).await.unwrap().expect("a free lock");
+    let guard = within("the lock", client.lock("lock").try_acquire()).await.expect("a free lock");
     assert_eq!(holder(&mut replica.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
     // A waiter's grant is made durable too.
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     assert_eq!(holder(&mut replica.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
-    guard.unlock().await.unwrap();
-    let error = client.lock("lock").durability(Durability::Replicas(2)).try_lock().await.unwrap_err();
+    guard.release().await.unwrap();
+    let error = client.lock("lock").durability(Durability::Replicas(2)).try_acquire().await.unwrap_err();
     assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 2, reached: 1 });
     // A replica that went away still counts among those of which more than half must have it.
     replica.signal(libc::SIGSTOP);
-    let error = brief.lock("lock").try_lock().await.unwrap_err();
+    let error = brief.lock("lock").try_acquire().await.unwrap_err();
     assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 1, reached: 0 });
     replica.signal(libc::SIGCONT);
     eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
-    brief.shutdown(SOON).await.unwrap();
+    brief.close(SOON).await.unwrap();
     eventually("few connections", || {
         let clients: String = run(&mut raw, "CLIENT LIST TYPE normal");
         let pubsub: String = run(&mut raw, "CLIENT LIST TYPE pubsub");
@@ -122,7 +121,7 @@ async fn a_replica_that_stands_still_has_no_lock_however_soon_it_is_asked() {
         let builder = Client::builder().durability_wait(Duration::from_millis(100));
         let client = connect_with(&server, builder.durability(Durability::Replicas(1))).await;
         let name = format!("lock:{attempt}");
-        let error = within("an answer", client.lock(&name).try_lock()).await.unwrap_err();
+        let error = within("an answer", client.lock(&name).try_acquire()).await.unwrap_err();
         assert_eq!(error, Error::Durability { lock: name, wanted: 1, reached: 0 });
     }
     replica.signal(libc::SIGCONT);
@@ -140,18 +139,18 @@ async fn a_connection_for_durability_that_does_not_come_is_not_waited_for_for_ev
     let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
     let lock = client.lock("lock").durability(Durability::Replicas(1));
     proxy.set_full(true);
-    let error = within("an answer", lock.try_lock()).await.unwrap_err();
+    let error = within("an answer", lock.try_acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
-    let error = within("a time-out", lock.lock_timeout(Duration::from_millis(500))).await.unwrap_err();
+    let error = within("a time-out", lock.acquire_timeout(Duration::from_millis(500))).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     let mut raw = server.connect();
     eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
     // Who has no limit goes on until there is one.
-    let waiting = tokio::spawn(lock.lock());
+    let waiting = tokio::spawn(lock.acquire());
     tokio::time::sleep(Duration::from_millis(2_000)).await;
     assert!(!waiting.is_finished(), "{:?}", waiting.await);
     proxy.set_full(false);
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -159,18 +158,18 @@ async fn a_clients_settings_are_those_of_its_locks() {
     let server = TestServer::start();
     let builder = Client::builder().lease(Duration::from_secs(2)).wait(Duration::from_millis(100));
     let client = connect_with(&server, builder).await;
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(2));
-    let error = client.lock("lock").lock().await.unwrap_err();
+    let error = client.lock("lock").acquire().await.unwrap_err();
     assert!(
         matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(100)),
         "{error}"
     );
     // Unless a lock says otherwise: it waits for the end of the lease, which is not renewed.
-    let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).lock()).await.unwrap();
-    assert_eq!(guard.unlock().await, Err(Error::Lost { lock: "lock".into(), why: Lost::Expired }));
+    let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).acquire()).await.unwrap();
+    assert_eq!(guard.release().await, Err(Error::LockLost { lock: "lock".into(), why: Lost::Expired }));
     assert!(next.check().unwrap() > Duration::from_secs(2));
-    next.unlock().await.unwrap();
+    next.release().await.unwrap();
     for builder in [
         Client::builder().lease(Duration::ZERO),
         Client::builder().watchdog_timeout(Duration::from_micros(10)),
@@ -181,91 +180,48 @@ async fn a_clients_settings_are_those_of_its_locks() {
     }
 }
 
-#[derive(Default)]
-struct Diary(Mutex<Vec<String>>);
-
-impl Metrics for Diary {
-    fn acquired(&self, lock: &[u8], waited: Duration) {
-        assert!(waited < SOON);
-        let long = if waited >= Duration::from_millis(300) { " after a wait" } else { "" };
-        self.0.lock().unwrap().push(format!("acquired {}{long}", lock.escape_ascii()));
-    }
-
-    fn released(&self, lock: &[u8], held: Duration) {
-        assert!(held < SOON && (lock != b"d" || held >= Duration::from_millis(300)));
-        self.0.lock().unwrap().push(format!("released {}", lock.escape_ascii()));
-    }
-
-    fn lost(&self, lock: &[u8], held: Duration, why: Lost) {
-        assert!(held >= Duration::from_millis(50));
-        self.0.lock().unwrap().push(format!("lost {} {why:?}", lock.escape_ascii()));
-    }
+/// The names of all connections.
+fn names(raw: &mut redis::Connection) -> Vec<String> {
+    let list: String = run(raw, "CLIENT LIST");
+    let name = |line: &str| line.split(' ').find_map(|word| word.strip_prefix("name=").map(str::to_string));
+    list.lines().filter_map(name).collect()
 }
 
 #[tokio::test]
-async fn metrics_are_told() {
+async fn owners_and_connections_say_whose_they_are() {
     let server = TestServer::start();
-    let diary = Arc::new(Diary::default());
-    let client = connect_with(&server, Client::builder().metrics(diary.clone())).await;
-    client.lock("a").lock().await.unwrap().unlock().await.unwrap();
-    let guard = client.lock("b").lease(Duration::from_millis(100)).lock().await.unwrap();
-    within("the loss", guard.lost()).await;
-    drop(guard);
-    drop(client.lock("c").try_lock().await.unwrap());
-    let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
-    assert_eq!(std::mem::take(&mut *diary.0.lock().unwrap()), expected);
-    let guard = client.lock("d").lock().await.unwrap();
-    let waiting = tokio::spawn(client.lock("d").lock());
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    guard.unlock().await.unwrap();
-    std::mem::forget(within("the lock", waiting).await.unwrap().unwrap());
-    let expected = ["acquired d", "released d", "acquired d after a wait"];
-    assert_eq!(*diary.0.lock().unwrap(), expected);
+    let mut raw = server.connect();
+    let client = connect_with(&server, Client::builder().name("billing job")).await;
+    let guard = client.lock("lock").await.unwrap();
+    let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+    let process = format!(":{}:", std::process::id());
+    assert!(owner.starts_with("billing_job@") && owner.contains(&process), "{owner}");
+    assert!(owner.starts_with(&format!("{}:", client.identity())), "{owner}");
+    let called: Vec<_> = names(&mut raw).into_iter().filter(|name| !name.is_empty()).collect();
+    assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
+    // The program's name, unless there is another. Two clients of a process differ all the same.
+    let (one, other) = (common::connect(&server).await, common::connect(&server).await);
+    assert!(one.identity().starts_with("settings-"), "{}", one.identity());
+    assert_ne!(one.identity(), other.identity());
 }
 
-/// Looks at the lock that it is told of, and panics.
-#[derive(Default)]
-struct Nosy(Mutex<Option<Held>>);
-
-impl Nosy {
-    fn look(&self) {
-        let held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take().unwrap();
-        held.check().unwrap_err();
-        panic!("on purpose");
-    }
-}
-
-impl Metrics for Nosy {
-    fn released(&self, _: &[u8], _: Duration) {
-        self.look();
-    }
-
-    fn lost(&self, _: &[u8], _: Duration, _: Lost) {
-        self.look();
-    }
-}
-
-/// Metrics were told while the hold was locked, and so hung where they asked about it; a panic of theirs ended the task
-/// that renews all locks.
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_may_look_at_the_lock_and_their_panics_end_nothing() {
+#[tokio::test]
+async fn a_client_of_the_driver_lends_its_settings() {
     let server = TestServer::start();
-    let nosy = Arc::new(Nosy::default());
-    let client = connect_with(&server, Client::builder().metrics(nosy.clone())).await;
-    let show = |guard: &Guard| {
-        *nosy.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(guard.held())
-    };
-    for _ in 0..2 {
-        let guard = client.lock("a").lease(Duration::from_millis(50)).lock().await.unwrap();
-        show(&guard);
-        assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
-    }
-    let guard = client.lock("a").lock().await.unwrap();
-    show(&guard);
-    guard.unlock().await.unwrap();
-    let guard = client.lock("a").lock().await.unwrap();
-    show(&guard);
-    drop(guard);
-    client.shutdown(SOON).await.unwrap();
+    let mut raw = server.connect();
+    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@all");
+    let url = url(&server).replace("redis://", "redis://app:secret@") + "/3";
+    let driver = redis::Client::open(url.as_str()).unwrap();
+    let client = within("a client", Client::builder().connect_like(&driver)).await.unwrap();
+    let guard = client.lock("lock").await.unwrap();
+    assert_eq!(holder(&mut raw, "lock"), None);
+    run::<()>(&mut raw, "SELECT 3");
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    let list: String = run(&mut raw, "CLIENT LIST");
+    assert!(list.contains("user=app"), "{list}");
+    guard.release().await.unwrap();
+    // Addresses are compared as those of URLs are.
+    let same = [client, within("a client", Client::connect(&url)).await.unwrap()];
+    let error = rlock_client::RedLock::new(&same, "lock").unwrap_err();
+    assert!(error.to_string().contains("twice"), "{error}");
 }

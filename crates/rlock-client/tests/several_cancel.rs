@@ -55,19 +55,19 @@ async fn a_multi_lock_is_dropped_after_every_number_of_polls() {
     let locks = multi(&clients);
     for polls in 0..40 {
         // One of the locks is taken by somebody who gives it back meanwhile.
-        let taken = clients[polls % 3].lock("a").lock().await.unwrap();
-        let waiting = poll_and_drop(locks.lock(), polls);
+        let taken = clients[polls % 3].lock("a").acquire().await.unwrap();
+        let waiting = poll_and_drop(locks.acquire(), polls);
         let release = async {
             tokio::time::sleep(Duration::from_micros(polls as u64 * 40)).await;
-            taken.unlock().await.unwrap();
+            taken.release().await.unwrap();
         };
         let (gotten, ()) = within("both", async { tokio::join!(waiting, release) }).await;
         drop(gotten);
         all_free(&servers, &["a", "b"]).await;
-        drop(poll_and_drop(locks.try_lock(), polls / 2).await);
+        drop(poll_and_drop(locks.try_acquire(), polls / 2).await);
         all_free(&servers, &["a", "b"]).await;
-        let guard = within("the locks", locks.lock()).await.unwrap();
-        drop(poll_and_drop(guard.unlock(), polls / 2).await);
+        let guard = within("the locks", locks.acquire()).await.unwrap();
+        drop(poll_and_drop(guard.release(), polls / 2).await);
         all_free(&servers, &["a", "b"]).await;
     }
 }
@@ -78,16 +78,16 @@ async fn a_red_lock_is_dropped_after_every_number_of_polls() {
     let lock = RedLock::new(&clients, "a").unwrap();
     for polls in 0..40 {
         // On one of the servers somebody else has it, every third time on two.
-        let taken = clients[polls % 3].lock("a").lock().await.unwrap();
-        let second = if polls % 3 == 0 { clients[1].lock("a").try_lock().await.unwrap() } else { None };
-        drop(poll_and_drop(lock.lock(), polls).await);
-        taken.unlock().await.unwrap();
+        let taken = clients[polls % 3].lock("a").acquire().await.unwrap();
+        let second = if polls % 3 == 0 { clients[1].lock("a").try_acquire().await.ok() } else { None };
+        drop(poll_and_drop(lock.acquire(), polls).await);
+        taken.release().await.unwrap();
         drop(second);
         all_free(&servers, &["a"]).await;
-        drop(poll_and_drop(lock.try_lock(), polls).await);
+        drop(poll_and_drop(lock.try_acquire(), polls).await);
         all_free(&servers, &["a"]).await;
-        let guard = within("the lock", lock.lock()).await.unwrap();
-        drop(poll_and_drop(guard.unlock(), polls / 2).await);
+        let guard = within("the lock", lock.acquire()).await.unwrap();
+        drop(poll_and_drop(guard.release(), polls / 2).await);
         all_free(&servers, &["a"]).await;
     }
 }
@@ -104,11 +104,11 @@ async fn thousands_of_random_cancellations_leave_nothing_behind() {
                 let life = Duration::from_micros(random.u64(..8_000));
                 if random.bool() {
                     let lock = RedLock::new(&clients, "red").unwrap();
-                    if let Ok(Ok(guard)) = tokio::time::timeout(life, lock.lock()).await {
-                        drop(poll_and_drop(guard.unlock(), random.usize(..6)).await);
+                    if let Ok(Ok(guard)) = tokio::time::timeout(life, lock.acquire()).await {
+                        drop(poll_and_drop(guard.release(), random.usize(..6)).await);
                     }
-                } else if let Ok(Ok(guard)) = tokio::time::timeout(life, multi(&clients).lock()).await {
-                    drop(poll_and_drop(guard.unlock(), random.usize(..6)).await);
+                } else if let Ok(Ok(guard)) = tokio::time::timeout(life, multi(&clients).acquire()).await {
+                    drop(poll_and_drop(guard.release(), random.usize(..6)).await);
                 }
             }
         });
@@ -116,9 +116,9 @@ async fn thousands_of_random_cancellations_leave_nothing_behind() {
     within("the tasks", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
     all_free(&servers, &["a", "b", "red"]).await;
     // And everything still works.
-    within("the locks", multi(&clients).lock()).await.unwrap().unlock().await.unwrap();
+    within("the locks", multi(&clients).acquire()).await.unwrap().release().await.unwrap();
     let red = RedLock::new(&clients, "red").unwrap();
-    within("the lock", red.lock()).await.unwrap().unlock().await.unwrap();
+    within("the lock", red.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[test]
@@ -126,11 +126,11 @@ fn guards_are_dropped_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (servers, clients) = runtime.block_on(three());
     let (locks, red) = (multi(&clients), RedLock::new(&clients, "red").unwrap());
-    let guards = (runtime.block_on(locks.lock()).unwrap(), runtime.block_on(red.lock()).unwrap());
+    let guards = (runtime.block_on(locks.acquire()).unwrap(), runtime.block_on(red.acquire()).unwrap());
     std::thread::spawn(move || drop(guards)).join().unwrap();
     runtime.block_on(all_free(&servers, &["a", "b", "red"]));
     // After the runtime nothing happens but the end of the leases.
-    let guards = (runtime.block_on(locks.lock()).unwrap(), runtime.block_on(red.lock()).unwrap());
+    let guards = (runtime.block_on(locks.acquire()).unwrap(), runtime.block_on(red.acquire()).unwrap());
     drop(runtime);
     drop(guards);
 }

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use common::process::Process;
-use common::{eventually, holder, run, url, waiters, within};
+use common::{chain, eventually, holder, run, url, waiters, within};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rlock_client::{Builder, Client, Error, blocking};
 use rlock_testkit::{DataDir, ServerBuilder, TestServer};
@@ -100,13 +100,13 @@ async fn refused(builder: Builder, url: &str) -> Error {
 /// Takes the lock, waits for it, and gives it back.
 async fn use_it(client: &Client, server: &TestServer) {
     let lock = client.lock("locks:1");
-    let guard = within("the lock", lock.lock()).await.unwrap();
+    let guard = within("the lock", lock.acquire()).await.unwrap();
     assert_eq!(holder(&mut server.connect(), "locks:1").unwrap().0.as_bytes(), guard.owner());
     let next = lock.clone();
-    let waiting = tokio::spawn(async move { next.lock().await });
+    let waiting = tokio::spawn(async move { next.acquire().await });
     eventually("a waiter", || (waiters(server) == 1).then_some(())).await;
-    guard.unlock().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +143,7 @@ async fn what_cannot_be_trusted_is_refused_with_advice() {
     for (builder, why) in cases {
         let error = refused(builder, &here).await;
         assert!(matches!(error, Error::Tls { .. }), "{error:?}");
-        assert!(error.to_string().contains(why), "{error}");
+        assert!(chain(&error).contains(why), "{}", chain(&error));
         let advice = error.advice().unwrap();
         assert!(advice.contains("SSL_CERT_FILE") && advice.contains("TLS port"), "{advice}");
     }
@@ -191,7 +191,7 @@ async fn the_servers_of_a_cluster_are_found_at_their_tls_ports() {
 #[test]
 fn in_a_process_of_its_own() {
     if let Ok(url) = std::env::var("RLOCK_TEST_URL") {
-        blocking::Client::connect(&url).unwrap().lock("lock").lock().unwrap().unlock().unwrap();
+        blocking::Client::connect(&url).unwrap().lock("lock").acquire().unwrap().release().unwrap();
         println!("it was locked");
     }
 }

@@ -62,24 +62,24 @@ async fn spans_tell_what_is_done_and_events_what_went_wrong() {
     // The runtime of this test has no other thread.
     let _default = tracing::subscriber::set_default(diary.clone());
     let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
-    let guard = client.lock("a").lock().await.unwrap();
+    let guard = client.lock("a").acquire().await.unwrap();
     assert!(diary.has("acquire lock=a"), "{:?}", diary.0);
     eventually("a renewal", || diary.has("renew locks=1").then_some(())).await;
     // What is due at about the same time goes in one piece: most of these, however busy the machine is.
     let mut others = Vec::new();
     for number in 0..20 {
-        others.push(client.lock(format!("other{number}")).lock().await.unwrap());
+        others.push(client.lock(format!("other{number}")).acquire().await.unwrap());
     }
     eventually("renewals in one piece", || {
         (3..=21).any(|count| diary.has(&format!("renew locks={count}"))).then_some(())
     })
     .await;
     drop(others);
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     assert!(diary.has("release lock=a"), "{:?}", diary.0);
-    drop(client.lock("b").lock().await.unwrap());
+    drop(client.lock("b").acquire().await.unwrap());
     eventually("the release", || diary.has("release locks=1").then_some(())).await;
-    let guard = client.lock("c").lock().await.unwrap();
+    let guard = client.lock("c").acquire().await.unwrap();
     client.lock("c").force_release().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
     let line = format!("WARN message=a lock was lost lock=\"c\" why={}", Lost::Taken);

@@ -6,8 +6,11 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rlock_client::blocking::{Client, Guard, Lock};
-use rlock_client::{Durability, Error};
+use rlock_client::blocking::{self, Client};
+use rlock_client::{Any, Durability, Error};
+
+type Lock = blocking::Lock<rlock_client::Lock<Any>>;
+type Guard = blocking::Guard<rlock_client::Guard<Any>>;
 
 /// As long as Redisson's leases in the scenarios: both renew each third of it.
 const LEASE: Duration = Duration::from_secs(3);
@@ -54,11 +57,11 @@ fn obey(client: &Client, connection: TcpStream) {
 
 fn lock(client: &Client, kind: &str, key: &str) -> Lock {
     match kind {
-        "fenced" => client.fenced_lock(key),
-        "fair" => client.fair_lock(key),
-        "read" => client.read_write_lock(key).0,
-        "write" => client.read_write_lock(key).1,
-        _ => client.lock(key),
+        "fenced" => client.lock(key).fenced().any(),
+        "fair" => client.lock(key).fair().any(),
+        "read" => client.read_write_lock(key).read().any(),
+        "write" => client.read_write_lock(key).write().any(),
+        _ => client.lock(key).any(),
     }
 }
 
@@ -67,7 +70,7 @@ fn take(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> St
     let lock = lock(client, kind, key);
     let start = Instant::now();
     loop {
-        match lock.lock() {
+        match lock.acquire() {
             Ok(taken) => return token(guard.insert(taken)),
             Err(error) if passes(&error) && start.elapsed() < LIMIT => {}
             Err(error) => return format!("failed: {error}"),
@@ -81,9 +84,9 @@ fn passes(error: &Error) -> bool {
 }
 
 fn attempt(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> String {
-    match lock(client, kind, key).try_lock() {
-        Ok(Some(taken)) => token(guard.insert(taken)),
-        Ok(None) => "denied".into(),
+    match lock(client, kind, key).try_acquire() {
+        Ok(taken) => token(guard.insert(taken)),
+        Err(Error::Denied { .. }) => "denied".into(),
         Err(error) => format!("failed: {error}"),
     }
 }
@@ -102,7 +105,7 @@ fn check(guard: Option<&Guard>) -> String {
 }
 
 fn give(guard: Option<Guard>) -> String {
-    match guard.map(Guard::unlock) {
+    match guard.map(Guard::release) {
         Some(Ok(())) => "done".into(),
         // The answer was lost with a primary.
         Some(Err(Error::OutcomeUnknown { .. })) => "unknown".into(),

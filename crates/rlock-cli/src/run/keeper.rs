@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rlock_client::{Client, Error as ClientError, Guard, Held, Lock, Waiting};
+use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock, Waiting};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::Event;
+use super::kind::Kind;
 use super::nesting::{self, Hold};
 use super::progress::Seen;
 use super::timing::Timing;
-use crate::args::RunArgs;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
@@ -36,7 +36,7 @@ pub(super) enum Wait {
 #[derive(Debug)]
 pub(super) enum LockEvent {
     /// The lock is ours.
-    Held(Guard),
+    Held(Guard<Any>),
     /// Somebody else had it all the time.
     NotAcquired,
     /// It could not even be asked for.
@@ -72,42 +72,6 @@ pub(super) struct Request {
     pub(super) fenced: bool,
 }
 
-/// In which way the lock is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Plain,
-    Read,
-    Write,
-    Fair,
-}
-
-impl Kind {
-    /// What the arguments ask for.
-    pub(super) fn of(arguments: &RunArgs) -> Kind {
-        match (arguments.read, arguments.write, arguments.fair) {
-            (true, ..) => Kind::Read,
-            (_, true, _) => Kind::Write,
-            (.., true) => Kind::Fair,
-            _ => Kind::Plain,
-        }
-    }
-
-    /// As the variable of nested runs names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Plain => "plain",
-            Kind::Read => "read",
-            Kind::Write => "write",
-            Kind::Fair => "fair",
-        }
-    }
-
-    /// The kind that is named so.
-    pub(super) fn named(name: &str) -> Option<Kind> {
-        [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair].into_iter().find(|kind| kind.name() == name)
-    }
-}
-
 impl Request {
     /// This lock as a hold of an owner.
     pub(super) fn hold(&self, owner: &[u8]) -> Hold {
@@ -115,14 +79,8 @@ impl Request {
         Hold { owner: owner.to_vec(), kind: self.kind, server, key }
     }
 
-    fn lock(&self, client: &Client) -> Lock {
-        let lock = match self.kind {
-            Kind::Plain => client.lock(&self.key),
-            Kind::Read => client.read_write_lock(&self.key).read(),
-            Kind::Write => client.read_write_lock(&self.key).write(),
-            Kind::Fair => client.fair_lock(&self.key),
-        };
-        if self.fenced { lock.fenced() } else { lock }
+    fn lock(&self, client: &Client) -> Lock<Any> {
+        self.kind.lock(client, &self.key, self.fenced)
     }
 }
 
@@ -164,13 +122,13 @@ impl Keeper {
         let (events, key) = (self.events.clone(), self.request.key.clone());
         self.runtime.spawn(async move {
             let info = client.lock(key).info().await;
-            let seen = info.ok().map(|info| Seen::new(&info, client.uuid()));
+            let seen = info.ok().map(|info| Seen::new(&info, client.identity()));
             let _ = events.send(Event::Lock(LockEvent::Seen(seen)));
         });
     }
 
     /// The variables that tell the command's own runs what is held.
-    pub(super) fn variables(&self, guard: &Guard) -> Vec<(OsString, OsString)> {
+    pub(super) fn variables(&self, guard: &Guard<Any>) -> Vec<(OsString, OsString)> {
         vec![(nesting::VARIABLE.into(), nesting::with(&self.request.hold(guard.owner())))]
     }
 
@@ -185,12 +143,12 @@ impl Keeper {
     }
 
     /// Releases, and tells what came of it; tries until the lock has ended by itself, but not for long.
-    pub(super) fn release(&self, guard: Guard) -> Release {
-        let outcome = self.runtime.block_on(async { timeout(PATIENCE, guard.unlock()).await });
+    pub(super) fn release(&self, guard: Guard<Any>) -> Release {
+        let outcome = self.runtime.block_on(async { timeout(PATIENCE, guard.release()).await });
         self.end();
         match outcome {
             Ok(Ok(())) => Release::Done,
-            Ok(Err(ClientError::NotHeld { .. } | ClientError::Lost { .. })) => Release::NotHeld,
+            Ok(Err(ClientError::LockLost { .. })) => Release::NotHeld,
             Ok(Err(_)) | Err(_) => Release::Unknown,
         }
     }
@@ -204,7 +162,7 @@ impl Keeper {
     /// Sends what is left to be sent. When we are gone the server finds that out by itself: no need to insist.
     fn end(&self) {
         if let Some(client) = client_of(&self.client) {
-            let _ = self.runtime.block_on(client.shutdown(GOODBYE));
+            let _ = self.runtime.block_on(client.close(GOODBYE));
         }
     }
 }
@@ -236,7 +194,7 @@ impl Work {
 
     /// Waits for the lock as long as wanted. An outage does not end the wait, except at the very start:
     /// then the address is wrong more often than not.
-    async fn acquire(&mut self) -> Result<Option<Guard>, Error> {
+    async fn acquire(&mut self) -> Result<Option<Guard<Any>>, Error> {
         let start = Moment::now();
         let mut client = self.connect(Waiting::Queue).await?;
         if self.leads_to_cluster().await {
@@ -244,7 +202,7 @@ impl Work {
         }
         self.check_nesting(&client).await?;
         if self.request.wait == Wait::No {
-            return self.try_lock(&client, start).await;
+            return self.try_acquire(&client, start).await;
         }
         match self.wait_for_lock(&client, start).await {
             // It may look at the lock: so what it may not is to subscribe.
@@ -252,7 +210,7 @@ impl Work {
             outcome => return self.read(outcome),
         }
         let client = self.connect(Waiting::Polling).await?;
-        if let Some(guard) = self.try_lock(&client, start).await? {
+        if let Some(guard) = self.try_acquire(&client, start).await? {
             return Ok(Some(guard));
         }
         self.tell(LockEvent::Polling);
@@ -301,21 +259,22 @@ impl Work {
     }
 
     /// Asks once. A lost reply is asked for again, for a while, even by who does not wait.
-    async fn try_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, Error> {
+    async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, Error> {
         let lock = self.request.lock(client);
         loop {
-            match lock.try_lock().await {
+            match lock.try_acquire().await {
                 Err(ClientError::Transport { .. }) if !start.after(PATIENCE).left().is_zero() => {}
-                outcome => return self.read(outcome),
+                Err(ClientError::Denied { .. }) => return Ok(None),
+                outcome => return self.read(outcome.map(Some)),
             }
         }
     }
 
-    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard>, ClientError> {
+    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, ClientError> {
         let lock = self.request.lock(client);
         let outcome = match self.request.wait {
-            Wait::AtMost(wait) => lock.lock_timeout(start.after(wait).left()).await,
-            Wait::No | Wait::ForEver => lock.lock().await,
+            Wait::AtMost(wait) => lock.acquire_timeout(start.after(wait).left()).await,
+            Wait::No | Wait::ForEver => lock.acquire().await,
         };
         match outcome {
             Ok(guard) => Ok(Some(guard)),
@@ -324,7 +283,7 @@ impl Work {
         }
     }
 
-    fn read(&self, outcome: Result<Option<Guard>, ClientError>) -> Result<Option<Guard>, Error> {
+    fn read(&self, outcome: Result<Option<Guard<Any>>, ClientError>) -> Result<Option<Guard<Any>>, Error> {
         outcome.map_err(|error| Error::of_client(self.request.place.address(), &error))
     }
 }

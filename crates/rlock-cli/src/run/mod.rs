@@ -2,6 +2,7 @@
 
 mod group;
 mod keeper;
+mod kind;
 mod nesting;
 mod progress;
 mod signals;
@@ -12,11 +13,12 @@ mod timing;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use rlock_client::{Guard, Held};
+use rlock_client::{Any, Guard, Held};
 use rustix::process::Signal;
 
 use group::{ExitCode, Group};
-use keeper::{Keeper, Kind, LockEvent, Release, Request, Wait};
+use keeper::{Keeper, LockEvent, Release, Request, Wait};
+use kind::Kind;
 use progress::Progress;
 pub(crate) use signals::{EndSignal, parse as parse_signal};
 use supervisor::Supervisor;
@@ -98,7 +100,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
 
 /// How the wait for the lock ended.
 enum Awaited {
-    Held(Guard),
+    Held(Guard<Any>),
     NotAcquired,
     /// Before its time was over: a run around this one holds the lock.
     Nested(Error),
@@ -151,7 +153,7 @@ struct Running {
 }
 
 impl Running {
-    fn run(self, arguments: &RunArgs, guard: Guard) -> Result<u8, Error> {
+    fn run(self, arguments: &RunArgs, guard: Guard<Any>) -> Result<u8, Error> {
         // We may have been stopped since the lock was ours.
         let until = until(&guard.held());
         if until.is_none_or(|until| Moment::now() >= self.timing.end_at(until)) {

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use rlock_client::Info;
 
-use super::keeper::Kind;
+use super::kind::Kind;
 use crate::names::{decoded, encoded};
 
 /// The variable: holds that are separated by spaces, with fields that are separated by commas and percent-encoded.

@@ -131,7 +131,7 @@ impl<'a> Supervisor<'a> {
                 );
             }
             None => match self.held.check() {
-                Err(ClientError::Lost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
+                Err(ClientError::LockLost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
                 _ if now >= self.timing.end_at(self.until) => {
                     self.end("the lock was lost: it could not be renewed before its lease end");
                 }

@@ -117,8 +117,25 @@ impl From<rlock_client::Waiter> for Waiter {
     }
 }
 
-/// Whether an owner begins with a UUID: those of Redisson and of the Rust client go on with a colon and a number.
+/// Whether an owner is like those of Redisson, or of the Rust client.
 fn is_of_a_client(owner: &[u8]) -> bool {
+    begins_with_a_uuid(owner) || names_a_process(owner)
+}
+
+/// `<name>@<host>:<pid>:<random>:<number>`
+fn names_a_process(owner: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = owner.split(|byte| *byte == b':').collect();
+    let [place, process, random, number] = parts[..] else { return false };
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    place.contains(&b'@')
+        && is_number(process)
+        && is_number(number)
+        && random.len() == 32
+        && random.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// A colon and a number follow.
+fn begins_with_a_uuid(owner: &[u8]) -> bool {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     let Some((uuid, rest)) = owner.split_at_checked(36) else { return false };
     let fits = |(place, byte): (usize, &u8)| match DASHES.contains(&place) {
@@ -138,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_of_clients_begin_with_a_uuid() {
+    fn owners_of_clients_are_known_by_their_form() {
         let cases = [
             ("0f8fad5b-d9cb-469f-a165-70867728950e:1", true),
             ("0F8FAD5B-D9CB-469F-A165-70867728950E:1234", true),
@@ -147,6 +164,11 @@ mod tests {
             ("0f8fad5b-d9cb-469f-a165-7086772895", false),
             ("0f8fad5bxd9cb-469f-a165-70867728950e:1", false),
             ("gf8fad5b-d9cb-469f-a165-70867728950e:1", false),
+            ("job@host:1234:0f8fad5bd9cb469fa16570867728950e:1", true),
+            ("job@host:1234:0f8fad5bd9cb469fa16570867728950e:x", false),
+            ("job@host:x:0f8fad5bd9cb469fa16570867728950e:1", false),
+            ("job@host:1234:0f8fad5b:1", false),
+            ("job:1234:0f8fad5bd9cb469fa16570867728950e:1", false),
             ("alice:1", false),
             ("", false),
         ];

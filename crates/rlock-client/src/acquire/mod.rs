@@ -13,11 +13,13 @@ use crate::clock::Instant;
 use crate::command::{self, Acquired, Ask, Extras, Refusal};
 use crate::config::Durability;
 use crate::error::Error;
+use crate::events::Event;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::guard::Guard;
 use crate::hold::{Hold, Origin};
+use crate::lock::Any;
 use crate::message::{Mailbox, Notice, Party};
-use crate::release::Job;
+use crate::release::{Earlier, End, Ending, Job};
 use crate::router::Place;
 
 /// What is asked for.
@@ -143,7 +145,7 @@ impl Attempt {
     }
 
     /// Hands out the guard of a lock that is held by a request sent at `sent`.
-    pub(crate) fn finish(mut self, sent: Instant) -> Guard {
+    pub(crate) fn finish(mut self, sent: Instant) -> Guard<Any> {
         self.done = true;
         let shared = &self.handle.shared;
         let acquired = shared.clock.now();
@@ -163,8 +165,7 @@ impl Attempt {
         if named {
             shared.turns.of(&hold.party).publish(&hold);
         }
-        let waited = || acquired.since(self.began);
-        shared.metrics(|metrics| metrics.acquired(&self.order.party.key, waited()));
+        shared.tell(Event::Acquired { lock: &self.order.party.key, waited: acquired.since(self.began) });
         Guard::new(self.handle.clone(), hold)
     }
 }
@@ -182,19 +183,14 @@ impl Drop for Attempt {
             shared.owners.leave();
             return;
         }
-        self.handle.send(Job {
-            party: self.order.party.clone(),
-            hold: None,
-            last: true,
-            queued: self.mailbox.is_some(),
-            stray: self.stray,
-            sent_on: self.sent_on,
-            give_up: self.lease_end.after(Duration::from_secs(1)),
-            mailbox: self.mailbox.is_some(),
-            named: self.turn.is_some(),
-            turn: self.turn.take(),
-            settled: false,
-            answered: false,
-        });
+        let earlier = match (self.stray, self.sent_on) {
+            (true, _) => Earlier::Stray,
+            (false, Some(epoch)) => Earlier::On(epoch),
+            (false, None) => Earlier::Answered,
+        };
+        let (queued, turn) = (self.mailbox.is_some(), self.turn.take());
+        let ending = Ending::Asker { party: self.order.party.clone(), queued, turn };
+        let give_up = self.lease_end.after(Duration::from_secs(1));
+        self.handle.send(Job::End(End::asked(ending, earlier, give_up)));
     }
 }

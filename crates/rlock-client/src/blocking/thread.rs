@@ -1,20 +1,23 @@
 //! The thread that a client which is not async has for its tasks.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::error::Error;
+
 /// How often the thread looks whether its tasks are done.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The thread. Dropped, it goes on until its tasks are done: the releases that are still to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Thread {
     tasks: Handle,
-    /// Closes the channel on which the thread waits.
-    _alive: oneshot::Sender<()>,
+    /// The last clone closes the channel on which the thread waits; of locks that are several, a channel for each.
+    alive: Vec<Arc<oneshot::Sender<()>>>,
 }
 
 impl Thread {
@@ -31,7 +34,14 @@ impl Thread {
                 }
             });
         })?;
-        Ok(Thread { tasks, _alive: alive })
+        Ok(Thread { tasks, alive: vec![Arc::new(alive)] })
+    }
+
+    /// All these threads: each has the connections of some of the locks, the first runs the work.
+    pub(super) fn all(threads: Vec<Thread>) -> Result<Thread, Error> {
+        let tasks = threads.first().map(|first| first.tasks.clone());
+        let tasks = tasks.ok_or_else(|| Error::invalid("no client is named"))?;
+        Ok(Thread { tasks, alive: threads.into_iter().flat_map(|thread| thread.alive).collect() })
     }
 
     /// Runs `work` on the caller's thread, with the timers and connections of this one.

@@ -184,7 +184,7 @@ mod tests {
     fn redirections_are_read() {
         let read = |code: &str, details: &str| {
             Redirection::read(&Refusal {
-                error: Error::ShutDown,
+                error: Error::Closed,
                 code: code.to_string(),
                 details: details.to_string(),
             })

@@ -109,7 +109,7 @@ impl Cluster {
         match outcome.as_deref() {
             Ok(Some(Ok(_))) => Ok(()),
             Ok(Some(Err(error))) => Err(error.clone()),
-            _ => Err(Error::ShutDown),
+            _ => Err(Error::Closed),
         }
     }
 

@@ -2,16 +2,18 @@
 
 use std::sync::OnceLock;
 
-use crc::{CRC_16_XMODEM, Crc};
-
 /// How many slots a cluster has.
 pub(crate) const SLOTS: usize = 16_384;
 
-const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
-
 /// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
 pub(crate) fn slot_of(key: &[u8]) -> usize {
-    usize::from(CRC.checksum(hash_tag(key).unwrap_or(key))) % SLOTS
+    usize::from(hash_tag(key).unwrap_or(key).iter().fold(0, crc)) % SLOTS
+}
+
+/// A step of CRC-16/XMODEM.
+fn crc(sum: u16, byte: &u8) -> u16 {
+    let shift = |sum: u16, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 };
+    (0..8).fold(sum ^ (u16::from(*byte) << 8), shift)
 }
 
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {

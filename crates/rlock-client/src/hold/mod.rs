@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::error::{Error, Lost};
+use crate::events::Event;
 use crate::message::Party;
 use crate::shared::Shared;
 pub(crate) use renewal::{Again, Need};
@@ -28,6 +29,14 @@ pub enum State {
     Lost(Lost),
     /// The last guard was released.
     Released,
+}
+
+/// Which guard of a hold is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaver {
+    Last,
+    /// Others are left.
+    Other,
 }
 
 /// How a hold came about.
@@ -105,9 +114,9 @@ impl Hold {
             lost: OnceLock::new(),
         });
         hold.with_book(|book| hold.schedule(book));
-        // A shutdown that has told all holds by now does not know of this one.
+        // A close that has told all holds by now does not know of this one.
         if shared.closing.is_cancelled() {
-            hold.lose(Lost::ShutDown);
+            hold.lose(Lost::Closed);
         }
         hold
     }
@@ -158,7 +167,7 @@ impl Hold {
             match book.phase {
                 Phase::Held => Ok(book.deadline.since(now)),
                 Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
-                Phase::Released => Err(Error::NotHeld { lock: crate::error::name(&self.party.key) }),
+                Phase::Released => Err(Error::lost(&self.party.key, Lost::Released)),
             }
         })
     }
@@ -185,9 +194,9 @@ impl Hold {
         })
     }
 
-    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns whether it was the last,
-    /// and why the lock was lost, if it was.
-    pub(crate) fn remove_guard(self: &Arc<Self>) -> (bool, Option<Lost>) {
+    /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns which one it was, and
+    /// why the lock was lost, if it was.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> (Leaver, Option<Lost>) {
         let now = self.shared.clock.now();
         self.with_book(|book| {
             self.judge(book, now);
@@ -201,7 +210,7 @@ impl Hold {
                 Phase::Lost(why) => Some(why),
                 Phase::Held | Phase::Released => None,
             };
-            (book.guards == 0, lost)
+            (if book.guards == 0 { Leaver::Last } else { Leaver::Other }, lost)
         })
     }
 
@@ -230,7 +239,9 @@ impl Hold {
             let why = if self.renewed { Lost::Unreachable } else { Lost::Expired };
             self.lose_booked(book, why);
         } else if self.shared.closing.is_cancelled() {
-            self.lose_booked(book, Lost::ShutDown);
+            self.lose_booked(book, Lost::Closed);
+        } else if !self.shared.identity.is_at_home() {
+            self.lose_booked(book, Lost::Forked);
         }
     }
 
@@ -259,16 +270,16 @@ impl Hold {
     fn tell(&self, report: Report) {
         let (shared, key) = (&self.shared, &self.party.key);
         match report {
+            Report::Renewed => shared.tell(Event::Renewed { lock: key }),
             Report::Released(at) => {
-                shared.metrics(|metrics| metrics.released(key, at.since(self.acquired)));
+                shared.tell(Event::Released { lock: key, held: at.since(self.acquired) });
             }
             Report::Lost(why) => {
                 if let Some(lost) = self.lost.get() {
                     lost.cancel();
                 }
-                tracing::warn!(lock = crate::error::name(key), %why, "a lock was lost");
                 let held = shared.clock.now().since(self.acquired);
-                shared.metrics(|metrics| metrics.lost(key, held, why));
+                shared.tell(Event::Lost { lock: key, held, why });
             }
         }
     }

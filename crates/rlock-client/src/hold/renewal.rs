@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Hold, HoldState, Phase};
+use super::{Hold, HoldState, Phase, Report};
 use crate::clock::Instant;
+use crate::error::Error;
+use crate::events::Event;
 
 /// Tries before the pause between renewals reaches its longest.
 const DOUBLINGS: u32 = 6;
@@ -50,11 +52,14 @@ impl Hold {
             book.failures = 0;
             book.deadline = book.deadline.max(sent.end_of(self.lease));
             book.renew_at = sent.after(self.lease / 3);
+            book.report = Some(Report::Renewed);
         });
     }
 
     /// A renewal failed: that alone is no loss. It is tried again soon.
-    pub(crate) fn renewal_failed(self: &Arc<Self>, now: Instant, again: Again) {
+    pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Error, again: Again) {
+        let now = self.shared.clock.now();
+        self.shared.tell(Event::RenewalFailed { lock: &self.party.key, error });
         self.end_renewal(|book| {
             let doublings = book.failures.min(DOUBLINGS);
             book.failures = book.failures.saturating_add(1);
@@ -64,6 +69,11 @@ impl Hold {
             };
             book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
         });
+    }
+
+    /// A renewal is over, and the hold lost.
+    pub(crate) fn renewal_over(self: &Arc<Self>) {
+        self.end_renewal(|_| ());
     }
 
     /// A renewal is over; `outcome` is for a hold that is held still.

@@ -32,6 +32,7 @@ pub(super) enum Phase {
 
 /// What has become of a hold.
 pub(super) enum Report {
+    Renewed,
     /// The last guard was given back, at this moment.
     Released(Instant),
     Lost(Lost),

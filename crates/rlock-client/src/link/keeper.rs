@@ -1,7 +1,7 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -10,8 +10,9 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::live::Live;
-use super::transport::{Connection, Connector, Event};
+use super::transport::{Connection, Connector, Incoming};
 use crate::error::Error;
+use crate::events::{Event, Hook};
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -53,6 +54,7 @@ impl Link {
         connector: Arc<dyn Connector>,
         pace: Pace,
         deliver: Deliver,
+        events: Hook,
         runtime: &Handle,
         stop: &CancellationToken,
     ) -> Link {
@@ -60,7 +62,8 @@ impl Link {
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
-        let keeper = Keeper { connector, pace, deliver, publish, suspicions: suspicions.clone(), doubts };
+        let keeper =
+            Keeper { connector, pace, deliver, events, publish, suspicions: suspicions.clone(), doubts };
         runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
@@ -87,7 +90,7 @@ impl Link {
         let state = state.wait_for(|state| matches!(state, State::Up(_))).await;
         match state.as_deref() {
             Ok(State::Up(live)) => Ok(live.clone()),
-            _ => Err(Error::ShutDown),
+            _ => Err(Error::Closed),
         }
     }
 
@@ -98,7 +101,7 @@ impl Link {
         match state.as_deref() {
             Ok(State::Up(live)) => Ok(live.clone()),
             Ok(State::Down(error)) => Err(error.clone()),
-            _ => Err(Error::ShutDown),
+            _ => Err(Error::Closed),
         }
     }
 
@@ -116,7 +119,7 @@ impl Link {
         let denied = |state: &State| matches!(state, State::Down(Error::Permission { .. }));
         match state.wait_for(denied).await.as_deref() {
             Ok(State::Down(error)) => error.clone(),
-            _ => Error::ShutDown,
+            _ => Error::Closed,
         }
     }
 
@@ -139,6 +142,7 @@ struct Keeper {
     connector: Arc<dyn Connector>,
     pace: Pace,
     deliver: Deliver,
+    events: Hook,
     publish: watch::Sender<State>,
     suspicions: UnboundedSender<u64>,
     doubts: UnboundedReceiver<u64>,
@@ -147,6 +151,7 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
+        let mut lost_at = None;
         loop {
             let (sender, events) = unbounded_channel();
             let attempt =
@@ -155,9 +160,15 @@ impl Keeper {
             let reason = match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(connection) => {
                     pause = FIRST_PAUSE;
-                    let reason = self.serve(connection, events).await;
-                    tracing::warn!(reason, "the connection to the server was lost");
-                    Error::transport(reason)
+                    let server = self.connector.server();
+                    if let Some(lost_at) = lost_at.take() {
+                        let after = Instant::elapsed(&lost_at);
+                        self.events.tell(Event::Reconnected { server: &server, after });
+                    }
+                    let error = Error::transport(self.serve(connection, events).await);
+                    lost_at = Some(Instant::now());
+                    self.events.tell(Event::Disconnected { server: &server, error: &error });
+                    error
                 }
                 Err(error) => {
                     tracing::debug!(%error, "could not connect");
@@ -175,7 +186,7 @@ impl Keeper {
     async fn serve(
         &mut self,
         connection: Box<dyn Connection>,
-        mut events: UnboundedReceiver<Event>,
+        mut events: UnboundedReceiver<Incoming>,
     ) -> String {
         let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
         let epoch = live.epoch;
@@ -185,9 +196,9 @@ impl Keeper {
         loop {
             tokio::select! {
                 event = events.recv() => match event {
-                    Some(Event::Message(message)) => (self.deliver)(&message),
-                    Some(Event::Unsubscribed(channel)) => live.unsubscribed(&channel),
-                    Some(Event::Closed) | None => return "it was closed".into(),
+                    Some(Incoming::Message(message)) => (self.deliver)(&message),
+                    Some(Incoming::Unsubscribed(channel)) => live.unsubscribed(&channel),
+                    Some(Incoming::Closed) | None => return "it was closed".into(),
                 },
                 Some(suspected) = self.doubts.recv() => if suspected == epoch {
                     return "it was given up".into();

@@ -11,8 +11,8 @@ mod transport;
 
 pub(crate) use keeper::{Deliver, Link, Pace};
 pub(crate) use live::{Live, Subscription, Unheard};
-pub(crate) use redis::{RedisConnector, Tls};
+pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};
 #[cfg(test)]
-pub(crate) use transport::{BoxFuture, Event};
+pub(crate) use transport::{BoxFuture, Incoming};
 pub(crate) use transport::{Connection, Connector};

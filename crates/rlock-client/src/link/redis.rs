@@ -5,16 +5,19 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, Value,
+    PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::transport::{BoxFuture, Connection, Connector, Event};
-use crate::error::Error;
+use super::transport::{BoxFuture, Connection, Connector, Incoming};
+use crate::error::{Cause, Error};
+use crate::identity::called;
 
-/// What TLS needs beside the URL.
+/// What a connection needs beside the URL.
 #[derive(Clone, Default)]
-pub(crate) struct Tls {
+pub(crate) struct Login {
+    /// What the user calls the client.
+    pub(crate) name: Option<String>,
     /// The authorities to trust in place of the platform's, PEM.
     #[cfg(feature = "tls")]
     pub(crate) roots: Option<Vec<u8>>,
@@ -23,7 +26,7 @@ pub(crate) struct Tls {
     pub(crate) client: Option<redis::ClientTlsConfig>,
 }
 
-impl Tls {
+impl Login {
     #[cfg(feature = "tls")]
     fn open(&self, info: ConnectionInfo) -> RedisResult<Client> {
         if self.roots.is_none() && self.client.is_none() {
@@ -40,40 +43,42 @@ impl Tls {
     }
 }
 
-/// Connects to the server that a URL names.
+/// Connects to the server that a URL names, or the settings of the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConnector {
     client: Client,
+    /// What its connections are called.
+    name: String,
 }
 
 impl RedisConnector {
-    /// Takes a URL, without connecting yet.
-    pub(crate) fn open(url: &str, tls: &Tls) -> Result<RedisConnector, Error> {
+    /// Takes a URL or the settings, without connecting yet.
+    pub(crate) fn open(target: impl IntoConnectionInfo, login: &Login) -> Result<RedisConnector, Error> {
         install_crypto();
-        let info = url.into_connection_info().map_err(|error| bad_url(&error))?;
+        let info = target.into_connection_info().map_err(|error| bad_url(&error))?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = tls.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
-        Ok(RedisConnector { client })
+        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let client = login.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
+        Ok(RedisConnector { client, name: called(login.name.as_deref()) })
     }
 
     /// Where it connects to, and as whom.
-    #[cfg(test)]
     pub(crate) fn info(&self) -> &ConnectionInfo {
         self.client.get_connection_info()
     }
 
     /// Connects, with messages going to `events`.
-    pub(crate) async fn dial(&self, events: UnboundedSender<Event>) -> Result<Multiplexed, Error> {
+    pub(crate) async fn dial(&self, events: UnboundedSender<Incoming>) -> Result<Multiplexed, Error> {
         let forward = move |push: PushInfo| match push.kind {
             PushKind::Message | PushKind::SMessage => match push.data.into_iter().nth(1) {
-                Some(Value::BulkString(payload)) => events.send(Event::Message(payload)),
+                Some(Value::BulkString(payload)) => events.send(Incoming::Message(payload)),
                 _ => Ok(()),
             },
             PushKind::SUnsubscribe => match push.data.into_iter().next() {
-                Some(Value::BulkString(channel)) => events.send(Event::Unsubscribed(channel)),
+                Some(Value::BulkString(channel)) => events.send(Incoming::Unsubscribed(channel)),
                 _ => Ok(()),
             },
-            PushKind::Disconnection => events.send(Event::Closed),
+            PushKind::Disconnection => events.send(Incoming::Closed),
             _ => Ok(()),
         };
         // The link and its callers limit the time: the driver's own limits are unfit for locks.
@@ -82,14 +87,23 @@ impl RedisConnector {
             .set_response_timeout(None)
             .set_push_sender(forward);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        connection.map(Multiplexed).map_err(|error| connect_error(&error))
+        let connection = Multiplexed(connection.map_err(connect_error)?);
+        let mut name = cmd("CLIENT");
+        name.arg("SETNAME").arg(&self.name);
+        // Who may not be called anything has no name; and a lost connection shows soon enough.
+        let _ = connection.send(&[name]).await;
+        Ok(connection)
     }
 }
 
 impl Connector for RedisConnector {
+    fn server(&self) -> String {
+        self.info().addr().to_string()
+    }
+
     fn connect(
         &self,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
         _within: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {
@@ -128,7 +142,7 @@ fn bad_url(error: &RedisError) -> Error {
     Error::invalid(format!("not the URL of a server: {error}; write {form}"))
 }
 
-fn connect_error(error: &RedisError) -> Error {
+fn connect_error(error: RedisError) -> Error {
     // An error of the server as it says it itself, not as the driver quotes it.
     let message = match error.code() {
         Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
@@ -142,12 +156,12 @@ fn connect_error(error: &RedisError) -> Error {
         return error;
     }
     if error.kind() == ErrorKind::RESP3NotSupported {
-        return Error::Refused { message: format!("{message}; rlock needs Redis 7 or later") };
+        return Error::Unsupported { message: format!("{message}; rlock needs Redis 7 or later") };
     }
     if is_of_tls(&message) {
-        return Error::Tls { message };
+        return Error::Tls { source: Cause::new(error) };
     }
-    Error::Transport { message }
+    Error::transport(error)
 }
 
 /// The error of a server that has no such database, or keeps it from this user. The driver reports every refusal of

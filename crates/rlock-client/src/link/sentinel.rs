@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::redis::{Multiplexed, RedisConnector};
-use super::transport::{BoxFuture, Connection, Connector, Event};
+use super::transport::{BoxFuture, Connection, Connector, Incoming};
 use crate::command::answer;
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ impl SentinelConnector {
         SentinelConnector { sentinels, service, primary, first: AtomicUsize::new(0) }
     }
 
-    async fn dial(&self, events: UnboundedSender<Event>, within: Duration) -> Result<Multiplexed, Error> {
+    async fn dial(&self, events: UnboundedSender<Incoming>, within: Duration) -> Result<Multiplexed, Error> {
         let mut trouble = Error::transport("no sentinel was named");
         let count = self.sentinels.len();
         // One that says nothing leaves time for the others.
@@ -56,7 +56,7 @@ impl SentinelConnector {
     async fn dial_by(
         &self,
         sentinel: &RedisConnector,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
     ) -> Result<Multiplexed, Error> {
         let (unheard, _) = unbounded_channel();
         let connection = sentinel.dial(unheard).await.map_err(said_by_a_sentinel)?;
@@ -79,9 +79,13 @@ impl SentinelConnector {
 }
 
 impl Connector for SentinelConnector {
+    fn server(&self) -> String {
+        self.service.clone()
+    }
+
     fn connect(
         &self,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
         within: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         Box::pin(async move {

@@ -12,7 +12,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What comes from a connection unasked.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum Incoming {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
     /// The server has ended the subscription to a channel: its slot went to another node.
@@ -26,9 +26,12 @@ pub(crate) trait Connector: Send + Sync {
     /// Connects and signs on. The caller gives up after `within`.
     fn connect(
         &self,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
         within: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>>;
+
+    /// What it connects to, for people.
+    fn server(&self) -> String;
 
     /// What an idle connection is asked now and then.
     fn pulse(&self) -> Cmd {

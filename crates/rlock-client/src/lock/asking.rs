@@ -1,54 +1,34 @@
 //! Questions about a lock without acquiring it, and the forced release.
 
-use std::time::Duration;
-
 use redis::Value;
 
-use super::Lock;
+use super::{Kind, Lock};
 use crate::command;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::info::Info;
 
-impl Lock {
+impl<K: Kind> Lock<K> {
     /// Whether the lock is held.
     ///
     /// # Errors
     ///
     /// [`Error::Transport`] and the server's refusals.
-    pub async fn is_locked(&self) -> Result<bool, Error> {
-        Ok(self.info().await?.is_locked())
-    }
-
-    /// Whether this owner holds the lock; for a side of a read/write lock, whether it holds it in this mode.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::is_locked`].
-    pub async fn is_held_by(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
-        Ok(self.hold_count(owner).await? > 0)
+    pub async fn locked(&self) -> Result<bool, Error> {
+        Ok(self.info().await?.locked())
     }
 
     /// How many holds this owner has; for a side of a read/write lock, how many in this mode.
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`].
+    /// As [`Lock::locked`].
     pub async fn hold_count(&self, owner: impl AsRef<[u8]>) -> Result<u64, Error> {
-        let mut command = command::about("RLOCK.INFO", &self.key, None);
+        let mut command = command::about("RLOCK.INFO", &self.spec.key, None);
         // All holders: of very many readers it may be the last.
         command.arg("LIMIT").arg(u32::MAX);
-        let mode = self.mode.word().map(str::to_ascii_lowercase);
+        let mode = self.spec.mode.word().map(str::to_ascii_lowercase);
         Ok(self.ask_info(command).await?.holds(owner.as_ref(), mode.as_deref()))
-    }
-
-    /// The remaining lease: `None` if the lock is free, [`Duration::MAX`] if it has no end.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::is_locked`].
-    pub async fn remaining(&self) -> Result<Option<Duration>, Error> {
-        Ok(self.info().await?.remaining)
     }
 
     /// Takes the lock away from its holder; `false` if it had none.
@@ -57,11 +37,11 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
+    /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release(&self) -> Result<bool, Error> {
-        match self.ask(command::about("RLOCK.FORCERELEASE", &self.key, None)).await? {
+        match self.ask(command::about("RLOCK.FORCERELEASE", &self.spec.key, None)).await? {
             Ok(value) => Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1)),
-            Err(why) => Err(Error::unknown(&self.key, why)),
+            Err(why) => Err(Error::unknown(&self.spec.key, Cause::new(why))),
         }
     }
 
@@ -69,9 +49,9 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`].
+    /// As [`Lock::locked`].
     pub async fn info(&self) -> Result<Info, Error> {
-        self.ask_info(command::about("RLOCK.INFO", &self.key, None)).await
+        self.ask_info(command::about("RLOCK.INFO", &self.spec.key, None)).await
     }
 
     async fn ask_info(&self, command: redis::Cmd) -> Result<Info, Error> {
@@ -90,16 +70,16 @@ impl Lock {
     ///
     /// The error of the last attempt to connect.
     pub fn connected(&self) -> Result<(), Error> {
-        let node = self.handle.shared.router.node(&self.key);
+        let node = self.spec.handle.shared.router.node(&self.spec.key);
         node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())
     }
 
     /// Asks the server; the inner error is a lost reply.
     pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, String>, Error> {
-        let shared = &self.handle.shared;
+        let shared = &self.spec.handle.shared;
         shared.check_open()?;
         let by = shared.clock.now().after(shared.config.response());
-        match exchange_one(shared, &self.key, command, Manner::by(Some(by))).await {
+        match exchange_one(shared, &self.spec.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map(Ok).map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => Err(error),
             Err(Trouble::Unanswered(why)) => Ok(Err(why)),

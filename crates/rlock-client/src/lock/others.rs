@@ -1,20 +1,20 @@
 //! Releasing the holds of other owners, for callers that know that these are gone.
 
-use super::Lock;
+use super::{Kind, Lock};
 use crate::command;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::message::{Mode, Party};
 
-impl Lock {
+impl<K: Kind> Lock<K> {
     /// Releases all holds of an owner, which may be another client's; `false` if it held nothing.
     ///
     /// For the locks of this client, use guards.
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
+    /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let party = self.party(owner.as_ref());
+        let party = self.spec.party(owner.as_ref());
         match self.change("RLOCK.RELEASE", command::release(&party, 0)).await {
             Err(Error::Refused { .. }) if party.mode == Mode::Plain => {
                 // It may hold a read/write lock in both ways.
@@ -33,14 +33,14 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// As [`Lock::is_locked`]. After [`Error::OutcomeUnknown`] it may have worked.
+    /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
         let command = command::about("RLOCK.FORCERELEASE", self.name(), Some(owner.as_ref()));
         Ok(self.change("RLOCK.FORCERELEASE", command).await? == Some(1))
     }
 
     async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
-        let value = self.ask(command).await?.map_err(|why| Error::unknown(self.name(), why))?;
+        let value = self.ask(command).await?.map_err(|why| Error::unknown(self.name(), Cause::new(why)))?;
         command::integer(word, &value)
     }
 }

@@ -1,22 +1,23 @@
 //! Several locks that are held together.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 
 use crate::error::{Error, Lost};
-use crate::guard::{Guard, Held, judge_work};
+use crate::guard::{Guard, Held};
+use crate::lock::Any;
+use crate::lockable::holding;
 
-/// Several held locks. They are held until you drop or unlock this guard; it is lost as soon as one of the locks is.
+/// Several held locks. They are held until you drop or release this guard; it is lost as soon as one of the locks is.
 ///
 /// Like [`Guard`], it is owned and `Send`, and may be dropped anywhere: all its locks are released in the background.
-/// If one lock is lost, the others stay held and renewed until you drop or unlock the guard.
+/// If one lock is lost, the others stay held and renewed until you drop or release the guard.
 #[derive(Debug)]
-#[must_use = "a guard that is dropped releases its locks"]
+#[must_use = "a guard that is dropped releases its locks: bind it, as in `let guard = …`, not to `_`"]
 pub struct MultiGuard {
-    guards: Vec<Guard>,
+    guards: Vec<Guard<Any>>,
     held: MultiHeld,
 }
 
@@ -38,11 +39,9 @@ impl MultiHeld {
         Ok(left?.into_iter().min().unwrap_or_default())
     }
 
-    /// Waits until one of the locks is lost, and returns which and why; never returns if none is lost.
-    pub async fn lost(&self) -> (Held, Lost) {
-        let losses = self.locks.iter().map(|lock| Box::pin(async move { (lock.clone(), lock.lost().await) }));
-        let (loss, _, _) = select_all(losses).await;
-        loss
+    /// Waits until one of the locks is lost, and returns why; never returns if none is lost. `check` says which.
+    pub async fn lost(&self) -> Lost {
+        select_all(self.locks.iter().map(|lock| Box::pin(lock.lost()))).await.0
     }
 
     /// Each of the locks.
@@ -53,14 +52,9 @@ impl MultiHeld {
 
 impl MultiGuard {
     /// All these; at least one.
-    pub(super) fn new(guards: Vec<Guard>) -> MultiGuard {
+    pub(super) fn new(guards: Vec<Guard<Any>>) -> MultiGuard {
         let locks = guards.iter().map(Guard::held).collect();
         MultiGuard { guards, held: MultiHeld { locks } }
-    }
-
-    /// A view of the locks, to move into the work.
-    pub fn held(&self) -> MultiHeld {
-        self.held.clone()
     }
 
     /// Releases all the locks, and fails if one was lost before.
@@ -69,25 +63,13 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// As [`Guard::unlock`], of the first lock that fails; a loss is reported before an unknown outcome.
-    pub async fn unlock(self) -> Result<(), Error> {
-        let outcomes = join_all(self.guards.into_iter().map(Guard::unlock)).await;
+    /// As [`Guard::release`], of the first lock that fails; a loss is reported before an unknown outcome.
+    pub async fn release(self) -> Result<(), Error> {
+        let outcomes = join_all(self.guards.into_iter().map(Guard::release)).await;
         let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
-        errors.sort_by_key(|error| !matches!(error, Error::Lost { .. } | Error::NotHeld { .. }));
+        errors.sort_by_key(|error| !matches!(error, Error::LockLost { .. }));
         errors.into_iter().next().map_or(Ok(()), Err)
     }
-
-    /// Gives the locks back after work under it; an error says that they were not held to the end of the work.
-    pub(crate) async fn end_work(self) -> Result<(), Error> {
-        self.check()?;
-        judge_work(self.unlock().await)
-    }
 }
 
-impl Deref for MultiGuard {
-    type Target = MultiHeld;
-
-    fn deref(&self) -> &MultiHeld {
-        &self.held
-    }
-}
+holding!(MultiGuard, MultiHeld);

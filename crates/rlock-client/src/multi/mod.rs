@@ -12,7 +12,8 @@ use futures_util::stream::FuturesOrdered;
 use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
-use crate::lock::Lock;
+use crate::lock::{Any, Kind, Lock, Spec};
+use crate::lockable::{Lockable, acquiring};
 pub use guard::{MultiGuard, MultiHeld};
 
 /// How long a lock is waited for in the first round while others are held; in each next round twice as long …
@@ -51,21 +52,40 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// use rlock_client::MultiLock;
 ///
 /// let accounts = MultiLock::new([client.lock("account:7"), client.lock("account:3")])?;
-/// let guard = accounts.lock().await?;
+/// let guard = accounts.acquire().await?;
 /// // … the transfer …
 /// guard.check()?; // do you still hold both?
-/// guard.unlock().await
+/// guard.release().await
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct MultiLock {
     /// In the order in which they are waited for.
-    locks: Vec<Lock>,
+    specs: Vec<Spec>,
     wait: Option<Duration>,
 }
 
+acquiring!(MultiLock, MultiGuard, MultiHeld);
+
+impl Lockable for MultiLock {
+    type Guard = MultiGuard;
+
+    fn limit(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    async fn now(self) -> Result<MultiGuard, Error> {
+        self.acquire_now().await
+    }
+
+    async fn within(self, limit: Option<Duration>) -> Result<MultiGuard, Error> {
+        self.acquire_within(limit).await
+    }
+}
+
 impl MultiLock {
-    /// All these locks as one. You may name the same lock more than once.
+    /// All these locks as one. You may name the same lock more than once. Locks of different kinds are locks of
+    /// [`Any`] kind: `[client.lock("a").any(), client.read_write_lock("b").write().any()]`.
     ///
     /// Servers are distinguished by the addresses in their URLs. If two clients have one server by different
     /// addresses, locks of one name from both are two locks, which exclude each other.
@@ -74,30 +94,30 @@ impl MultiLock {
     ///
     /// [`Error::Invalid`] if there is no lock, or if one name has two variants: to read and to write, with and
     /// without a fencing token, with and without FAIR.
-    pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock, Error> {
-        let mut locks: Vec<Lock> = locks.into_iter().collect();
-        if locks.is_empty() {
+    pub fn new<K: Kind>(locks: impl IntoIterator<Item = Lock<K>>) -> Result<MultiLock, Error> {
+        let mut specs: Vec<Spec> = locks.into_iter().map(|lock| lock.spec).collect();
+        if specs.is_empty() {
             return Err(Error::invalid("a multi lock needs at least one lock"));
         }
-        let wait = locks.iter().filter_map(|lock| lock.wait).min();
+        let wait = specs.iter().filter_map(|lock| lock.wait).min();
         // By name first: two programs agree on names even where one has a server by another address.
-        locks.sort_by(|one, other| place(one).cmp(&place(other)));
+        specs.sort_by(|one, other| place(one).cmp(&place(other)));
         // To write under what was taken to read only would be to write without the lock, and who counts on a token would
         // write without one.
-        let way = |lock: &Lock| (lock.mode(), lock.extras());
-        let two_ways = |pair: &[Lock]| matches!(pair, [one, other] if place(one) == place(other) && way(one) != way(other));
-        if let Some([lock, _]) = locks.windows(2).find(|pair| two_ways(pair)) {
+        let way = |lock: &Spec| (lock.mode, lock.extras);
+        let two_ways = |pair: &[Spec]| matches!(pair, [one, other] if place(one) == place(other) && way(one) != way(other));
+        if let Some([lock, _]) = specs.windows(2).find(|pair| two_ways(pair)) {
             return Err(Error::invalid(format!(
                 "the lock {} is named twice in different modes: name it once, as the writer if you read and write, fenced if \
                  you need the token, fair if you need its order",
-                name(lock.name())
+                name(&lock.key)
             )));
         }
-        locks.dedup_by(|one, other| place(one) == place(other));
-        Ok(MultiLock { locks, wait })
+        specs.dedup_by(|one, other| place(one) == place(other));
+        Ok(MultiLock { specs, wait })
     }
 
-    /// Limits how long [`MultiLock::lock`] and [`MultiLock::run`] wait. The default is the shortest limit of the
+    /// Limits how long [`MultiLock::acquire`] and [`MultiLock::run`] wait. The default is the shortest limit of the
     /// locks; without one they wait for ever.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> MultiLock {
@@ -105,95 +125,18 @@ impl MultiLock {
         self
     }
 
-    /// The locks, each once, in the order of waiting.
-    pub fn locks(&self) -> &[Lock] {
-        &self.locks
+    /// The names of the locks, each lock once, in the order of waiting.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.specs.iter().map(|spec| spec.key.as_slice())
     }
 
-    /// Acquires the locks if all are free now; `None` if another owner holds one of them.
-    ///
-    /// Locks acquired before that was known, or on their way, are released in the background, also if you drop the
-    /// future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::try_lock`].
-    pub fn try_lock(&self) -> impl Future<Output = Result<Option<MultiGuard>, Error>> + Send + use<> {
-        let multi = self.clone();
-        async move { multi.acquire_now().await }
-    }
-
-    /// Acquires all the locks, waiting without limit, or as long as [`MultiLock::wait`] says.
-    ///
-    /// It also waits while a server is out of reach. Dropping the future loses the places in the queues and never
-    /// leaves a lock behind.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::lock`]; [`Error::Timeout`] names the lock that was missing.
-    pub fn lock(&self) -> impl Future<Output = Result<MultiGuard, Error>> + Send + use<> {
-        let multi = self.clone();
-        async move { multi.acquire_within(multi.wait).await }
-    }
-
-    /// Acquires all the locks, waiting for at most `wait`.
-    ///
-    /// # Errors
-    ///
-    /// As [`MultiLock::lock`].
-    pub fn lock_timeout(
-        &self,
-        wait: Duration,
-    ) -> impl Future<Output = Result<MultiGuard, Error>> + Send + use<> {
-        let multi = self.clone();
-        async move { multi.acquire_within(Some(wait)).await }
-    }
-
-    /// Runs `work` under all the locks, and drops it when one of them is lost.
-    ///
-    /// `Ok` says that all locks were held from the beginning of the work to its end.
-    ///
-    /// # Errors
-    ///
-    /// As [`MultiLock::lock`], and [`Error::Lost`] if the work was dropped, or ended only after the loss.
-    pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
-    where
-        F: Future<Output = T>,
-        W: FnOnce(MultiHeld) -> F,
-    {
-        let multi = self.clone();
-        async move { multi.run_under(work).await }
-    }
-
-    async fn run_under<T, F: Future<Output = T>>(
-        self,
-        work: impl FnOnce(MultiHeld) -> F,
-    ) -> Result<T, Error> {
-        let guard = self.lock().await?;
-        let value = tokio::select! {
-            biased;
-            (lock, why) = guard.lost() => return Err(Error::lost(lock.name(), why)),
-            value = work(guard.held()) => value,
-        };
-        guard.end_work().await?;
-        Ok(value)
-    }
-
-    async fn acquire_now(&self) -> Result<Option<MultiGuard>, Error> {
-        let attempts = self.locks.iter().map(async |lock| match lock.try_lock().await {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(None),
-            Err(error) => Err(Some(error)),
-        });
+    async fn acquire_now(&self) -> Result<MultiGuard, Error> {
         // The first that fails ends the others.
-        match try_join_all(attempts).await {
-            Ok(guards) => {
-                let guard = MultiGuard::new(guards);
-                // Past the end of a short lease one of them is not held any more.
-                Ok(guard.check().is_ok().then_some(guard))
-            }
-            Err(None) => Ok(None),
-            Err(Some(error)) => Err(error),
+        let guard = MultiGuard::new(try_join_all(self.specs.iter().map(Spec::acquire_now)).await?);
+        // Past the end of a short lease one of them is not held any more.
+        match guard.check() {
+            Err(Error::LockLost { lock, .. }) => Err(Error::Denied { lock }),
+            _ => Ok(guard),
         }
     }
 
@@ -209,13 +152,9 @@ impl MultiLock {
                 Round::Missed(lock) => lock,
             };
             if by.is_some_and(|by| clock.now() >= by) {
-                return Err(Error::timeout(missed.name(), clock.now().since(began)));
+                return Err(Error::timeout(&missed.key, clock.now().since(began)));
             }
-            tracing::debug!(
-                lock = name(missed.name()),
-                ?patience,
-                "not all locks were acquired; trying again"
-            );
+            tracing::debug!(lock = name(&missed.key), ?patience, "not all locks were acquired; trying again");
             tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
             patience = patience.saturating_mul(2).min(LONGEST_PATIENCE);
         }
@@ -224,22 +163,18 @@ impl MultiLock {
     /// Takes what is free and waits for what is not, lock after lock; while any is held for so long at most.
     async fn round(&self, patience: Duration, by: Option<Instant>) -> Result<Round<'_>, Error> {
         let clock = self.clock();
-        let mut guards: Vec<Guard> = Vec::with_capacity(self.locks.len());
+        let mut guards: Vec<Guard<Any>> = Vec::with_capacity(self.specs.len());
         loop {
             let now = clock.now();
             let soon = now.after(patience);
             let soon = by.map_or(soon, |by| by.min(soon));
-            let rest = self.locks.get(guards.len()..).unwrap_or_default();
+            let rest = self.specs.get(guards.len()..).unwrap_or_default();
             self.take_free(rest, soon, &mut guards).await;
-            let Some(missing) = self.locks.get(guards.len()) else { break };
+            let Some(missing) = self.specs.get(guards.len()) else { break };
             // Those before it are held meanwhile, those after it are not: no two wait for each other.
             let end = if guards.is_empty() { by } else { Some(self.end_of_wait(&guards, soon)) };
-            let outcome = match end {
-                Some(end) => missing.lock_timeout(end.since(clock.now())).await,
-                // Then it has no limit of its own either.
-                None => missing.lock().await,
-            };
-            match outcome {
+            let limit = end.map(|end| end.since(clock.now()));
+            match missing.acquire_within(limit).await {
                 Ok(guard) => guards.push(guard),
                 Err(Error::Timeout { .. }) => return Ok(Round::Missed(missing)),
                 Err(error) => return Err(error),
@@ -247,32 +182,32 @@ impl MultiLock {
         }
         let guard = MultiGuard::new(guards);
         let lost = guard.locks().iter().position(|held| held.check().is_err());
-        Ok(match lost.and_then(|index| self.locks.get(index)) {
+        Ok(match lost.and_then(|index| self.specs.get(index)) {
             Some(lock) => Round::Missed(lock),
             None => Round::Held(guard),
         })
     }
 
     /// Asks for all of `locks` at once, and keeps what it got before the first that it did not get.
-    async fn take_free(&self, locks: &[Lock], by: Instant, guards: &mut Vec<Guard>) {
+    async fn take_free(&self, locks: &[Spec], by: Instant, guards: &mut Vec<Guard<Any>>) {
         let clock = self.clock();
-        let attempts = locks.iter().map(|lock| clock.until(Some(by), lock.try_lock()));
+        let attempts = locks.iter().map(|lock| clock.until(Some(by), lock.acquire_now()));
         let mut attempts: FuturesOrdered<_> = attempts.collect();
         // An error is as good as a denial: waiting will meet it again, and knows whether it passes.
-        while let Some(Some(Ok(Some(guard)))) = attempts.next().await {
+        while let Some(Some(Ok(guard))) = attempts.next().await {
             guards.push(guard);
         }
     }
 
     /// Until when to wait while these locks are held: not until the leases are over that are not renewed.
-    fn end_of_wait(&self, guards: &[Guard], end: Instant) -> Instant {
-        let held = self.locks.iter().zip(guards).filter(|(lock, _)| lock.lease.is_some());
+    fn end_of_wait(&self, guards: &[Guard<Any>], end: Instant) -> Instant {
+        let held = self.specs.iter().zip(guards).filter(|(lock, _)| lock.lease.is_some());
         let left = held.map(|(_, guard)| guard.check().unwrap_or_default()).min();
         left.map_or(end, |left| end.min(self.clock().now().after(left / 2)))
     }
 
     fn clock(&self) -> Clock {
-        self.locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
+        self.specs.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
     }
 }
 
@@ -280,16 +215,17 @@ impl MultiLock {
 enum Round<'a> {
     Held(MultiGuard),
     /// This one was not to be had in time, or is held no longer.
-    Missed(&'a Lock),
+    Missed(&'a Spec),
 }
 
 /// Where a lock stands in the order; equal for equal locks.
-fn place(lock: &Lock) -> (&[u8], &str) {
-    (lock.name(), &lock.handle.server)
+fn place(lock: &Spec) -> (&[u8], &str) {
+    (&lock.key, &lock.handle.server)
 }
 
 impl fmt::Debug for MultiLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock").field("locks", &self.locks).finish_non_exhaustive()
+        let names: Vec<String> = self.names().map(name).collect();
+        f.debug_struct("MultiLock").field("names", &names).finish_non_exhaustive()
     }
 }

@@ -6,13 +6,13 @@ use futures_util::future::join_all;
 
 use super::attempt::patience;
 use crate::error::Error;
-use crate::lock::Lock;
+use crate::lock::Spec;
 
 /// Refuses a server that is reached by two addresses: it would give the lock to only one of them, so that fewer
 /// servers may fail than the user counts on, or none.
 ///
 /// Servers that do not answer in the time of an attempt, or do not say who they are, pass.
-pub(super) async fn check_apart(locks: &[Lock]) -> Result<(), Error> {
+pub(super) async fn check_apart(locks: &[Spec]) -> Result<(), Error> {
     let time = patience(locks);
     let identities = join_all(locks.iter().map(async |lock| {
         let clock = lock.handle.shared.clock;
@@ -32,9 +32,9 @@ pub(super) async fn check_apart(locks: &[Lock]) -> Result<(), Error> {
 }
 
 /// Which server has the lock, where there is a connection to it.
-async fn identity(lock: &Lock) -> Option<String> {
+async fn identity(lock: &Spec) -> Option<String> {
     let router = &lock.handle.shared.router;
     router.settled().await.ok()?;
-    let live = router.node(lock.name()).main.live()?;
+    let live = router.node(&lock.key).main.live()?;
     live.identity().await.map(str::to_string)
 }

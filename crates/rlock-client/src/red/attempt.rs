@@ -12,7 +12,7 @@ use super::members::Members;
 use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
-use crate::lock::Lock;
+use crate::lock::{Any, Spec};
 
 /// An attempt fails after such a part of the lease …
 const PART: u32 = 20;
@@ -47,8 +47,8 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// Asks all servers.
-    pub(super) fn begin(locks: &[Lock], quorum: usize) -> Attempt {
-        let name_of = locks.first().map_or(&[][..], Lock::name);
+    pub(super) fn begin(locks: &[Spec], quorum: usize) -> Attempt {
+        let name_of = locks.first().map_or(&[][..], |lock| &lock.key);
         let clock = locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock);
         let members = Members::new(name_of, locks.len(), quorum);
         let (sender, votes) = unbounded_channel();
@@ -75,7 +75,7 @@ impl Attempt {
                 errors.extend(std::iter::repeat_with(late).take(silent));
                 break;
             };
-            let vote = vote.unwrap_or(Err(Error::ShutDown));
+            let vote = vote.unwrap_or(Err(Error::Closed));
             silent = silent.saturating_sub(1);
             match vote {
                 Ok(true) if self.members.are_enough() => return Outcome::Held(self.guard),
@@ -92,13 +92,13 @@ impl Attempt {
 }
 
 /// How long the servers have to answer.
-pub(super) fn patience(locks: &[Lock]) -> Duration {
-    let lease = locks.iter().map(lease).min().unwrap_or_default();
+pub(super) fn patience(locks: &[Spec]) -> Duration {
+    let lease = locks.iter().map(Spec::lease).min().unwrap_or_default();
     (lease / PART).clamp(SHORTEST, LONGEST)
 }
 
 /// Gets the lock on one server, and gets it back there when it is lost, until the red lock is lost or given back.
-async fn keep(server: usize, lock: Lock, members: Arc<Members>, votes: UnboundedSender<Vote>) {
+async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: UnboundedSender<Vote>) {
     let lost = members.lost.clone();
     let mut votes = Some(votes);
     let mut vote = move |vote| {
@@ -108,7 +108,7 @@ async fn keep(server: usize, lock: Lock, members: Arc<Members>, votes: Unbounded
     let kept = async {
         loop {
             match get(&lock).await {
-                Ok(Some(guard)) => {
+                Ok(guard) => {
                     let held = guard.held();
                     if !members.join(server, guard) {
                         return;
@@ -116,13 +116,13 @@ async fn keep(server: usize, lock: Lock, members: Arc<Members>, votes: Unbounded
                     vote(Ok(true));
                     members.leave(server, held.lost().await);
                 }
-                Ok(None) => _ = vote(Ok(false)),
+                Err(Error::Denied { .. }) => _ = vote(Ok(false)),
                 Err(error) => _ = vote(Err(error)),
             }
             if lock.lease.is_some() {
                 return;
             }
-            tokio::time::sleep(lease(&lock).mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
+            tokio::time::sleep(lock.lease().mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
         }
     };
     tokio::select! {
@@ -132,11 +132,7 @@ async fn keep(server: usize, lock: Lock, members: Arc<Members>, votes: Unbounded
 }
 
 /// Asks for the lock, but not a server that is known to be out of reach.
-async fn get(lock: &Lock) -> Result<Option<Guard>, Error> {
+async fn get(lock: &Spec) -> Result<Guard<Any>, Error> {
     lock.handle.shared.router.settled().await?;
-    lock.try_lock().await
-}
-
-fn lease(lock: &Lock) -> Duration {
-    lock.lease.unwrap_or(lock.handle.shared.config.watchdog)
+    lock.acquire_now().await
 }

@@ -1,7 +1,6 @@
 //! A red lock that is held.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::members::Members;
 use crate::error::{Error, Lost, name};
-use crate::guard::{Guard, judge_work};
+use crate::guard::Guard;
+use crate::lockable::holding;
 
-/// A held red lock. It is held until you drop or unlock the guard, or until too few servers have it.
+/// A held red lock. It is held until you drop or release the guard, or until too few servers have it.
 ///
 /// Like [`Guard`], it is owned and `Send`, and may be dropped anywhere: it is released on all servers in the
 /// background.
-#[must_use = "a guard that is dropped releases its lock"]
+#[must_use = "a guard that is dropped releases its lock: bind it, as in `let guard = …`, not to `_`"]
 pub struct RedGuard {
     held: RedHeld,
     /// One to a server, each of which gets the lock back there when it is lost.
@@ -37,8 +37,7 @@ impl RedHeld {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if there was no quorum at any moment since the acquisition; [`Error::NotHeld`] after the lock
-    /// was released.
+    /// [`Error::LockLost`] if there was no quorum at any moment since the acquisition, or the lock was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.members.check()
     }
@@ -70,11 +69,6 @@ impl RedGuard {
         RedGuard { held: RedHeld { members }, tasks }
     }
 
-    /// A view of this hold, to clone into the work.
-    pub fn held(&self) -> RedHeld {
-        self.held.clone()
-    }
-
     /// Releases the lock on all servers, and fails if a quorum did not have it until now.
     ///
     /// It returns when that is known. The other releases continue in the background, as they do if you drop the
@@ -82,22 +76,22 @@ impl RedGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] or [`Error::NotHeld`] if too few servers had it; [`Error::OutcomeUnknown`] if too many lost
-    /// replies leave that unknown.
-    pub async fn unlock(mut self) -> Result<(), Error> {
+    /// [`Error::LockLost`] if too few servers had it; [`Error::OutcomeUnknown`] if too many lost replies leave that
+    /// unknown.
+    pub async fn release(mut self) -> Result<(), Error> {
         let members = self.held.members.clone();
         self.tasks.abort_all();
         let guards = members.close();
         if let Some(why) = members.why() {
             return Err(Error::lost(members.name(), why));
         }
-        let mut outcomes: FuturesUnordered<_> = guards.into_iter().map(Guard::unlock).collect();
+        let mut outcomes: FuturesUnordered<_> = guards.into_iter().map(Guard::release).collect();
         let (mut released, mut gone) = (0_usize, 0_usize);
         let mut cause = None;
         while let Some(outcome) = outcomes.next().await {
             match outcome {
                 Ok(()) => released = released.saturating_add(1),
-                Err(Error::NotHeld { .. } | Error::Lost { .. }) => gone = gone.saturating_add(1),
+                Err(Error::LockLost { .. }) => gone = gone.saturating_add(1),
                 Err(error) => cause = Some(error),
             }
             if released >= members.quorum() {
@@ -108,24 +102,10 @@ impl RedGuard {
             }
         }
         match cause {
-            Some(Error::OutcomeUnknown { cause, .. }) => Err(Error::unknown(members.name(), cause)),
+            Some(Error::OutcomeUnknown { source, .. }) => Err(Error::unknown(members.name(), source)),
             Some(error) if gone == 0 => Err(error),
-            _ => Err(Error::NotHeld { lock: name(members.name()) }),
+            _ => Err(Error::lost(members.name(), Lost::Taken)),
         }
-    }
-
-    /// Gives the lock back after work under it; an error says that it was not held to the end of the work.
-    pub(crate) async fn end_work(self) -> Result<(), Error> {
-        self.check()?;
-        judge_work(self.unlock().await)
-    }
-}
-
-impl Deref for RedGuard {
-    type Target = RedHeld;
-
-    fn deref(&self) -> &RedHeld {
-        &self.held
     }
 }
 
@@ -135,6 +115,8 @@ impl Drop for RedGuard {
         drop(self.held.members.close());
     }
 }
+
+holding!(RedGuard, RedHeld);
 
 impl fmt::Debug for RedHeld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

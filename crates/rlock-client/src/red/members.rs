@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
 use crate::hold::State;
+use crate::lock::Any;
 
 /// The guards of one red lock, each from another server.
 pub(crate) struct Members {
@@ -21,7 +22,7 @@ pub(crate) struct Members {
 struct HoldState {
     phase: Phase,
     /// One to a server.
-    guards: Vec<Option<Guard>>,
+    guards: Vec<Option<Guard<Any>>>,
     /// Why the last that was lost was lost.
     last: Lost,
 }
@@ -52,7 +53,7 @@ impl Members {
     ///
     /// Without it there must be a quorum still. Else there was a moment without one, in which somebody else may
     /// have held the lock, and a server that joins now must not cover that up.
-    pub(crate) fn join(&self, server: usize, guard: Guard) -> bool {
+    pub(crate) fn join(&self, server: usize, guard: Guard<Any>) -> bool {
         let mut book = self.book();
         self.judge(&mut book);
         if !matches!(book.phase, Phase::Gathering | Phase::Held) {
@@ -86,17 +87,17 @@ impl Members {
     pub(crate) fn check(&self) -> Result<Duration, Error> {
         let mut book = self.book();
         self.judge(&mut book);
-        let lock = name(&self.name);
-        match (book.phase, book.left(self.quorum)) {
-            (Phase::Held, Some(left)) => Ok(left),
-            (Phase::Lost(why), _) => Err(Error::Lost { lock, why }),
-            (Phase::Held, None) => Err(Error::Lost { lock, why: book.last }),
-            (Phase::Gathering | Phase::Released, _) => Err(Error::NotHeld { lock }),
-        }
+        let why = match (book.phase, book.left(self.quorum)) {
+            (Phase::Held, Some(left)) => return Ok(left),
+            (Phase::Lost(why), _) => why,
+            (Phase::Held, None) => book.last,
+            (Phase::Gathering | Phase::Released, _) => Lost::Released,
+        };
+        Err(Error::lost(&self.name, why))
     }
 
     /// Takes all guards out, for good; they are to be released.
-    pub(crate) fn close(&self) -> Vec<Guard> {
+    pub(crate) fn close(&self) -> Vec<Guard<Any>> {
         let mut book = self.book();
         self.judge(&mut book);
         if !matches!(book.phase, Phase::Lost(_)) {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::{Error, name};
-use crate::lock::Lock;
+use crate::lock::Spec;
+use crate::lockable::{Lockable, acquiring};
 use apart::check_apart;
 use attempt::{Attempt, Outcome};
 pub use guard::{RedGuard, RedHeld};
@@ -70,8 +71,26 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct RedLock {
     /// One to a server.
-    locks: Vec<Lock>,
+    specs: Vec<Spec>,
     wait: Option<Duration>,
+}
+
+acquiring!(RedLock, RedGuard, RedHeld);
+
+impl Lockable for RedLock {
+    type Guard = RedGuard;
+
+    fn limit(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    async fn now(self) -> Result<RedGuard, Error> {
+        self.acquire_now().await
+    }
+
+    async fn within(self, limit: Option<Duration>) -> Result<RedGuard, Error> {
+        self.acquire_within(limit).await
+    }
 }
 
 impl RedLock {
@@ -88,19 +107,19 @@ impl RedLock {
         clients: impl IntoIterator<Item = &'a Client>,
         name: impl AsRef<[u8]>,
     ) -> Result<RedLock, Error> {
-        let locks: Vec<Lock> = clients.into_iter().map(|client| client.lock(&name)).collect();
-        if locks.is_empty() {
+        let specs: Vec<Spec> = clients.into_iter().map(|client| client.spec(&name)).collect();
+        if specs.is_empty() {
             return Err(Error::invalid("a red lock needs at least one server, and should have five"));
         }
-        let mut servers: Vec<&str> = locks.iter().map(|lock| lock.handle.server.as_str()).collect();
+        let mut servers: Vec<&str> = specs.iter().map(|lock| lock.handle.server.as_str()).collect();
         servers.sort_unstable();
         let twice = servers.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first);
         if let Some(twice) = twice {
             let message = format!("a red lock has the server {twice} twice: name each server once");
             return Err(Error::invalid(message));
         }
-        let wait = locks.iter().filter_map(|lock| lock.wait).min();
-        Ok(RedLock { locks, wait })
+        let wait = specs.iter().filter_map(|lock| lock.wait).min();
+        Ok(RedLock { specs, wait })
     }
 
     /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
@@ -108,11 +127,11 @@ impl RedLock {
     /// Without a fixed lease, the lock is renewed until you release it.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> RedLock {
-        self.locks = self.locks.into_iter().map(|lock| lock.lease(lease)).collect();
+        self.specs.iter_mut().for_each(|spec| spec.lease = Some(lease));
         self
     }
 
-    /// Limits how long [`RedLock::lock`] and [`RedLock::run`] wait. Without a limit they wait for ever.
+    /// Limits how long [`RedLock::acquire`] and [`RedLock::run`] wait. Without a limit they wait for ever.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> RedLock {
         self.wait = Some(wait);
@@ -121,84 +140,20 @@ impl RedLock {
 
     /// The lock's name.
     pub fn name(&self) -> &[u8] {
-        self.locks.first().map_or(&[], Lock::name)
+        self.specs.first().map_or(&[], |spec| &spec.key)
     }
 
     /// The number of servers that must have the lock.
     pub fn quorum(&self) -> usize {
-        self.locks.len() / 2 + 1
+        self.specs.len() / 2 + 1
     }
 
-    /// Makes one attempt; `None` if too many servers have granted the lock to other owners.
-    ///
-    /// Dropping the future releases what it may have been granted.
-    ///
-    /// # Errors
-    ///
-    /// The first error, if too many servers failed for a quorum; [`Error::Invalid`] if two addresses lead to one
-    /// server, which needs permission for `INFO`.
-    pub fn try_lock(&self) -> impl Future<Output = Result<Option<RedGuard>, Error>> + Send + use<> {
-        let red = self.clone();
-        async move {
-            match red.attempt().await? {
-                Outcome::Held(guard) => Ok(Some(guard)),
-                Outcome::Denied => Ok(None),
-                Outcome::Failed(errors) => errors.into_iter().next().map_or(Ok(None), Err),
-            }
+    async fn acquire_now(&self) -> Result<RedGuard, Error> {
+        match self.attempt().await? {
+            Outcome::Held(guard) => Ok(guard),
+            Outcome::Denied => Err(Error::denied(self.name())),
+            Outcome::Failed(errors) => Err(errors.into_iter().next().unwrap_or(Error::Closed)),
         }
-    }
-
-    /// Acquires the lock, trying without limit, or as long as [`RedLock::wait`] says.
-    ///
-    /// It also tries while servers are out of reach. Dropping the future never leaves a lock behind.
-    ///
-    /// # Errors
-    ///
-    /// Every error that waiting cannot fix, if it rules out a quorum; [`Error::Invalid`] as from
-    /// [`RedLock::try_lock`]; [`Error::Timeout`] if you set a limit.
-    pub fn lock(&self) -> impl Future<Output = Result<RedGuard, Error>> + Send + use<> {
-        let red = self.clone();
-        async move { red.acquire_within(red.wait).await }
-    }
-
-    /// Acquires the lock, trying for at most `wait`.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedLock::lock`]; [`Error::Timeout`] after that time.
-    pub fn lock_timeout(
-        &self,
-        wait: Duration,
-    ) -> impl Future<Output = Result<RedGuard, Error>> + Send + use<> {
-        let red = self.clone();
-        async move { red.acquire_within(Some(wait)).await }
-    }
-
-    /// Runs `work` under the lock, and drops it when the lock is lost.
-    ///
-    /// `Ok` says that a quorum held the lock from the beginning of the work to its end.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedLock::lock`], and [`Error::Lost`] if the work was dropped, or ended only after the loss.
-    pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<T, F, W>
-    where
-        F: Future<Output = T>,
-        W: FnOnce(RedHeld) -> F,
-    {
-        let red = self.clone();
-        async move { red.run_under(work).await }
-    }
-
-    async fn run_under<T, F: Future<Output = T>>(self, work: impl FnOnce(RedHeld) -> F) -> Result<T, Error> {
-        let guard = self.lock().await?;
-        let value = tokio::select! {
-            biased;
-            why = guard.lost() => return Err(Error::lost(self.name(), why)),
-            value = work(guard.held()) => value,
-        };
-        guard.end_work().await?;
-        Ok(value)
     }
 
     async fn acquire_within(&self, wait: Option<Duration>) -> Result<RedGuard, Error> {
@@ -212,8 +167,8 @@ impl RedLock {
                 Outcome::Denied => (),
                 Outcome::Failed(errors) => {
                     let lasting: Vec<_> = errors.into_iter().filter(|error| !passes(error)).collect();
-                    if lasting.len() > self.locks.len().saturating_sub(self.quorum()) {
-                        return lasting.into_iter().next().map_or(Err(Error::ShutDown), Err);
+                    if lasting.len() > self.specs.len().saturating_sub(self.quorum()) {
+                        return lasting.into_iter().next().map_or(Err(Error::Closed), Err);
                     }
                 }
             }
@@ -228,12 +183,12 @@ impl RedLock {
     }
 
     async fn attempt(&self) -> Result<Outcome, Error> {
-        check_apart(&self.locks).await?;
-        Ok(Attempt::begin(&self.locks, self.quorum()).outcome().await)
+        check_apart(&self.specs).await?;
+        Ok(Attempt::begin(&self.specs, self.quorum()).outcome().await)
     }
 
     fn clock(&self) -> Clock {
-        self.locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
+        self.specs.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
     }
 }
 
@@ -247,7 +202,7 @@ fn passes(error: &Error) -> bool {
 
 impl fmt::Debug for RedLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers: Vec<_> = self.locks.iter().map(|lock| &lock.handle.server).collect();
+        let servers: Vec<_> = self.specs.iter().map(|lock| &lock.handle.server).collect();
         f.debug_struct("RedLock")
             .field("name", &name(self.name()))
             .field("servers", &servers)

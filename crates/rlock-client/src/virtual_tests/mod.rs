@@ -31,7 +31,7 @@ fn client(server: &VirtualServer) -> Client {
 async fn a_lock_is_renewed_every_third_of_its_lease_for_hours() {
     let server = VirtualServer::start();
     let client = client(&server);
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     for _ in 0..3 * 3600 {
         sleep(SECOND).await;
         assert!(guard.check().unwrap() >= Duration::from_secs(19));
@@ -44,7 +44,7 @@ async fn a_lock_is_renewed_every_third_of_its_lease_for_hours() {
         let due = Duration::from_secs(10 * (number as u64 + 1));
         assert!(*at >= due && *at < due + Duration::from_millis(2) * (number as u32 + 1), "{number}: {at:?}");
     }
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
     sleep(100 * SECOND).await;
     assert_eq!(server.times("RLOCK.RENEW").len(), times.len(), "renewed after its end");
 }
@@ -54,7 +54,7 @@ async fn an_explicit_lease_is_never_renewed_and_ends_on_time() {
     let server = VirtualServer::start();
     let client = client(&server);
     let begin = Instant::now();
-    let guard = client.lock("lock").lease(30 * SECOND).lock().await.unwrap();
+    let guard = client.lock("lock").lease(30 * SECOND).acquire().await.unwrap();
     assert_eq!(guard.lost().await, Lost::Expired);
     let took = begin.elapsed();
     assert!(took >= COUNTED && took < COUNTED + Duration::from_millis(5), "{took:?}");
@@ -67,7 +67,7 @@ async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
         let server = VirtualServer::start();
         let client = client(&server);
         let begin = Instant::now();
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         sleep(15 * SECOND).await;
         server.set(mood);
         let renewed_at = 10 * SECOND;
@@ -82,7 +82,7 @@ async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
         server.set(Mood::Answers(Duration::ZERO));
         sleep(60 * SECOND).await;
         assert_eq!(guard.state(), State::Lost(Lost::Unreachable));
-        assert!(matches!(guard.unlock().await, Err(Error::Lost { why: Lost::Unreachable, .. })));
+        assert!(matches!(guard.release().await, Err(Error::LockLost { why: Lost::Unreachable, .. })));
     }
 }
 
@@ -90,7 +90,7 @@ async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
 async fn one_renewal_that_succeeds_in_time_saves_the_lock() {
     let server = VirtualServer::start();
     let client = client(&server);
-    let guard = client.lock("lock").lock().await.unwrap();
+    let guard = client.lock("lock").acquire().await.unwrap();
     for _ in 0..20 {
         server.set(Mood::Down);
         sleep(18 * SECOND).await;
@@ -98,7 +98,7 @@ async fn one_renewal_that_succeeds_in_time_saves_the_lock() {
         sleep(12 * SECOND).await;
         assert_eq!(guard.state(), State::Held);
     }
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,11 +106,11 @@ async fn a_lease_counts_from_the_sending_of_its_request() {
     let server = VirtualServer::start();
     let client = client(&server);
     server.set(Mood::Answers(4 * SECOND));
-    let guard = client.lock("lock").lease(30 * SECOND).try_lock().await.unwrap().unwrap();
+    let guard = client.lock("lock").lease(30 * SECOND).try_acquire().await.unwrap();
     let left = guard.check().unwrap();
     assert!(left <= COUNTED - 4 * SECOND, "{left:?}");
     // A reply that comes after the lease is no lock.
-    let late = client.lock("late").lease(3 * SECOND).try_lock().await;
+    let late = client.lock("late").lease(3 * SECOND).try_acquire().await;
     assert!(matches!(late, Err(Error::Transport { .. })), "{late:?}");
     sleep(20 * SECOND).await;
     assert_eq!(server.holder("late"), None);
@@ -122,7 +122,7 @@ async fn connecting_is_tried_for_ever_at_bounded_intervals() {
     server.set(Mood::Down);
     let client = client(&server);
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     sleep(3600 * SECOND).await;
     let dials = server.state().dials.clone();
     assert!((3600..8000).contains(&dials.len()), "{}", dials.len());
@@ -134,7 +134,7 @@ async fn connecting_is_tried_for_ever_at_bounded_intervals() {
         .expect("the lock")
         .unwrap()
         .unwrap()
-        .unlock()
+        .release()
         .await
         .unwrap();
 }
@@ -145,7 +145,7 @@ async fn a_long_wait_outlives_every_time_limit_of_a_request() {
     let client = client(&server);
     server.occupy("lock", 3600 * SECOND);
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.lock().await });
+    let waiting = tokio::spawn(async move { lock.acquire().await });
     sleep(600 * SECOND).await;
     assert!(!waiting.is_finished());
     // It asked now and then, as the holder's lease suggests, and no more.
@@ -165,7 +165,7 @@ async fn a_wait_does_not_depend_on_one_message() {
     let client = client(&server);
     server.occupy("lock", 20 * SECOND);
     let lock = client.lock("lock");
-    let waiting = tokio::spawn(lock.lock());
+    let waiting = tokio::spawn(lock.acquire());
     sleep(5 * SECOND).await;
     // The lock is granted, and nobody hears of it.
     server.grant_in_silence("lock");
@@ -174,7 +174,7 @@ async fn a_wait_does_not_depend_on_one_message() {
     assert_eq!(server.holder("lock").unwrap(), guard.owner());
     // It asked at the end of the lease that the holder had left.
     assert!(begin.elapsed() <= 20 * SECOND, "{:?}", begin.elapsed());
-    guard.unlock().await.unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn a_renewal_has_ended_before_the_release_is_sent() {
     let client = client(&server);
     for drops in [false, true] {
         let (renewals, releases) = (server.times("RLOCK.RENEW").len(), server.times("RLOCK.RELEASE").len());
-        let guard = client.lock("lock").lock().await.unwrap();
+        let guard = client.lock("lock").acquire().await.unwrap();
         sleep(9 * SECOND).await;
         server.set(Mood::Answers(3 * SECOND));
         sleep(2 * SECOND).await;
@@ -192,7 +192,7 @@ async fn a_renewal_has_ended_before_the_release_is_sent() {
         if drops {
             drop(guard)
         } else {
-            guard.unlock().await.unwrap()
+            guard.release().await.unwrap()
         }
         sleep(100 * SECOND).await;
         assert_eq!(server.times("RLOCK.RENEW").len(), renewals + 1, "renewed after its end");
@@ -208,7 +208,7 @@ async fn a_grant_that_reaches_nobody_is_given_back() {
     let client = client(&server);
     server.occupy("lock", 3600 * SECOND);
     let lock = client.lock("lock");
-    let error = lock.lock_timeout(10 * SECOND).await.unwrap_err();
+    let error = lock.acquire_timeout(10 * SECOND).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }));
     sleep(SECOND).await;
     assert_eq!(server.times("RLOCK.CANCEL").len(), 1);
@@ -224,7 +224,7 @@ async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
     let client = client(&server);
     server.occupy("lock", 3600 * SECOND);
     let begin = Instant::now();
-    let waiting = tokio::spawn(client.lock("lock").lock_timeout(10 * SECOND));
+    let waiting = tokio::spawn(client.lock("lock").acquire_timeout(10 * SECOND));
     sleep(4 * SECOND).await;
     // The message is the last that comes.
     server.free("lock");
@@ -235,16 +235,16 @@ async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
     assert!(begin.elapsed() <= 10 * SECOND + Duration::from_millis(5), "{:?}", begin.elapsed());
 }
 
-/// A lock that was handed out after a shutdown had told all holders was never told: the work under it went on for ever.
+/// A lock that was handed out after a close had told all holders was never told: the work under it went on for ever.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_comes_during_a_shutdown_is_lost_at_once() {
     let server = VirtualServer::start();
     let client = client(&server);
-    client.lock("before").lock().await.unwrap().unlock().await.unwrap();
+    client.lock("before").acquire().await.unwrap().release().await.unwrap();
     server.set(Mood::Answers(2 * SECOND));
     let work = tokio::spawn(client.lock("lock").run(|_| std::future::pending::<()>()));
     sleep(SECOND).await;
-    assert_eq!(client.shutdown(Duration::ZERO).await, Err(Error::Unflushed { locks: 1 }));
+    assert_eq!(client.close(Duration::ZERO).await, Err(Error::Unflushed { locks: 1 }));
     let outcome = tokio::time::timeout(100 * SECOND, work).await.expect("the end of the work").unwrap();
-    assert!(matches!(outcome, Err(Error::Lost { why: Lost::ShutDown, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::LockLost { why: Lost::Closed, .. })), "{outcome:?}");
 }

@@ -32,14 +32,14 @@ async fn a_red_lock_is_valid_as_long_as_its_quorum() {
     let (servers, clients) = three();
     let lock = RedLock::new(&clients, "lock").unwrap();
     let begin = Instant::now();
-    let guard = lock.clone().lease(30 * SECOND).lock().await.unwrap();
+    let guard = lock.clone().lease(30 * SECOND).acquire().await.unwrap();
     assert!(guard.check().unwrap() <= COUNTED);
     assert_eq!(guard.lost().await, Lost::Expired);
     let took = begin.elapsed();
     assert!(took >= COUNTED && took < COUNTED + SECOND / 20, "{took:?}");
     drop(guard);
     // Renewed for hours, also by two of the three.
-    let guard = lock.lock().await.unwrap();
+    let guard = lock.acquire().await.unwrap();
     sleep(SECOND).await;
     servers[0].set(Mood::Silent);
     for _ in 0..2 * 3600 {
@@ -59,12 +59,12 @@ async fn a_red_lock_is_valid_as_long_as_its_quorum() {
 async fn a_server_that_joins_does_not_cover_a_gap_up() {
     let (_servers, clients) = three();
     let members = Members::new(b"lock", 3, 2);
-    let short = clients[0].lock("lock").lease(SECOND).lock().await.unwrap();
-    assert!(members.join(0, short) && !members.are_enough());
-    assert!(members.join(1, clients[1].lock("lock").lock().await.unwrap()) && members.are_enough());
+    let short = clients[0].lock("lock").lease(SECOND).acquire().await.unwrap();
+    assert!(members.join(0, short.any()) && !members.are_enough());
+    assert!(members.join(1, clients[1].lock("lock").acquire().await.unwrap().any()) && members.are_enough());
     // One of two is not held any more, and nobody has looked: somebody else may have had a quorum since.
     sleep(2 * SECOND).await;
-    assert!(!members.join(2, clients[2].lock("lock").lock().await.unwrap()));
-    assert!(matches!(members.check(), Err(Error::Lost { why: Lost::Expired, .. })));
+    assert!(!members.join(2, clients[2].lock("lock").acquire().await.unwrap().any()));
+    assert!(matches!(members.check(), Err(Error::LockLost { why: Lost::Expired, .. })));
     assert_eq!(members.why(), Some(Lost::Expired));
 }

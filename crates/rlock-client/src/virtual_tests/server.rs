@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::link::{BoxFuture, Connection, Connector, Event};
+use crate::link::{BoxFuture, Connection, Connector, Incoming};
 
 /// What the server does with its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct State {
     started: Instant,
     locks: HashMap<Vec<u8>, (Vec<u8>, Instant)>,
     queue: VecDeque<(Vec<u8>, Vec<u8>, Duration)>,
-    events: Vec<UnboundedSender<Event>>,
+    events: Vec<UnboundedSender<Incoming>>,
 }
 
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl VirtualServer {
         state.mood = mood;
         if mood == Mood::Down {
             for events in state.events.drain(..) {
-                let _ = events.send(Event::Closed);
+                let _ = events.send(Incoming::Closed);
             }
         }
     }
@@ -85,7 +85,7 @@ impl VirtualServer {
         let message = format!("granted 0 {} {} 1 {} 0", text(&owner), text(&key), lease.as_millis());
         state.locks.insert(key, (owner, Instant::now() + lease));
         for events in &state.events {
-            let _ = events.send(Event::Message(message.clone().into_bytes()));
+            let _ = events.send(Incoming::Message(message.clone().into_bytes()));
         }
     }
 
@@ -171,9 +171,13 @@ impl State {
 }
 
 impl Connector for VirtualServer {
+    fn server(&self) -> String {
+        "virtual".into()
+    }
+
     fn connect(
         &self,
-        events: UnboundedSender<Event>,
+        events: UnboundedSender<Incoming>,
         _within: Duration,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
         let mut state = self.state();

@@ -10,7 +10,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_client::{Builder, Client};
+use rlock_client::{Builder, Client, Error};
 use rlock_testkit::TestServer;
 
 /// How long anything may take on a busy machine.
@@ -110,4 +110,15 @@ pub fn seed() -> u64 {
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     println!("RLOCK_SEED={seed}");
     seed
+}
+
+/// An error's text and those of its causes.
+pub fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Whether a request was denied: another owner holds the lock.
+pub fn denied<T>(outcome: Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::Denied { .. }))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use rlock_client::{Client, Error, Guard, Lock, Lost};
+use rlock_client::{Any, Client, Error, Guard, Lock, Lost};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -92,19 +92,19 @@ impl User {
             let pause = self.dice.below(15);
             sleep(Duration::from_millis(pause)).await;
         }
-        if let Err(error) = client.shutdown(ENDING).await {
+        if let Err(error) = client.close(ENDING).await {
             self.shared.recorder.violation("answer", 0, format!("a Rust client's end: {error}"));
         }
     }
 
-    fn lock(&mut self, client: &Client, key: usize) -> (Lock, Mode) {
+    fn lock(&mut self, client: &Client, key: usize) -> (Lock<Any>, Mode) {
         let name = self.shared.scene.keys[key].name.as_str();
         match self.role.kind {
-            "rust fenced" => (client.fenced_lock(name), Mode::Alone),
-            "rust fair" => (client.fair_lock(name), Mode::Alone),
-            "rust rw" if self.dice.one_in(2) => (client.read_write_lock(name).read(), Mode::Shared),
-            "rust rw" => (client.read_write_lock(name).write(), Mode::Alone),
-            _ => (client.lock(name), Mode::Alone),
+            "rust fenced" => (client.lock(name).fenced().any(), Mode::Alone),
+            "rust fair" => (client.lock(name).fair().any(), Mode::Alone),
+            "rust rw" if self.dice.one_in(2) => (client.read_write_lock(name).read().any(), Mode::Shared),
+            "rust rw" => (client.read_write_lock(name).write().any(), Mode::Alone),
+            _ => (client.lock(name).any(), Mode::Alone),
         }
     }
 
@@ -114,7 +114,7 @@ impl User {
         // Whoever gives up may be given the lock just then. Of many who give up all the time the history can say little.
         let wait = Duration::from_millis(if self.dice.one_in(12) { 50 } else { 3_000 });
         let mut attempt = self.begin(key, mode, wait);
-        let outcome = lock.lock_timeout(wait).await;
+        let outcome = lock.acquire_timeout(wait).await;
         attempt.answered = self.now();
         match outcome {
             Ok(guard) => return self.hold(attempt, guard, client, &lock).await,
@@ -138,9 +138,9 @@ impl User {
 
     /// When the server has surely forgotten whatever this client asked for: it neither holds the lock nor waits for it, or
     /// the lease has ended.
-    async fn gone(&self, client: &Client, lock: &Lock) -> Us {
+    async fn gone(&self, client: &Client, lock: &Lock<Any>) -> Us {
         let deadline = self.now() + LEASE.as_micros() as Us;
-        let own = |owner: &Vec<u8>| owner.starts_with(client.uuid().as_bytes());
+        let own = |owner: &Vec<u8>| owner.starts_with(client.identity().as_bytes());
         while self.now() < deadline {
             if let Ok(Ok(info)) = timeout(LEASE, lock.info()).await
                 && !info.holders.iter().any(|holder| own(&holder.owner))
@@ -154,7 +154,7 @@ impl User {
     }
 
     /// Holds the lock for as long as the guard says that it does.
-    async fn hold(&mut self, mut attempt: Attempt, guard: Guard, client: &Client, lock: &Lock) {
+    async fn hold(&mut self, mut attempt: Attempt, guard: Guard<Any>, client: &Client, lock: &Lock<Any>) {
         attempt.outcome = Outcome::Held;
         attempt.owner = format!("{} ({})", attempt.owner, String::from_utf8_lossy(guard.owner()));
         let (requested, known) = (attempt.requested, attempt.answered);
@@ -171,11 +171,11 @@ impl User {
             held = held && self.look(&mut attempt, &guard);
         }
         attempt.released = Some(self.now());
-        let outcome = guard.unlock().await;
+        let outcome = guard.release().await;
         attempt.gone = self.now();
         match outcome {
             Ok(()) => {}
-            Err(Error::NotHeld { .. } | Error::Lost { why: Lost::Taken, .. }) => {
+            Err(Error::LockLost { why: Lost::Taken, .. }) => {
                 attempt.refuted.get_or_insert(attempt.gone);
             }
             Err(error) => {
@@ -187,7 +187,7 @@ impl User {
     }
 
     /// What the guard says, without asking the server.
-    fn look(&self, attempt: &mut Attempt, guard: &Guard) -> bool {
+    fn look(&self, attempt: &mut Attempt, guard: &Guard<Any>) -> bool {
         let now = self.now();
         match guard.check() {
             Ok(left) => {
@@ -196,7 +196,7 @@ impl User {
                 attempt.confirms[0].lease = (until + ms(2)) * 100 / 99;
                 true
             }
-            Err(Error::Lost { why: Lost::Taken, .. } | Error::NotHeld { .. }) => {
+            Err(Error::LockLost { why: Lost::Taken, .. }) => {
                 attempt.refuted.get_or_insert(self.now());
                 false
             }
@@ -221,7 +221,7 @@ impl User {
             }
             Error::Transport { .. }
             | Error::OutcomeUnknown { .. }
-            | Error::Lost { why: Lost::Unreachable, .. } => {
+            | Error::LockLost { why: Lost::Unreachable, .. } => {
                 recorder.violation_unless("answer", key, text, since, trouble);
             }
             _ => recorder.violation("answer", key, text),

@@ -1,4 +1,4 @@
-//! From a lock and its settings to an acquisition.
+//! A lock of any kind, and how it is acquired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +6,16 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
-use super::Lock;
+use super::Any;
 use crate::acquire::{Attempt, Order, Step};
+use crate::client::Handle;
 use crate::clock::Instant;
-use crate::command::check_lease;
+use crate::command::{Extras, check_lease};
 use crate::config::Durability;
 use crate::error::{Error, name};
+use crate::events::Event;
 use crate::guard::Guard;
+use crate::message::{Mode, Party};
 use crate::wait;
 
 /// How long to wait.
@@ -23,16 +26,61 @@ pub(super) enum Patience {
     Until(Option<Instant>),
 }
 
-impl Lock {
-    /// Acquires the lock, waiting for so long at most, or for ever.
-    pub(super) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard, Error> {
-        let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
-        let guard = self.acquire(Patience::Until(by)).await?;
-        // Only an owner whose turn never came leaves without a guard or an error of its own.
-        guard.ok_or_else(|| Error::timeout(&self.key, wait.unwrap_or_default()))
+/// A lock's name and settings.
+#[derive(Clone)]
+pub(crate) struct Spec {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) key: Vec<u8>,
+    pub(super) owner: Option<Vec<u8>>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(super) durability: Durability,
+    pub(crate) mode: Mode,
+    pub(crate) extras: Extras,
+}
+
+impl Spec {
+    /// The lock with this name, as the client's settings have it.
+    pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Spec {
+        let config = &handle.shared.config;
+        let (lease, wait, durability) = (config.lease, config.wait, config.durability);
+        let (mode, extras) = (Mode::Plain, Extras::default());
+        Spec { handle, key, owner: None, lease, wait, durability, mode, extras }
     }
 
-    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+    /// An owner of this lock.
+    pub(super) fn party(&self, owner: &[u8]) -> Party {
+        Party { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
+    }
+
+    /// The lease that is asked for.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease.unwrap_or(self.handle.shared.config.watchdog)
+    }
+
+    /// Acquires the lock if it is free now.
+    pub(crate) async fn acquire_now(&self) -> Result<Guard<Any>, Error> {
+        let guard = self.acquire(Patience::None).await?;
+        guard.ok_or_else(|| {
+            self.handle.shared.tell(Event::Denied { lock: &self.key });
+            Error::denied(&self.key)
+        })
+    }
+
+    /// Acquires the lock, waiting for so long at most, or for ever.
+    pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
+        let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
+        let outcome = self.acquire(Patience::Until(by)).await;
+        // Only an owner whose turn never came leaves without a guard or an error of its own.
+        let late = || Error::timeout(&self.key, wait.unwrap_or_default());
+        let outcome = outcome.and_then(|guard| guard.ok_or_else(late));
+        if let Err(Error::Timeout { waited, .. }) = outcome {
+            self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
+        }
+        outcome
+    }
+
+    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         shared.check_open()?;
         self.lease.map_or(Ok(()), check_lease)?;
@@ -48,7 +96,7 @@ impl Lock {
     }
 
     /// Acquires the lock, or enters it again, as an owner that the user named.
-    async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard>, Error> {
+    async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         let party = self.party(owner);
         let turn = shared.turns.of(&party);
@@ -88,11 +136,11 @@ impl Lock {
         owner: Vec<u8>,
         turn: Option<OwnedMutexGuard<()>>,
         patience: Patience,
-    ) -> Result<Option<Guard>, Error> {
+    ) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         let order = Order {
             party: Arc::new(self.party(&owner)),
-            lease: self.lease.unwrap_or(shared.config.watchdog),
+            lease: self.lease(),
             renewed: self.lease.is_none(),
             extras: self.extras,
             durability: self.durability,

@@ -1,0 +1,56 @@
+//! The kinds of locks that a command can run under.
+
+use rlock_client::{Any, Client, Lock};
+
+use crate::args::RunArgs;
+
+/// In which way the lock is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Read,
+    Write,
+    Fair,
+}
+
+impl Kind {
+    /// What the arguments ask for.
+    pub(super) fn of(arguments: &RunArgs) -> Kind {
+        match (arguments.read, arguments.write, arguments.fair) {
+            (true, ..) => Kind::Read,
+            (_, true, _) => Kind::Write,
+            (.., true) => Kind::Fair,
+            _ => Kind::Plain,
+        }
+    }
+
+    /// As the variable of nested runs names it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Plain => "plain",
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Fair => "fair",
+        }
+    }
+
+    /// The kind that is named so.
+    pub(super) fn named(name: &str) -> Option<Kind> {
+        [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair].into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The lock with this name.
+    pub(super) fn lock(self, client: &Client, key: &[u8], fenced: bool) -> Lock<Any> {
+        let (plain, sides) = (client.lock(key), client.read_write_lock(key));
+        match (self, fenced) {
+            (Kind::Plain, false) => plain.any(),
+            (Kind::Plain, true) => plain.fenced().any(),
+            (Kind::Fair, false) => plain.fair().any(),
+            (Kind::Fair, true) => plain.fair().fenced().any(),
+            // Readers have no tokens: the arguments exclude each other.
+            (Kind::Read, _) => sides.read().any(),
+            (Kind::Write, false) => sides.write().any(),
+            (Kind::Write, true) => sides.write().fenced().any(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Every error says what to do next.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::error::{Cause, Error, Lost};
+
+/// What an error's text must say to do, and what its advice. Without a default: a new variant does not compile until it has
+/// both.
+fn advice(error: &Error) -> (usize, &'static [&'static str], &'static [&'static str]) {
+    match error {
+        Error::Timeout { .. } => (0, &["wait longer", "RLOCK.INFO lock"], &[]),
+        Error::LockLost { .. } => (
+            1,
+            &["stop the work and check its results", "forced release"],
+            &["another owner may hold it", "Builder::watchdog_timeout", "Lock::fenced"],
+        ),
+        Error::Denied { .. } => (2, &["another owner holds", "try again later"], &[]),
+        Error::OutcomeUnknown { .. } => (3, &["it is free now or at its lease end"], &["RLOCK.INFO"]),
+        Error::Durability { .. } => (4, &["ask for fewer", "allow more time"], &["INFO replication"]),
+        Error::ModuleMissing { .. } => (5, &["loadmodule /path/to/librlock.so"], &["restart", "MODULE LOAD"]),
+        Error::Permission { .. } => {
+            let grants = &["+@rlock", "+subscribe", "&rlock:grants:*", "+cluster|slots", "Waiting::Polling"];
+            (6, &["check the user's password and permissions"], grants)
+        }
+        Error::QueueFull { .. } => (
+            7,
+            &["try again later", "raise the server's limit"],
+            &["rlock.max-waiters-per-key", "Waiting::Polling"],
+        ),
+        Error::NotALock { .. } => (8, &["choose another name"], &[]),
+        Error::Refused { .. } => (9, &["fix the cause", "try again"], &[]),
+        Error::Transport { .. } => (10, &["check its address, its state and the network"], &[]),
+        Error::Tls { .. } => (
+            11,
+            &["check its port and the certificates"],
+            &["TLS port", "root_certificates", "client_certificate"],
+        ),
+        // What is wrong differs, and so does what would be right: see the test of bad settings.
+        Error::Invalid { .. } => (12, &[], &[]),
+        // As with Invalid.
+        Error::Unsupported { .. } => (15, &[], &[]),
+        Error::Closed => (13, &["create a new one"], &[]),
+        Error::Unflushed { .. } => {
+            (14, &["drop their guards earlier, or allow more time"], &["free at their lease ends"])
+        }
+    }
+}
+
+/// How many variants there are.
+const VARIANTS: usize = 16;
+
+fn one_of_each() -> Vec<Error> {
+    let (lock, message) = (|| "lock".to_string(), || "what was said".to_string());
+    let waited = Duration::from_millis(1_500);
+    vec![
+        Error::Timeout { lock: lock(), waited },
+        Error::LockLost { lock: lock(), why: Lost::Taken },
+        Error::denied(b"lock"),
+        Error::unknown(b"lock", Cause::new(message())),
+        Error::Durability { lock: lock(), wanted: 2, reached: 1 },
+        Error::ModuleMissing { message: message() },
+        Error::Permission { message: message() },
+        Error::QueueFull { lock: lock(), message: message() },
+        Error::NotALock { lock: lock(), message: message() },
+        Error::Refused { message: message() },
+        Error::transport(message()),
+        Error::Tls { source: Cause::new(message()) },
+        Error::Unsupported { message: message() },
+        Error::Invalid { message: message() },
+        Error::Closed,
+        Error::Unflushed { locks: 3 },
+    ]
+}
+
+#[test]
+fn every_message_tells_what_to_do_and_what_about() {
+    let all = one_of_each();
+    let numbers: BTreeSet<usize> = all.iter().map(|error| advice(error).0).collect();
+    assert_eq!(numbers, (0..VARIANTS).collect(), "an example of each");
+    for error in all {
+        let (message, (_, words, more)) = (error.to_string(), advice(&error));
+        for word in words {
+            assert!(message.contains(word), "{error:?} does not say {word:?}: {message}");
+        }
+        assert!(message.len() < 140, "a short text: {message}");
+        assert_eq!(error.advice().is_some(), !more.is_empty(), "{error:?}");
+        let advice = error.advice().unwrap_or_default();
+        for word in more {
+            assert!(advice.contains(word), "{error:?} does not advise {word:?}: {advice}");
+        }
+        // What it knows it says: about which lock, and what the server said; what the driver said is its source.
+        let known = format!("{error:?}");
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        let message = message + source.as_deref().unwrap_or_default();
+        for fact in ["lock", "what was said"] {
+            assert!(!known.contains(&format!("\"{fact}\"")) || message.contains(fact), "{message}");
+        }
+    }
+    let reasons = [Lost::Expired, Lost::Taken, Lost::Unreachable, Lost::Closed, Lost::Forked, Lost::Released];
+    let told: BTreeSet<String> = reasons.iter().map(Lost::to_string).collect();
+    assert_eq!(told.len(), reasons.len(), "{told:?}");
+}

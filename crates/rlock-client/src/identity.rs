@@ -1,0 +1,65 @@
+//! Names of a client: on its connections, and in its owners.
+
+use std::path::Path;
+
+/// `<name>@<host>:<pid>:<random>`: the owners of a client begin with it.
+///
+/// The random part is new for each client. A child of a fork has a copy of it, so the process is compared before each
+/// use: two processes never use one owner.
+pub(crate) struct Identity {
+    pub(crate) text: String,
+    pub(crate) random: String,
+    process: u32,
+}
+
+impl Identity {
+    /// Of a new client that the user gave this name.
+    pub(crate) fn new(name: Option<&str>) -> Identity {
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        Identity { text: format!("{}:{random}", called(name)), random, process: std::process::id() }
+    }
+
+    /// Whether this is the process in which the client was made.
+    pub(crate) fn is_at_home(&self) -> bool {
+        std::process::id() == self.process
+    }
+}
+
+/// `<name>@<host>:<pid>`, as connections are called; the name is the program's unless the user gave one.
+pub(crate) fn called(name: Option<&str>) -> String {
+    let program = std::env::current_exe().ok();
+    let program =
+        program.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+    let name = name.map(str::to_string).or(program).unwrap_or_default();
+    format!("{}@{}:{}", word(&name, "rlock-client"), word(&host(), "localhost"), std::process::id())
+}
+
+fn host() -> String {
+    let kernels = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    kernels
+        .or_else(|| std::env::var("HOSTNAME").or_else(|_| std::env::var("COMPUTERNAME")).ok())
+        .unwrap_or_default()
+}
+
+/// At most 64 characters that mean nothing to servers, channels and those who split an owner.
+fn word(text: &str, default: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };
+    let word: String = text.trim().chars().take(64).map(plain).collect();
+    if word.is_empty() { default.to_string() } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words() {
+        assert!(called(Some("two words: {a}@b")).starts_with("two_words___a__b@"));
+        assert!(called(Some(" ")).starts_with("rlock-client@"));
+        assert!(called(Some(&"x".repeat(1_000))).starts_with(&("x".repeat(64) + "@")));
+        let (one, other) = (Identity::new(Some("job")), Identity::new(Some("job")));
+        assert_ne!(one.text, other.text);
+        assert!(one.is_at_home() && one.text.ends_with(&format!(":{}:{}", std::process::id(), one.random)));
+    }
+}

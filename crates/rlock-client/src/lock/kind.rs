@@ -1,0 +1,55 @@
+//! The kinds of locks, as types: a method that a kind lacks cannot be called.
+
+/// A kind of lock: [`Plain`], [`Read`], [`Write`] or [`Any`].
+///
+/// Impossible requests do not compile: the server gives readers no fencing tokens, Redisson has no fair read/write
+/// locks, and only a writer can become a reader.
+///
+/// ```compile_fail
+/// fn fenced(lock: rlock_client::ReadWriteLock) {
+///     lock.read().fenced();
+/// }
+/// ```
+///
+/// ```compile_fail
+/// fn fair(lock: rlock_client::ReadWriteLock) {
+///     lock.write().fair();
+/// }
+/// ```
+///
+/// ```compile_fail
+/// async fn downgraded(guard: rlock_client::Guard) {
+///     guard.downgrade().await;
+/// }
+/// ```
+pub trait Kind: Sealed + 'static {}
+
+/// A kind whose holder is alone, and so can have a fencing token: [`Plain`] or [`Write`].
+pub trait Exclusive: Kind {}
+
+pub trait Sealed {}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $kind {}
+
+        impl Sealed for $kind {}
+        impl Kind for $kind {}
+    )*};
+}
+
+kinds! {
+    /// One holder at a time; of [`Client::lock`](crate::Client::lock).
+    Plain
+    /// Readers hold it together; of [`ReadWriteLock::read`](crate::ReadWriteLock::read).
+    Read
+    /// One writer holds it alone; of [`ReadWriteLock::write`](crate::ReadWriteLock::write).
+    Write
+    /// A lock of any kind, for code that chooses the kind at run time; of [`Lock::any`](crate::Lock::any).
+    Any
+}
+
+impl Exclusive for Plain {}
+impl Exclusive for Write {}

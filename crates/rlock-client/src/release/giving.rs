@@ -1,0 +1,91 @@
+//! The end of a guard: releasing its hold, and learning whether it was held until that moment.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::{FIRST_PAUSE, LONGEST_PAUSE, is_final, last_moment};
+use crate::command::{self, Refusal};
+use crate::error::{Cause, Error, Lost};
+use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::hold::Hold;
+
+/// Whether a release is to be repeated after its outcome is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    No,
+    Yes,
+}
+
+/// Gives back the last hold of an owner, whose guards are gone, and says whether it was held until then.
+///
+/// Tries until the lease has ended; dropped before it is done, it leaves the rest to whoever holds the job.
+pub(crate) async fn give_back(hold: &Arc<Hold>) -> (Repeat, Result<(), Error>) {
+    let shared = &hold.shared;
+    let key = &hold.party.key;
+    let last = last_moment(hold);
+    let mut unanswered: Option<Cause> = None;
+    let mut pause = FIRST_PAUSE;
+    hold.renewal_ended().await;
+    loop {
+        let command = command::release(&hold.party, 0);
+        match exchange_one(shared, key, command, Manner::by(Some(last))).await {
+            Ok(Ok(value)) => {
+                let repeat = if unanswered.is_some() { Repeat::Yes } else { Repeat::No };
+                return (repeat, outcome(key, &value, unanswered));
+            }
+            Ok(Err(Refusal { error: Error::NotALock { .. }, .. })) => {
+                return (Repeat::No, outcome(key, &Value::Nil, unanswered));
+            }
+            Ok(Err(refusal)) if is_final(&refusal) => return (Repeat::No, Err(refusal.error)),
+            Ok(Err(refusal)) => {
+                tracing::debug!(error = %refusal.error, "a release was refused; trying again")
+            }
+            Err(Trouble::Unanswered(why)) => unanswered = Some(Cause::new(why)),
+            Err(Trouble::Unsent(error)) => {
+                let cause = unanswered.unwrap_or_else(|| error.into_cause());
+                return (Repeat::Yes, Err(Error::unknown(key, cause)));
+            }
+        }
+        if shared.clock.now() >= last {
+            let cause = unanswered.unwrap_or_else(|| Cause::new("the lease has ended"));
+            return (Repeat::Yes, Err(Error::unknown(key, cause)));
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Brings the holds on the server down to the guards that are left.
+pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
+    let mut level = hold.level.lock().await;
+    let guards = hold.guards();
+    if guards == 0 {
+        // The last guard went meanwhile, and its release takes all.
+        return Ok(());
+    }
+    // Confirmed is from now on no more than what is left, whatever becomes of the request.
+    *level = guards.min(*level);
+    let command = command::release(&hold.party, guards);
+    let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
+    match reply {
+        // The last guard's release may have come first; it tells whether the lock was held.
+        Ok(Ok(Value::Nil)) if hold.guards() == 0 => Ok(()),
+        Ok(Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. })) => {
+            hold.lose(Lost::Taken);
+            Err(Error::lost(&hold.party.key, Lost::Taken))
+        }
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(refusal)) => Err(refusal.error),
+        Err(Trouble::Unsent(error)) => Err(Error::unknown(&hold.party.key, error.into_cause())),
+        Err(Trouble::Unanswered(why)) => Err(Error::unknown(&hold.party.key, Cause::new(why))),
+    }
+}
+
+fn outcome(key: &[u8], value: &Value, unanswered: Option<Cause>) -> Result<(), Error> {
+    match (command::integer("RLOCK.RELEASE", value)?, unanswered) {
+        (Some(_), _) => Ok(()),
+        (None, None) => Err(Error::lost(key, Lost::Taken)),
+        (None, Some(why)) => Err(Error::unknown(key, why)),
+    }
+}
