@@ -1,8 +1,8 @@
 //! What a key holds, read as the state of a lock.
 
-use rlock_core::shape::{self, ReadWrite, SingleField};
+use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, LockState, names};
+use rlock_core::{Error, Fields, Kind, names};
 
 use crate::ffi::{Args, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
 
@@ -51,29 +51,28 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
     }
 }
 
-/// The state of the lock as this owner sees it; as a stranger does, where none is given.
+/// What the key holds as this owner sees it; as a stranger does, where none is given.
 ///
 /// `is_known` tells whether a read/write lock is known to be one, and not somebody's own hash of that look.
 pub(crate) fn state(
     key: &Key<'_>,
     owner: Option<StringRef<'_>>,
     is_known: impl FnOnce() -> bool,
-) -> Result<LockState, Error> {
+) -> Result<Fields, Error> {
     match key.kind() {
-        KeyKind::Empty => return Ok(LockState::Free),
+        KeyKind::Empty => return Ok(Fields::FREE),
         KeyKind::Hash => {}
         KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {
-        return read_write(key, owner, is_known).map(LockState::ReadWrite);
+        return read_write(key, owner, is_known);
     }
     if let Some(value) = owner.and_then(|owner| key.field(owner)) {
-        let holds = shape::holds(&value)?;
-        return Ok(LockState::Mine { holds, expiry: key.expiry() });
+        return Ok(Fields::mutex(Some(shape::holds(&value)?), key.expiry()));
     }
     match only_field(key, |_, _| ())? {
-        Some((SingleField::Hold(_), ())) => Ok(LockState::Theirs),
-        Some((SingleField::ModeOnly, ())) | None => Ok(LockState::Abandoned),
+        Some((SingleField::Hold(_), ())) => Ok(Fields::mutex(None, key.expiry())),
+        Some((SingleField::ModeOnly, ())) | None => Ok(Fields::ABANDONED),
     }
 }
 
@@ -85,7 +84,7 @@ fn read_write(
     key: &Key<'_>,
     owner: Option<StringRef<'_>>,
     is_known: impl FnOnce() -> bool,
-) -> Result<ReadWrite, Error> {
+) -> Result<Fields, Error> {
     let writing = shape::has_writer(key.field(MODE.get()).as_deref())?;
     let holds = |field: StringRef<'_>| key.field(field).map(|value| shape::holds(&value)).transpose();
     let reads = owner.map(holds).transpose()?.flatten();
@@ -99,7 +98,9 @@ fn read_write(
         check_fields(key)?;
     }
     let besides = 1_usize.saturating_add(reads.is_some().into()).saturating_add(writes.is_some().into());
-    Ok(ReadWrite { writing, reads, writes, others: key.len().saturating_sub(besides), expiry: key.expiry() })
+    let kind = if writing { Kind::Writing } else { Kind::Reading };
+    let others = key.len().saturating_sub(besides);
+    Ok(Fields { kind, sole: writes, reads, others, key_end: key.expiry() })
 }
 
 /// Refuses a hash with fields of somebody's own beside `mode`: as many are looked at as one step shows, which is all

@@ -14,8 +14,6 @@ use crate::{effects, keyspace};
 
 mod read_write;
 
-pub(crate) use read_write::clear_away;
-
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
 ///
@@ -34,23 +32,28 @@ pub(crate) fn perform(
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
+    let buried = read_write::bury(&mut key, &change.bury);
     write(&mut key, field, change)?;
     drop(key);
     let leases =
         (change.leases != ReadLeases::default()).then(|| read_write::Leases::of(name, owner, change));
     leases.as_ref().map_or(Ok(()), |leases| leases.write(ctx))?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
-    let touched = change.hash != HashChange::Keep || change.expire_at.is_some();
+    let touched = change.hash != HashChange::Keep || change.expire_at.is_some() || !buried.is_empty();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
     let read = !in_command || effects::are_read(ctx);
     if read {
+        note_failure(buried.iter().all(|field| ctx.replicate_hdel(name, field.borrow())));
         note_failure(replicate(ctx, name, field, change, token.as_ref()));
         note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(ctx)));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
+    }
+    if !buried.is_empty() {
+        ctx.notify(EventClass::Hash, own_event::HDEL, name);
     }
     notify(ctx, name, change, token.as_ref());
     if let Some(leases) = &leases {

@@ -10,7 +10,7 @@ use rlock_core::locks::{LockName, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, MonoMs, Reply, UnixMs, names};
+use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
@@ -153,7 +153,7 @@ impl<'s> Site for LockSite<'s> {
         Key::open_write(self.ctx, self.name)
     }
 
-    fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<LockState, Error> {
+    fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
         let is_known = || waiters::locks(|locks| locks.has_native_readers(self.lock()));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
@@ -173,10 +173,6 @@ impl<'s> Site for LockSite<'s> {
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
         readers::some(self.ctx, self.lock(), self.name, most, self.ctx.real_time())
-    }
-
-    fn clear_away(&self, dead: &[Reader]) {
-        perform::clear_away(self.ctx, self.name, dead, self.command.is_some());
     }
 
     fn fair_head(&self) -> Option<FairEntry> {

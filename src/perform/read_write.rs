@@ -4,11 +4,10 @@ use rlock_core::bugs::{Bug, planted};
 use rlock_core::port::Reader;
 use rlock_core::{Change, Error, HashChange, Mode, UnixMs, names};
 
-use super::note_failure;
+use crate::events;
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
-use crate::{effects, events};
 
 /// What the hash's field `mode` says.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
@@ -94,20 +93,8 @@ impl Leases {
     }
 }
 
-/// Removes the fields of readers that are dead, while others remain.
-pub(crate) fn clear_away(ctx: Ctx<'_>, name: StringRef<'_>, dead: &[Reader], in_command: bool) {
-    let mut key = Key::open_write(ctx, name);
+/// Removes the fields of dead readers, and returns those that were there. Others remain.
+pub(super) fn bury(key: &mut Key<'_>, dead: &[Reader]) -> Vec<OwnedString> {
     let fields = dead.iter().map(|reader| OwnedString::new(&reader.owner));
-    let removed: Vec<OwnedString> = fields.filter(|field| key.remove_field(field.borrow())).collect();
-    drop(key);
-    if removed.is_empty() {
-        return;
-    }
-    ctx.signal_modified(name);
-    if !in_command || effects::are_read(ctx) {
-        note_failure(removed.iter().all(|field| ctx.replicate_hdel(name, field.borrow())));
-    } else {
-        ctx.count_change();
-    }
-    ctx.notify(EventClass::Hash, own_event::HDEL, name);
+    fields.filter(|field| key.remove_field(field.borrow())).collect()
 }

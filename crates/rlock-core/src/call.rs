@@ -1,21 +1,19 @@
 //! The commands. Each has the same steps: serve the queue, read the lock, decide, perform or wait.
 
 use crate::bugs::{Bug, planted};
-use crate::decide;
-use crate::decision::{Change, Decision, Reply};
+use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
 use crate::locks::DropReason;
 use crate::locks::{Via, Waiter};
+use crate::look::{Picture, decide};
 use crate::port::{Note, Server, Site};
-use crate::read_leases;
-use crate::read_write;
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
+use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
-use crate::shape::LockState;
 use crate::timing::{Entry, entry};
-use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
+use crate::view::{Step, View};
 use crate::yielding::{self, note_reads};
 
 /// The immediate answer of ACQUIRE.
@@ -31,20 +29,16 @@ pub enum Answer {
 pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error> {
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
-    let (call, decision) = match request.mode {
-        Mode::Mutex => {
-            let ahead = request.fair && fair::is_ahead(site, request.owner.bytes(), arrival.now);
-            let (call, admission) = (arrival.open(), site.server().settings().admission);
-            let state = call.state_to_acquire(ahead)?;
-            let decision = decide::acquire(state, request, token, call.now, admission)?;
-            (call, decision)
-        }
-        Mode::Read | Mode::Write => arrival.open().acquire_read_write(request, token)?,
-    };
+    let ahead = request.fair && fair::is_ahead(site, request.owner.bytes(), arrival.now);
+    let (call, decision) = arrival.decide(|arrival, view| {
+        let kept_out = ahead || arrival.is_kept_out(view, request.mode);
+        let admission = site.server().settings().admission;
+        rules::acquire(view, request, token, arrival.now, admission, kept_out)
+    })?;
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
-        Some(wait) if decision.reply == Reply::Denied => call.wait(request, wait),
+        Some(wait) if decision.reply == Reply::Denied => call.wait(&decision, request, wait),
         _ => {
             let reply = call.perform(&decision)?;
             if request.fair && reply != Reply::Denied {
@@ -57,34 +51,17 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
 
 /// RLOCK.RELEASE.
 pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error> {
-    let owner = request.owner.bytes();
-    let call = Call::open(site, Some(owner));
-    let (state, now) = (call.state()?, call.now);
-    if !is_read_write(state, request.mode)? {
-        return call.perform(&decide::release(state, request, now));
-    }
-    let (call, decision) = call.read_write(|site| {
-        let (seen, state) = read_leases::state(site, Some(owner))?;
-        read_leases::check_own_leases(site, owner, state, request.mode)?;
-        let others = |held| read_leases::check_others(site, owner, held);
-        Ok((seen, read_write::release(state, request, now, others)?))
-    })?;
+    let arrival = Arrival::of(site, Some(request.owner.bytes()));
+    let (call, decision) = arrival.decide(|arrival, view| rules::release(view, request, arrival.now))?;
+    call.check_lease_keys(&decision)?;
     call.perform(&decision)
 }
 
 /// RLOCK.RENEW.
 pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
-    let owner = request.owner.bytes();
-    let call = Call::open(site, Some(owner));
-    let (state, now) = (call.state()?, call.now);
-    if !is_read_write(state, request.mode)? {
-        return call.perform(&decide::renew(state, request, now));
-    }
-    let (call, decision) = call.read_write(|site| {
-        let (seen, state) = read_leases::state(site, Some(owner))?;
-        read_leases::check_own_leases(site, owner, state, request.mode)?;
-        Ok((seen, read_write::renew(state, request.mode, request.lease, now)?))
-    })?;
+    let arrival = Arrival::of(site, Some(request.owner.bytes()));
+    let (call, decision) = arrival.decide(|arrival, view| rules::renew(view, request, arrival.now))?;
+    call.check_lease_keys(&decision)?;
     call.perform(&decision)
 }
 
@@ -115,27 +92,10 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
 /// RLOCK.FORCERELEASE.
 pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Reply, Error> {
     let owner = request.owner.map(|owner| owner.bytes());
-    let call = Call::open(site, owner);
-    let state = call.state()?;
-    let LockState::ReadWrite(hash) = state else {
-        return call.perform(&decide::force_release(state, request));
-    };
-    let (call, decision) = call.read_write(|site| {
-        let (seen, state) = read_leases::state(site, owner)?;
-        owner.filter(|_| hash.reads.is_some()).map_or(Ok(()), |reader| site.check_leases(reader))?;
-        let others = |held| read_leases::check_others(site, owner.unwrap_or_default(), held);
-        Ok((seen, read_write::force_release(state, owner.is_some(), hash.reads, others)))
-    })?;
+    let arrival = Arrival::of(site, owner);
+    let (call, decision) = arrival.decide(|_, view| Ok(rules::force_release(view, owner.is_some())))?;
+    call.check_lease_keys(&decision)?;
     call.perform(&decision)
-}
-
-/// Whether the lock is a read/write lock; an error where it is asked for as one and is not.
-fn is_read_write(state: LockState, asked: Option<Mode>) -> Result<bool, Error> {
-    match state {
-        LockState::ReadWrite(_) => Ok(true),
-        LockState::Mine { .. } | LockState::Theirs if asked.is_some() => Err(Error::Mutex),
-        LockState::Free | LockState::Abandoned | LockState::Mine { .. } | LockState::Theirs => Ok(false),
-    }
 }
 
 /// Whether a command on this lock must look at its record.
@@ -164,10 +124,7 @@ struct Arrival<'a, S: Site> {
 
 /// A call that may change a lock.
 struct Call<'a, S: Site> {
-    site: &'a S,
-    key: S::Key,
-    /// The caller's field, where it may have one.
-    owner: Option<&'a [u8]>,
+    picture: Picture<'a, S>,
     now: UnixMs,
     entry: Option<Entry<'a, S::Server>>,
 }
@@ -192,78 +149,45 @@ impl<'a, S: Site> Arrival<'a, S> {
         Self { site, owner, now, entry }
     }
 
-    /// Opens the key.
-    fn open(self) -> Call<'a, S> {
-        let Self { site, owner, now, entry } = self;
-        Call { site, key: site.open(), owner, now, entry }
-    }
-}
-
-impl<'a, S: Site> Call<'a, S> {
-    fn open(site: &'a S, owner: Option<&'a [u8]>) -> Self {
-        Arrival::of(site, owner).open()
-    }
-
-    /// The state of the lock as the owner sees it.
-    fn state(&self) -> Result<LockState, Error> {
-        self.site.state(&self.key, self.owner)
-    }
-
-    /// The same to whoever wants to acquire: a lock that is free while others wait is not free for one
-    /// who comes later.
-    fn state_to_acquire(&self, others_are_ahead: bool) -> Result<LockState, Error> {
-        let state = self.state()?;
-        let free = matches!(state, LockState::Free | LockState::Abandoned);
-        let awaited = self.is_awaited() && !planted(Bug::SkipQueue);
-        let in_line = free && (awaited || others_are_ahead);
-        Ok(if in_line { LockState::Theirs } else { state })
-    }
-
-    /// What becomes of an ACQUIRE to read or to write.
-    fn acquire_read_write(
+    /// Looks at the lock, and decides.
+    fn decide(
         self,
-        request: &Acquire<'_>,
-        token: Option<Token>,
-    ) -> Result<(Self, Decision), Error> {
-        let (owner, mode, now) = (self.owner, request.mode, self.now);
-        let awaited = self.is_awaited() && !planted(Bug::SkipQueue);
-        self.read_write(|site| {
-            let (seen, state) = read_leases::state_to_acquire(site, owner, mode)?;
-            let awaited = awaited || yielding::holds_back(site, state, mode);
-            let admission = site.server().settings().admission;
-            Ok((seen, read_write::acquire(state, request, token, now, admission, awaited)?))
-        })
+        mut rule: impl FnMut(&Self, &View) -> Result<Step, Error>,
+    ) -> Result<(Call<'a, S>, Decision), Error> {
+        let (picture, decision) = decide(self.site, self.owner, |view| rule(&self, view))?;
+        Ok((Call { picture, now: self.now, entry: self.entry }, decision))
     }
 
-    /// Looks at a read/write lock and those who read it while its key is closed, and decides; then opens it again.
-    fn read_write(
-        self,
-        decide: impl FnOnce(&S) -> Result<(LockState, Decision), Error>,
-    ) -> Result<(Self, Decision), Error> {
-        let Self { site, key, owner, now, entry } = self;
-        drop(key);
-        let (seen, decision) = decide(site)?;
-        read_leases::check_own_leases_local(site, owner, seen, decision.change.leases)?;
-        let key = site.open();
-        if !site.state(&key, owner)?.holds_as(seen) {
-            // Another module has heard that a lease key expired, and changed the lock.
-            return Err(Error::Internal("the lock changed while it was looked at"));
-        }
-        Ok((Self { site, key, owner, now, entry }, decision))
+    /// Whether an owner without holds must not acquire yet: the lock has waiters, or is left to Redisson clients.
+    fn is_kept_out(&self, view: &View, mode: Mode) -> bool {
+        let awaited = self.is_awaited() && !planted(Bug::SkipQueue);
+        awaited || mode != Mode::Mutex && yielding::holds_back(self.site, view, mode)
     }
 
     fn is_awaited(&self) -> bool {
         let awaited = |lock| self.site.server().locks(|locks| locks.head(lock).is_some());
         self.entry.is_some() && awaited(self.site.lock())
     }
+}
+
+impl<S: Site> Call<'_, S> {
+    /// Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
+    fn check_lease_keys(&self, decision: &Decision) -> Result<(), Error> {
+        match self.picture.owner().filter(|_| decision.change.is_of_reader()) {
+            Some(owner) => self.picture.site().check_leases(owner),
+            None => Ok(()),
+        }
+    }
 
     /// Performs what was decided.
     fn perform(self, decision: &Decision) -> Result<Reply, Error> {
-        let Self { site, key, owner, now, entry } = self;
+        let Self { picture, now, entry } = self;
+        let site = picture.site();
+        picture.check_leases_local(&decision.change)?;
         if entry.is_some() {
-            perform_and_serve(site, key, owner, &decision.change, now)?;
-        } else if decision.change != Change::default() {
-            site.perform(key, owner, &decision.change)?;
+            perform_and_serve(picture, &decision.change, now)?;
+        } else {
+            picture.commit(&decision.change)?;
             note_reads(site, &decision.change);
         }
         site.server().note(Note::Decided(decision));
@@ -272,15 +196,15 @@ impl<'a, S: Site> Call<'a, S> {
 
     /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
     /// its owner's place.
-    fn wait(self, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
-        let Self { site, key, entry: begun, .. } = self;
+    fn wait(self, denied: &Decision, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
+        let Self { picture, entry: begun, .. } = self;
+        let site = picture.site();
         // Closed: what follows may open it again.
-        drop(key);
+        picture.commit(&denied.change)?;
         let (server, lock) = (site.server(), site.lock());
         let _entry = begun.unwrap_or_else(|| entry(server));
-        if request.fair && server.locks(|locks| locks.fair_has_changed(lock)) {
-            // Before anybody joins: an owner that was dropped and asks again keeps its place.
-            fair::repair(site, server.now());
+        if request.fair {
+            fair::repair_changed(site);
         }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = match wait {

@@ -1,10 +1,11 @@
 //! The results of the rules.
 
+use crate::port::Reader;
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 
 /// The result of a rule: a change, and the reply after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The caller's reply.
     pub reply: Reply,
@@ -48,8 +49,9 @@ pub enum Reply {
     NothingToForce,
 }
 
-/// The change of a lock, in this order: the hash, its expiry, the read leases, the token, the event, the unlock message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The change of a lock, in this order: the fields of dead readers, the hash, its expiry, the read leases, the token, the
+/// event, the unlock message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// The caller's mode, which determines its field.
     pub mode: Mode,
@@ -59,6 +61,8 @@ pub struct Change {
     pub becomes: Option<Mode>,
     /// The changes of the lease keys of the caller's read holds.
     pub leases: ReadLeases,
+    /// Dead readers that a look found: their fields are removed. Other fields remain.
+    pub bury: Vec<Reader>,
     /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
     /// The lock's new last fencing token.
@@ -67,6 +71,18 @@ pub struct Change {
     pub unlock_message: Option<UnlockMessage>,
     /// The module's own keyspace event.
     pub event: Option<LockEvent>,
+}
+
+impl Change {
+    /// Whether the change concerns read holds, which have lease keys.
+    pub(crate) fn is_of_reader(&self) -> bool {
+        self.mode == Mode::Read || self.leases != ReadLeases::default()
+    }
+
+    /// Whether the hash is as it was before, or a part of it is.
+    pub(crate) fn keeps_fields(&self) -> bool {
+        !matches!(self.hash, HashChange::Replace(_) | HashChange::Delete)
+    }
 }
 
 /// The change of a lock's hash.

@@ -1,7 +1,7 @@
 //! The decisions of rlock: from the state of one lock, a request and the time to a reply and a change.
 //!
-//! No FFI, no I/O, no clock. A rule takes the content of the key ([`LockState`]) and the time ([`UnixMs`]), and returns
-//! a [`Decision`]: the reply, and the [`Change`] to perform. Every rule can therefore be tested as a table of cases. The
+//! No FFI, no I/O, no clock. A rule takes a picture of the lock ([`View`]) and the time ([`UnixMs`]), and returns a
+//! [`Decision`]: the reply, and the [`Change`] to perform. Every rule can therefore be tested as a table of cases. The
 //! steps around the rules (serve the queue first, hand off a freed lock, check again at lease end) ask the server
 //! through the traits of [`port`]. The model checker and the fuzzer therefore run the code that runs in production.
 //!
@@ -12,9 +12,10 @@
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
 //! - [`decision`]: the result of a rule.
-//! - [`decide`]: the rules of the plain lock.
-//! - [`read_write`]: the rules of the read/write lock.
-//! - [`read_leases`]: which of its readers are alive.
+//! - [`view`]: one picture of a lock, for every kind.
+//! - [`rules`]: the rules of all locks.
+//! - `look`: a look at a lock, and the commit of a change.
+//! - [`read_leases`]: which readers of a read/write lock are alive.
 //! - [`read_repair`]: native read leases that Redisson's renewals would shorten.
 //! - [`names`]: Redisson's names for the keys and channels of a lock.
 //! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
@@ -37,7 +38,6 @@
 mod access;
 pub mod bugs;
 pub mod call;
-pub mod decide;
 pub mod decision;
 pub mod departures;
 pub mod error;
@@ -45,24 +45,27 @@ pub mod events;
 pub mod fair;
 pub mod limits;
 pub mod locks;
+mod look;
 pub mod message;
 pub mod names;
 pub mod port;
 pub mod read_leases;
 pub mod read_repair;
-pub mod read_write;
 pub mod request;
 mod revoking;
+pub mod rules;
 mod serve;
 pub mod shape;
 pub mod timer;
 pub mod timing;
 pub mod token;
 pub mod types;
+pub mod view;
 pub mod yielding;
 
 pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 pub use error::Error;
-pub use shape::LockState;
+pub use shape::Fields;
 pub use token::Token;
 pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, UnixMs, WaitMs};
+pub use view::{Kind, View};

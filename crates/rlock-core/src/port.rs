@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::locks::{Cause, Limits, LockName, Locks, Ticket, Turns, Walked};
-use crate::shape::LockState;
+use crate::shape::Fields;
 use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
 
 /// A server with locks.
@@ -81,8 +81,8 @@ pub trait Site {
     /// Opens the key to read and write. The server deletes an expired key now.
     fn open(&self) -> Self::Key;
 
-    /// The lock as this owner sees it; without an owner, as an owner without holds sees it.
-    fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<LockState, Error>;
+    /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it.
+    fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<Fields, Error>;
 
     /// The lease key of a reader's hold with this number. No key of the lock may be open: the server may delete an
     /// expired key now.
@@ -97,9 +97,6 @@ pub trait Site {
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;
-
-    /// Removes the fields of readers that are dead, while others remain.
-    fn clear_away(&self, dead: &[Reader]);
 
     /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may
     /// delete an expired key now.

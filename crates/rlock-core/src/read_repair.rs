@@ -6,19 +6,20 @@ use std::ops::ControlFlow;
 use crate::bugs::{Bug, planted};
 use crate::decision::Change;
 use crate::locks::LockName;
+use crate::look::{Picture, look};
 use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
 use crate::read_leases;
-use crate::shape::LockState;
 use crate::timing::{Outcome, check_soon, entry};
 use crate::types::{Expiry, Mode, UnixMs};
+use crate::view::{Kind, Need};
 use crate::yielding;
 
 /// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
 /// server that granted them. Returns true if the lock has this reader.
 pub fn read_lease_found<V: Server>(server: &V, lock: LockName<'_>, reader: &[u8], hold: i64) -> bool {
     let end = server.at(lock, |site| {
-        let Ok(LockState::ReadWrite(hash)) = site.state(&site.open(), Some(reader)) else { return None };
-        hash.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
+        let fields = site.state(&site.open(), Some(reader)).ok()?;
+        fields.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
         match site.read_lease(reader, hold) {
             ReadLease::Until(end) => Some(end),
             ReadLease::Unknown | ReadLease::Gone => None,
@@ -35,7 +36,7 @@ pub fn read_lease_found<V: Server>(server: &V, lock: LockName<'_>, reader: &[u8]
 /// its readers may have; if it exceeds `most`, not all were checked.
 pub fn lock_found<V: Server>(server: &V, lock: LockName<'_>, most: usize) -> usize {
     let looked = server.at(lock, |site| {
-        if !matches!(site.state(&site.open(), None), Ok(LockState::ReadWrite(_))) {
+        if !site.state(&site.open(), None).is_ok_and(|fields| fields.is_read_write()) {
             return (None, 0);
         }
         let (mut readers, mut leases) = (Vec::new(), 0_usize);
@@ -72,20 +73,17 @@ fn note_read_end<V: Server>(server: &V, lock: LockName<'_>, ends: UnixMs) {
     });
 }
 
-/// Looks at a read/write lock whose key somebody else has changed: it is there for as long as the read leases that
-/// were given here, the longest of which was to end then.
+/// Checks a read/write lock whose key another client has changed: it must last as long as the read leases that were given
+/// here, the longest of which ends at `ends`.
 pub(crate) fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
-    let lacks = |expiry: Expiry| matches!(expiry, Expiry::At(at) if at < ends);
-    let hash = match site.state(&site.open(), None) {
-        Ok(LockState::ReadWrite(hash)) => hash,
-        _ => {
-            yielding::native_reads_ended(site);
-            return Outcome::Done;
-        }
+    let Some(picture) = read_write(site) else {
+        yielding::native_reads_ended(site);
+        return Outcome::Done;
     };
-    if hash.writing || !lacks(hash.expiry) || planted(Bug::ReadEndedEarly) {
+    if !ends_early(&picture, ends) || planted(Bug::ReadEndedEarly) {
         return Outcome::Done;
     }
+    drop(picture);
     match site.write_access() {
         WriteAccess::Allowed => {}
         WriteAccess::Refused => return Outcome::Refused,
@@ -95,14 +93,27 @@ pub(crate) fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
             return Outcome::Done;
         }
     }
-    let latest =
-        read_leases::latest_end(site, hash, ends).filter(|latest| latest.later(hash.expiry) != hash.expiry);
-    if let Some(Expiry::At(at)) = latest {
-        let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
+    // Asking is a command, in which the lock may have ended.
+    let Some(picture) = read_write(site).filter(|picture| ends_early(picture, ends)) else {
+        return Outcome::Done;
+    };
+    let key_end = picture.view().key_end;
+    let last_end = picture.last_end(Expiry::At(ends)).filter(|last_end| last_end.later(key_end) != key_end);
+    if let Some(Expiry::At(at)) = last_end {
         // A failure is in the log.
-        let _ = site.perform(site.open(), None, &change);
+        let _ = picture.commit(&Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() });
         // Not later: who waits first may be able to have it by now.
         check_soon(site.server(), site.lock());
     }
     Outcome::Done
+}
+
+fn read_write<S: Site>(site: &S) -> Option<Picture<'_, S>> {
+    look(site, None, Need::Mine).ok().filter(|picture| picture.view().is_read_write())
+}
+
+/// Whether readers hold the lock, and its key ends before this time.
+fn ends_early<S: Site>(picture: &Picture<'_, S>, ends: UnixMs) -> bool {
+    let view = picture.view();
+    view.kind == Kind::Reading && matches!(view.key_end, Expiry::At(at) if at < ends)
 }

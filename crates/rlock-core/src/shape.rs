@@ -7,53 +7,48 @@
 use crate::error::Error;
 use crate::names::{MODE_FIELD, WRITE_SUFFIX};
 use crate::types::{Expiry, Holds, canonical_integer};
+use crate::view::Kind;
 
-/// The content of a key, as far as a decision for one owner needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockState {
-    /// The key does not exist.
-    Free,
-    /// The hash exists without a hold: only `mode` is left, or its one field has expired.
-    Abandoned,
-    /// The calling owner holds it.
-    Mine {
-        /// The number of holds.
-        holds: Holds,
-        /// The lease end.
-        expiry: Expiry,
-    },
-    /// Another owner holds it.
-    Theirs,
-    /// A read/write lock with fields of holders, alive or dead.
-    ReadWrite(ReadWrite),
-}
-
-/// The hash of a read/write lock, as far as a decision for one owner needs it.
+/// The content of a lock's key, as far as it concerns one owner.
 ///
-/// A dead reader keeps its field: only the lease key shows whether a read hold is alive.
+/// A dead reader keeps its field: only the lease keys show whether a read hold is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadWrite {
-    /// Whether the lock has a writer; otherwise it has readers.
-    pub writing: bool,
+pub struct Fields {
+    /// The kind of the lock.
+    pub kind: Kind,
+    /// The owner's holds of a plain lock, or its write holds.
+    pub sole: Option<Holds>,
     /// The owner's read holds, alive or dead.
     pub reads: Option<Holds>,
-    /// The owner's write holds.
-    pub writes: Option<Holds>,
     /// The number of fields of other owners, including dead readers.
     pub others: usize,
     /// The expiry of the key.
-    pub expiry: Expiry,
+    pub key_end: Expiry,
 }
 
-impl LockState {
-    /// Whether the owner's holds are the same here and there, whatever became of other readers.
-    pub(crate) fn holds_as(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::ReadWrite(one), Self::ReadWrite(other)) => {
-                (one.writing, one.reads, one.writes) == (other.writing, other.reads, other.writes)
-            }
-            _ => self == other,
-        }
+impl Fields {
+    /// The key does not exist.
+    pub const FREE: Self =
+        Self { kind: Kind::Free, sole: None, reads: None, others: 0, key_end: Expiry::Never };
+    /// The hash exists without a hold. No rule asks when it expires.
+    pub const ABANDONED: Self = Self { kind: Kind::Abandoned, ..Self::FREE };
+
+    /// A plain lock with the owner's holds; without holds, another owner's.
+    #[must_use]
+    pub fn mutex(holds: Option<Holds>, key_end: Expiry) -> Self {
+        Self { kind: Kind::Mutex, sole: holds, reads: None, others: usize::from(holds.is_none()), key_end }
+    }
+
+    /// Whether the lock is a read/write lock with holders, alive or dead.
+    #[must_use]
+    pub fn is_read_write(&self) -> bool {
+        matches!(self.kind, Kind::Reading | Kind::Writing)
+    }
+
+    /// Whether nobody holds the lock.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        matches!(self.kind, Kind::Free | Kind::Abandoned)
     }
 }
 

@@ -7,10 +7,10 @@
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::locks::HeldBack;
+use crate::look::look;
 use crate::port::{Note, Server, Site};
-use crate::read_leases::{self, Dead};
-use crate::read_write::{self, State};
 use crate::types::{Holds, LeaseMs, Mode};
+use crate::view::{Kind, Need, Others, View};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
 const LOOK_MS: i64 = 500;
@@ -53,20 +53,18 @@ pub(crate) fn foreign_turn<S: Site>(site: &S, mode: Mode) -> bool {
 }
 
 /// Whether one who holds nothing is kept from a read/write lock in this state, for the sake of one of Redisson's.
-pub(crate) fn holds_back<S: Site>(site: &S, state: State, mode: Mode) -> bool {
-    let (server, lock) = (site.server(), site.lock());
-    match state {
-        State::Held(_) if read_write::holds_any(state) => false,
-        State::Held(held) => mode == Mode::Read && !held.writing && yields_to_waiting_writer(site),
-        State::Free | State::Abandoned => {
-            match server.locks(|locks| locks.readers_held_back(lock)) {
-                None => return false,
-                Some(HeldBack::UntilFree { .. }) => native_reads_ended(site),
-                Some(HeldBack::Window { .. }) => {}
-            }
-            held_back_for(site).is_some()
-        }
+pub(crate) fn holds_back<S: Site>(site: &S, view: &View, mode: Mode) -> bool {
+    if !view.is_free_for(mode) {
+        let joins = mode == Mode::Read && view.kind == Kind::Reading && !view.holds_any();
+        return joins && yields_to_waiting_writer(site);
     }
+    let (server, lock) = (site.server(), site.lock());
+    match server.locks(|locks| locks.readers_held_back(lock)) {
+        None => return false,
+        Some(HeldBack::UntilFree { .. }) => native_reads_ended(site),
+        Some(HeldBack::Window { .. }) => {}
+    }
+    held_back_for(site).is_some()
 }
 
 /// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
@@ -136,8 +134,11 @@ fn planted_endless<S: Site>(site: &S) -> bool {
 
 /// Whether one of the readers lives; in doubt one does.
 fn is_read<S: Site>(site: &S) -> bool {
-    let key_until = site.expiry(&site.open());
-    !matches!(read_leases::first_living(site, None, key_until, Dead::Stay), Ok(None))
+    look(site, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
+        Kind::Free | Kind::Abandoned | Kind::Mutex => false,
+        Kind::Reading => picture.view().others != Others::Dead,
+        Kind::Writing => true,
+    })
 }
 
 /// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.

@@ -3,30 +3,24 @@
 use rlock_core::locks::LockRef;
 use rlock_core::port::FairEntry;
 use rlock_core::port::Reader;
-use rlock_core::shape;
-use rlock_core::{Change, Expiry, HashChange, Holds, LeaseMs, LockState, Mode};
+use rlock_core::{Change, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode};
 
 use crate::world::{Hold, ReadWrite, Value, World};
 
 impl ReadWrite {
     /// The lock as this owner sees it.
-    pub(crate) fn state(&self, owner: Option<&[u8]>) -> LockState {
+    pub(crate) fn fields(&self, owner: Option<&[u8]>) -> Fields {
         let of = |holds: &std::collections::BTreeMap<Box<[u8]>, Holds>| {
             owner.and_then(|owner| holds.get(owner).copied())
         };
         let (reads, writes) = (of(&self.reads), of(&self.writes));
         let all = self.reads.len() + self.writes.len();
         if all == 0 {
-            return LockState::Abandoned;
+            return Fields::ABANDONED;
         }
         let others = all - usize::from(reads.is_some()) - usize::from(writes.is_some());
-        LockState::ReadWrite(shape::ReadWrite {
-            writing: self.writing,
-            reads,
-            writes,
-            others,
-            expiry: self.expiry,
-        })
+        let kind = if self.writing { Kind::Writing } else { Kind::Reading };
+        Fields { kind, sole: writes, reads, others, key_end: self.expiry }
     }
 
     /// So many of those who read, or did.
@@ -54,6 +48,15 @@ impl World {
             (None, Expiry::Never) => now,
         };
         list.push_back(FairEntry { owner: owner.into(), deadline: Some(before.after(budget)) });
+    }
+
+    /// Removes the fields of dead readers.
+    pub(crate) fn bury(&mut self, lock: &LockRef, dead: &[Reader]) {
+        if let Some(Value::ReadWrite(value)) = self.keys.get_mut(lock) {
+            for reader in dead {
+                value.reads.remove(&reader.owner);
+            }
+        }
     }
 
     pub(crate) fn change_mutex(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {

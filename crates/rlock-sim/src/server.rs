@@ -8,7 +8,7 @@ use rlock_core::locks::{LockName, LockRef, Locks, Ticket, Walked};
 use rlock_core::port::FairEntry;
 use rlock_core::port::ReadLease;
 use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::{Change, Error, Expiry, LeaseMs, LockState, Mode, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
 use crate::world::{Client, Message, Value};
@@ -123,15 +123,15 @@ impl Site for SimSite<'_> {
         self.sim.expire(self.lock);
     }
 
-    fn state(&self, (): &(), owner: Option<&[u8]>) -> Result<LockState, Error> {
+    fn state(&self, (): &(), owner: Option<&[u8]>) -> Result<Fields, Error> {
         self.sim.with(|world| match world.keys.get(self.lock) {
-            None => Ok(LockState::Free),
+            None => Ok(Fields::FREE),
             Some(Value::Other) => Err(Error::WrongType),
-            Some(Value::Lock(hold)) if owner == Some(&*hold.owner) => {
-                Ok(LockState::Mine { holds: hold.holds, expiry: hold.expiry })
+            Some(Value::Lock(hold)) => {
+                let mine = (owner == Some(&*hold.owner)).then_some(hold.holds);
+                Ok(Fields::mutex(mine, hold.expiry))
             }
-            Some(Value::Lock(_)) => Ok(LockState::Theirs),
-            Some(Value::ReadWrite(value)) => Ok(value.state(owner)),
+            Some(Value::ReadWrite(value)) => Ok(value.fields(owner)),
         })
     }
 
@@ -155,16 +155,6 @@ impl Site for SimSite<'_> {
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
         self.sim.with(|world| world.read_write(self.lock).map_or(Vec::new(), |value| value.readers(most)))
-    }
-
-    fn clear_away(&self, dead: &[Reader]) {
-        self.sim.with(|world| {
-            if let Some(Value::ReadWrite(value)) = world.keys.get_mut(self.lock) {
-                for reader in dead {
-                    value.reads.remove(&reader.owner);
-                }
-            }
-        });
     }
 
     fn fair_head(&self) -> Option<FairEntry> {
@@ -281,6 +271,7 @@ impl Site for SimSite<'_> {
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
         self.sim.with(|world| {
             let owner = owner.unwrap_or_default();
+            world.bury(self.lock, &change.bury);
             match change.mode {
                 Mode::Mutex => world.change_mutex(self.lock, owner, change),
                 Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),

@@ -1,8 +1,8 @@
 //! Who holds a lock, of whatever kind.
 
-use rlock_core::read_write::MAX_LEASE_KEYS;
+use rlock_core::read_leases::MAX_LEASE_KEYS;
 use rlock_core::shape::{self, RwField, SingleField};
-use rlock_core::{Error, Expiry, Holds, LockState, Mode, UnixMs, names};
+use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair};
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
@@ -34,10 +34,11 @@ const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count
 /// Who holds the lock, so many of them.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
     let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
-    match keyspace::state(&key, None, || false)? {
-        LockState::Theirs => mutex(&key, limit, now),
-        LockState::ReadWrite(hash) => read_write(ctx, key, limit, hash, now),
-        LockState::Free | LockState::Abandoned | LockState::Mine { .. } => Ok(NOBODY),
+    let fields = keyspace::state(&key, None, || false)?;
+    match fields.kind {
+        Kind::Mutex => mutex(&key, limit, now),
+        Kind::Reading | Kind::Writing => read_write(ctx, key, limit, fields, now),
+        Kind::Free | Kind::Abandoned => Ok(NOBODY),
     }
 }
 
@@ -55,21 +56,15 @@ fn mutex(key: &Key<'_>, limit: usize, now: UnixMs) -> Result<Held, Error> {
 }
 
 /// The lock's own key is closed before lease keys are opened.
-fn read_write(
-    ctx: Ctx<'_>,
-    key: Key<'_>,
-    limit: usize,
-    hash: shape::ReadWrite,
-    now: UnixMs,
-) -> Result<Held, Error> {
+fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixMs) -> Result<Held, Error> {
     let (fields, name) = (key.len().saturating_sub(1), key.name());
     let found = some_fields(&key, limit)?;
     drop(key);
     let not_looked_at = fields.saturating_sub(found.len());
     let living = found.into_iter().filter_map(|(owner, mode, holds)| {
         let until = match mode {
-            Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(hash.expiry),
-            Mode::Write | Mode::Mutex => hash.expiry,
+            Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(lock.key_end),
+            Mode::Write | Mode::Mutex => lock.key_end,
         };
         Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now) }))
     });
@@ -80,8 +75,8 @@ fn read_write(
     }
     let latest = ends.into_iter().reduce(Expiry::later).filter(|_| not_looked_at == 0);
     holders.truncate(limit);
-    let mode = if hash.writing { Mode::Write } else { Mode::Read };
-    let lease_ms = latest.unwrap_or(hash.expiry).left(now);
+    let mode = if lock.kind == Kind::Writing { Mode::Write } else { Mode::Read };
+    let lease_ms = latest.unwrap_or(lock.key_end).left(now);
     Ok(Held { kind: "readwrite", mode, lease_ms, count, holders })
 }
 

@@ -3,7 +3,6 @@
 use crate::bugs::{Bug, planted};
 use crate::locks::Due;
 use crate::port::{Server, Site};
-use crate::shape::LockState;
 use crate::timing::entry;
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
@@ -86,7 +85,7 @@ fn notify_head<S: Site>(site: &S) {
         server.locks(|locks| locks.check_at(lock, Some(Due::At(now))));
         return;
     }
-    let is_free = matches!(site.state(&site.open(), None), Ok(LockState::Free | LockState::Abandoned));
+    let is_free = site.state(&site.open(), None).is_ok_and(|fields| fields.is_free());
     if let Some(head) = site.fair_head().filter(|_| is_free)
         && !server.locks(|locks| locks.is_leaving(lock, &head.owner))
         && !planted(Bug::FairInSilence)

@@ -3,8 +3,8 @@
 use super::departed;
 use crate::locks::{Job, LockName, LockRef};
 use crate::port::{Server, Site, WriteAccess};
-use crate::shape::LockState;
 use crate::timing::Outcome;
+use crate::view::Kind;
 
 /// Takes those out of lists who wait no more.
 pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
@@ -64,7 +64,7 @@ fn cap_next<V: Server>(server: &V, found: LockRef) -> Option<usize> {
 fn lock_of_list<V: Server>(server: &V, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
         server
-            .at(lock, |site| !matches!(site.state(&site.open(), None), Ok(LockState::Free)))
+            .at(lock, |site| !site.state(&site.open(), None).is_ok_and(|fields| fields.kind == Kind::Free))
             .unwrap_or(false)
     };
     if lock.key.contains(&b'{') || is_there(lock.name()) {

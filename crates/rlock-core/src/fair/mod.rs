@@ -173,6 +173,15 @@ pub(crate) fn repair<S: Site>(site: &S, now: UnixMs) {
     }
 }
 
+/// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
+/// keeps its place.
+pub(crate) fn repair_changed<S: Site>(site: &S) {
+    let (server, lock) = (site.server(), site.lock());
+    if server.locks(|locks| locks.fair_has_changed(lock)) {
+        repair(site, server.now());
+    }
+}
+
 /// Whether a lock's fair list needs a change: this writes nothing.
 pub(crate) fn needs_repair<S: Site>(site: &S, now: UnixMs) -> bool {
     needed_repair(site, &owners_to_check(site), now).is_some()

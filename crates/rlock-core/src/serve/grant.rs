@@ -1,18 +1,18 @@
 //! Granting a free lock to a waiter.
 
 use crate::bugs::{Bug, planted};
-use crate::decide::{self, told};
-use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::decision::{Change, HashChange, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair;
 use crate::locks::{Grant, Via, Waiter};
+use crate::look::decide;
 use crate::message;
 use crate::port::{Note, Server, Site};
-use crate::read_leases;
-use crate::read_write;
+use crate::rules::{self, told};
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::view::View;
 use crate::yielding::{note_reads, notify_redisson};
 
 /// What became of one to whom the lock was to be given.
@@ -88,8 +88,12 @@ fn give<S: Site>(
     now: UnixMs,
 ) -> Option<Change> {
     let (server, lock) = (site.server(), site.lock());
-    let (key, decision) = hand_off(site, head, lease, token, now)?;
-    site.perform(key, Some(&head.owner), &decision.change).ok()?;
+    let rule = |view: &View| rules::hand_off(view, head.mode, lease, token, now);
+    let (picture, decision) = decide(site, Some(&head.owner), rule).ok()?;
+    if decision.reply == Reply::Denied {
+        return None;
+    }
+    picture.commit(&decision.change).ok()?;
     note_reads(site, &decision.change);
     let (clock, ends) = (server.clock(), now.after(lease));
     let told_end = server.locks(|locks| {
@@ -100,7 +104,7 @@ fn give<S: Site>(
     });
     fair::remove_departed_heads(site);
     if head.mode != Mode::Read
-        && let Some(message) = decide::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
+        && let Some(message) = rules::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {
         notify_redisson(site, message);
     }
@@ -117,26 +121,4 @@ fn give<S: Site>(
         }
     }
     Some(decision.change)
-}
-
-/// What makes the head of the queue the holder, and the lock's key, open.
-fn hand_off<S: Site>(
-    site: &S,
-    head: &Waiter,
-    lease: LeaseMs,
-    token: Option<Token>,
-    now: UnixMs,
-) -> Option<(S::Key, Decision)> {
-    if head.mode == Mode::Mutex {
-        let key = site.open();
-        let state = site.state(&key, Some(&head.owner)).ok()?;
-        let change = decide::hand_off(state, lease, token, now)?;
-        let reply = Reply::Acquired { holds: Holds::ONE, lease_ms: lease.get(), token: told(token) };
-        return Some((key, Decision { reply, change }));
-    }
-    let (seen, state) = read_leases::state_to_acquire(site, Some(&head.owner), head.mode).ok()?;
-    let decision = read_write::hand_off(state, head.mode, lease, token, now)?;
-    let key = site.open();
-    // Outside commands time goes on, and the lock may have ended while its readers were looked at.
-    site.state(&key, Some(&head.owner)).is_ok_and(|state| state.holds_as(seen)).then_some((key, decision))
 }

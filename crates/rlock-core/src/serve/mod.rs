@@ -7,14 +7,14 @@ mod next_check;
 pub(crate) use self::grant::next_token;
 use self::grant::{Handed, hand_to};
 pub(crate) use self::next_check::schedule_next_check;
-use crate::access::{Access, access, access_and, head};
+use crate::access::{Access, access, access_and_bury, head};
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
 use crate::locks::{Cause, DropReason};
+use crate::look::Picture;
 use crate::port::{Note, Server, Site};
-use crate::read_leases::Dead;
 use crate::timing::{Share, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding::{foreign_turn, note_reads, notify_redisson};
@@ -63,25 +63,18 @@ pub(crate) fn serve_found_free<S: Site>(site: &S, now: UnixMs) {
 /// Performs a change that was decided, and serves the queue if the change frees the lock: those who wait
 /// by Redisson's protocol then hear of it only if nobody here takes the lock.
 pub(crate) fn perform_and_serve<S: Site>(
-    site: &S,
-    key: S::Key,
-    owner: Option<&[u8]>,
+    picture: Picture<'_, S>,
     change: &Change,
     now: UnixMs,
 ) -> Result<(), Error> {
-    if *change != Change::default() {
-        if let Some(message) = change.unlock_message.filter(|_| planted(Bug::PublishBeforeWrite)) {
-            site.publish(message);
-        }
-        let silent = Change { unlock_message: None, ..*change };
-        site.perform(key, owner, &silent)?;
-        // Before the lock is served: a reader that gets it now has a lease of its own.
-        note_reads(site, change);
-    } else {
-        // Closed before the lock is served.
-        drop(key);
-    }
+    let site = picture.site();
     let lock = site.lock();
+    if let Some(message) = change.unlock_message.filter(|_| planted(Bug::PublishBeforeWrite)) {
+        site.publish(message);
+    }
+    picture.commit(&Change { unlock_message: None, ..change.clone() })?;
+    // Before the lock is served: a reader that gets it now has a lease of its own.
+    note_reads(site, change);
     if planted(Bug::HandOffApart) {
         check_soon(site.server(), lock);
         return Ok(());
@@ -113,7 +106,7 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
     }
-    let first = access_and(site, &owner, mode, Dead::ClearedAway);
+    let first = access_and_bury(site, &owner, mode);
     match first {
         Access::Until(_) => {
             server.locks(|locks| locks.close_window(lock));

@@ -29,33 +29,33 @@ fn a_reader_releases() {
     let (delete, remove, keep) = (HashChange::Delete, HashChange::Remove, HashChange::Keep);
     let still = Reply::StillHeld;
     let kept = |n| Some((n, n, at(READS_LEFT)));
-    let cases: Vec<(&str, State, Release<'_>, Others, Given)> = vec![
+    let cases: Vec<(&str, View, Release<'_>, Others, Given)> = vec![
         (
             "the only one",
             reading(1, 0),
             give(None, one, None),
-            Others::default(),
+            Others::None,
             (Reply::Released, delete, None, None, Some((1, 1)), None, gone),
         ),
         (
             "all of three holds",
             reading(3, 0),
             give(None, all, None),
-            Others::default(),
+            Others::None,
             (Reply::Released, delete, None, None, Some((1, 3)), None, gone),
         ),
         (
             "the others are dead",
             reading(1, 2),
             give(None, one, None),
-            Others { dead: 2, latest: None },
+            Others::Dead,
             (Reply::Released, delete, None, None, Some((1, 1)), None, gone),
         ),
         (
             "not all others are known to be dead",
             reading(1, 20),
             give(None, one, None),
-            Others { dead: 9, latest: None },
+            Others::InDoubt,
             (Reply::Released, remove, None, None, Some((1, 1)), None, None),
         ),
         (
@@ -83,7 +83,7 @@ fn a_reader_releases() {
             "not all others were looked at",
             reading(1, 20),
             give(None, one, None),
-            Others::default(),
+            Others::InDoubt,
             (Reply::Released, remove, None, None, Some((1, 1)), None, None),
         ),
         (
@@ -137,11 +137,11 @@ fn a_reader_releases() {
         ),
         ("reads nothing", reading(0, 1), give(None, all, None), alive(1), NOT_HELD),
         ("reads nothing, writes", writing(0, 1), give(Some(Mode::Read), all, None), alive(1), NOT_HELD),
-        ("free", State::Free, give(None, all, None), alive(1), NOT_HELD),
+        ("free", FREE, give(None, all, None), alive(1), NOT_HELD),
         ("another writes", written(), give(None, all, None), alive(1), NOT_HELD),
     ];
-    for (story, state, request, others, expected) in cases {
-        assert_eq!(given(let_go(state, &request, others)), expected, "{story}");
+    for (story, view, request, others, expected) in cases {
+        assert_eq!(given(let_go(view, &request, others)), expected, "{story}");
     }
 }
 
@@ -154,7 +154,7 @@ fn a_writer_releases_and_downgrades() {
     let (delete, remove, keep) = (HashChange::Delete, HashChange::Remove, HashChange::Keep);
     let still = Reply::StillHeld;
     let write = Some(Mode::Write);
-    let cases: Vec<(&str, State, Release<'_>, Given)> = vec![
+    let cases: Vec<(&str, View, Release<'_>, Given)> = vec![
         (
             "the last hold",
             writing(0, 1),
@@ -188,8 +188,8 @@ fn a_writer_releases_and_downgrades() {
         ),
         ("writes nothing", reading(1, 0), give(write, all, None), NOT_HELD),
     ];
-    for (story, state, request, expected) in cases {
-        assert_eq!(given(let_go(state, &request, alive(1))), expected, "{story}");
+    for (story, view, request, expected) in cases {
+        assert_eq!(given(let_go(view, &request, alive(1))), expected, "{story}");
     }
 }
 
@@ -198,81 +198,63 @@ fn a_writer_releases_and_downgrades() {
 fn force_release_removes_everything_or_one_owners_holds() {
     let (delete, remove) = (HashChange::Delete, HashChange::Remove);
     let none = HashChange::Keep;
-    type Case<'a> = (&'a str, State, bool, Option<Holds>, Others, Reply, HashChange, Option<(i64, i64)>);
+    type Case<'a> = (&'a str, View, bool, Others, Reply, HashChange, Option<(i64, i64)>);
     let forced = Reply::Forced;
     let cases: Vec<Case<'_>> = vec![
-        ("anybody's reads", reading(0, 3), false, None, alive(1), forced, delete, None),
-        ("anybody's write", written(), false, None, alive(1), forced, delete, None),
-        (
-            "one of several readers",
-            reading(2, 1),
-            true,
-            Some(holds(2)),
-            alive(1),
-            forced,
-            remove,
-            Some((1, 2)),
-        ),
-        ("the only reader", reading(2, 0), true, Some(holds(2)), alive(1), forced, delete, Some((1, 2))),
-        ("a dead reader", reading(0, 1), true, Some(holds(2)), alive(1), forced, remove, Some((1, 2))),
-        ("the last that lives", reading(1, 1), true, Some(holds(1)), DEAD, forced, delete, Some((1, 1))),
-        (
-            "the writer, with what it reads",
-            writing(1, 1),
-            true,
-            Some(holds(1)),
-            alive(1),
-            forced,
-            delete,
-            Some((1, 1)),
-        ),
-        ("one who holds nothing", reading(0, 2), true, None, alive(1), Reply::NothingToForce, none, None),
-        ("nothing there", State::Free, false, None, alive(1), Reply::NothingToForce, none, None),
-        (
-            "nobody holds what is there",
-            State::Abandoned,
-            false,
-            None,
-            alive(1),
-            Reply::NothingToForce,
-            none,
-            None,
-        ),
+        ("anybody's reads", reading(0, 3), false, alive(1), forced, delete, None),
+        ("anybody's write", written(), false, alive(1), forced, delete, None),
+        ("one of several readers", reading(2, 1), true, alive(1), forced, remove, Some((1, 2))),
+        ("the only reader", reading(2, 0), true, alive(1), forced, delete, Some((1, 2))),
+        ("a dead reader", dead_reads(1), true, alive(1), forced, remove, Some((1, 2))),
+        ("a dead reader, the only one", dead_reads(0), true, alive(1), forced, delete, Some((1, 2))),
+        ("the last that lives", reading(1, 1), true, Others::Dead, forced, delete, Some((1, 1))),
+        ("the writer, with what it reads", writing(1, 1), true, alive(1), forced, delete, Some((1, 1))),
+        ("one who holds nothing", reading(0, 2), true, alive(1), Reply::NothingToForce, none, None),
+        ("nothing there", FREE, false, alive(1), Reply::NothingToForce, none, None),
+        ("nobody holds what is there", ABANDONED, false, alive(1), Reply::NothingToForce, none, None),
     ];
-    for (story, state, of_owner, own, others, reply, hash, gone) in cases {
-        let Decision { reply: told, change } = force_release(state, of_owner, own, |_| others);
+    for (story, view, of_owner, others, reply, hash, gone) in cases {
+        let forced = knowing(view, others, |view| Ok(force_release(view, of_owner)));
+        let Decision { reply: told, change } = forced.expect("a decision");
         assert_eq!((told, change.hash, change.leases.gone), (reply, hash, gone), "{story}");
         assert_eq!(change.unlock_message.is_some(), hash == delete, "{story}");
     }
 }
 
-/// The only other reader is dead.
-const DEAD: Others = Others { dead: 1, latest: None };
+/// The owner's two read holds have ended; this number of others read.
+fn dead_reads(others: usize) -> View {
+    View { dead: Some(holds(2)), ..reading(0, others) }
+}
 
 #[test]
 fn only_an_untouched_grant_is_taken_back_and_only_its_own() {
-    let back = |state, mode, ends, others| {
-        revoke(state, mode, at(ends), |_| others)
-            .map(|change| (change.hash, change.becomes, change.leases.gone))
+    let back = |view, mode, ends, others| {
+        let decision = knowing(view, others, |view| revoke(view, mode, at(ends))).expect("a decision");
+        let Change { hash, becomes, leases, .. } = decision.change;
+        (decision.reply == Reply::Released).then_some((hash, becomes, leases.gone))
     };
     let gone = Some((1, 1));
-    let read = |state, others| back(state, Mode::Read, READS_LEFT, others);
+    let read = |view, others| back(view, Mode::Read, READS_LEFT, others);
     assert_eq!(read(reading(1, 0), alive(1)), Some((HashChange::Delete, None, gone)));
     assert_eq!(
         read(reading(1, 2), alive(1)),
         Some((HashChange::Remove, None, gone)),
         "the others keep theirs"
     );
-    assert_eq!(read(reading(1, 1), DEAD), Some((HashChange::Delete, None, gone)), "nobody holds it then");
+    assert_eq!(
+        read(reading(1, 1), Others::Dead),
+        Some((HashChange::Delete, None, gone)),
+        "nobody holds it then"
+    );
     assert_eq!(read(writing(1, 1), alive(1)), Some((HashChange::Remove, None, gone)), "it writes still");
-    for state in [reading(2, 0), reading(0, 1), State::Free, State::Abandoned, written()] {
-        assert_eq!(read(state, alive(1)), None, "{state:?}");
+    for view in [reading(2, 0), reading(0, 1), FREE, ABANDONED, written()] {
+        assert_eq!(read(view, alive(1)), None, "{view:?}");
     }
     assert_eq!(back(reading(1, 0), Mode::Read, READS_LEFT + 1, alive(1)), None, "another lease");
-    let write = |state| back(state, Mode::Write, LEFT, alive(1));
+    let write = |view| back(view, Mode::Write, LEFT, alive(1));
     assert_eq!(write(writing(0, 1)), Some((HashChange::Delete, None, None)));
     assert_eq!(write(writing(1, 1)), Some((HashChange::Remove, Some(Mode::Read), None)), "it reads still");
-    for state in [writing(0, 2), written(), reading(1, 0), State::Free, for_ever(writing(0, 1))] {
-        assert_eq!(write(state), None, "{state:?}");
+    for view in [writing(0, 2), written(), reading(1, 0), FREE, for_ever(writing(0, 1))] {
+        assert_eq!(write(view), None, "{view:?}");
     }
 }

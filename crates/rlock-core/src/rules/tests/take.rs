@@ -5,6 +5,11 @@ use super::*;
 /// reply, hash, what `mode` becomes, lease keys written, the key's expiry
 type Taken = (Reply, HashChange, Option<Mode>, Option<(i64, i64, UnixMs)>, Option<UnixMs>);
 
+/// Others read, or did.
+fn all_dead() -> View {
+    View { others: Others::Dead, ..reading(0, 3) }
+}
+
 const DENIED: Taken = (Reply::Denied, HashChange::Keep, None, None, None);
 
 fn taken(decision: Decision) -> Taken {
@@ -13,10 +18,15 @@ fn taken(decision: Decision) -> Taken {
     (decision.reply, hash, becomes, leases.set, expire_at)
 }
 
-fn check_acquire(mode: Mode, cases: Vec<(&str, State, i64, Option<i64>, Taken)>) {
-    for (story, state, lease_ms, arrive_at, expected) in cases {
+/// ACQUIRE; others that read are alive.
+fn take(view: View, request: &Acquire<'_>, admission: Admission, kept_out: bool) -> Result<Decision, Error> {
+    knowing(view, alive(1), |view| acquire(view, request, None, NOW, admission, kept_out))
+}
+
+fn check_acquire(mode: Mode, cases: Vec<(&str, View, i64, Option<i64>, Taken)>) {
+    for (story, view, lease_ms, arrive_at, expected) in cases {
         let request = ask(mode, lease_ms, arrive_at);
-        let decision = acquire(state, &request, None, NOW, ANYBODY, false);
+        let decision = take(view, &request, ANYBODY, false);
         assert_eq!(decision.map(taken), Ok(expected), "{mode:?}: {story}");
     }
 }
@@ -30,10 +40,10 @@ fn readers_take_what_is_free_join_and_re_enter() {
     check_acquire(
         Mode::Read,
         vec![
-            ("free", State::Free, 50, None, (acquired(1, 50), set(1), read, fifty, Some(at(50)))),
+            ("free", FREE, 50, None, (acquired(1, 50), set(1), read, fifty, Some(at(50)))),
             (
                 "nobody holds what is there",
-                State::Abandoned,
+                ABANDONED,
                 50,
                 None,
                 (acquired(1, 50), HashChange::Replace(Holds::ONE), read, fifty, Some(at(50))),
@@ -91,16 +101,19 @@ fn readers_take_what_is_free_join_and_re_enter() {
 fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
     let set = |n| HashChange::Set(holds(n));
     let write = Some(Mode::Write);
+    let replaced = (acquired(1, 50), HashChange::Replace(Holds::ONE), write, None, Some(at(50)));
     check_acquire(
         Mode::Write,
         vec![
-            ("free", State::Free, 50, None, (acquired(1, 50), set(1), write, None, Some(at(50)))),
+            ("free", FREE, 50, None, (acquired(1, 50), set(1), write, None, Some(at(50)))),
+            ("all readers are dead", all_dead(), 50, None, replaced),
+            ("nobody holds what is there", ABANDONED, 50, None, replaced),
             (
-                "all readers are dead",
-                State::Abandoned,
+                "only its own dead reads are there",
+                View { dead: Some(holds(2)), ..reading(0, 0) },
                 50,
                 None,
-                (acquired(1, 50), HashChange::Replace(Holds::ONE), write, None, Some(at(50))),
+                replaced,
             ),
             ("others read", reading(0, 1), 50, None, DENIED),
             ("upgrade", reading(1, 0), 50, None, DENIED),
@@ -132,7 +145,7 @@ fn holds_says_where_to_arrive() {
     check_acquire(
         Mode::Read,
         vec![
-            ("the first is lost", State::Free, 50, Some(2), DENIED),
+            ("the first is lost", FREE, 50, Some(2), DENIED),
             ("the first is lost, others read", reading(0, 1), 50, Some(2), DENIED),
             (
                 "a repeat changes nothing",
@@ -161,12 +174,12 @@ fn holds_says_where_to_arrive() {
     check_acquire(
         Mode::Write,
         vec![
-            ("the first is lost", State::Abandoned, 50, Some(2), DENIED),
+            ("the first is lost", all_dead(), 50, Some(2), DENIED),
             ("a repeat stays", writing(0, 2), 50, Some(2), (acquired(2, LEFT), keep, None, None, None)),
             ("less than n - 1: lost", writing(0, 1), 50, Some(3), DENIED),
         ],
     );
-    let full = acquire(writing(0, 1 << 53), &ask(Mode::Write, 50, None), None, NOW, ANYBODY, false);
+    let full = take(writing(0, 1 << 53), &ask(Mode::Write, 50, None), ANYBODY, false);
     assert_eq!(full, Err(Error::TooManyHolds));
 }
 
@@ -174,39 +187,36 @@ fn holds_says_where_to_arrive() {
 fn a_reader_that_would_wait_for_itself_is_told_so() {
     let wait = Some(Wait::Block(WaitMs::new(0).expect("a wait")));
     let request = Acquire { wait, ..ask(Mode::Write, 50, None) };
-    for (state, upgrade) in
+    for (view, upgrade) in
         [(reading(1, 0), true), (reading(1, 2), true), (reading(0, 2), false), (writing(1, 1), false)]
     {
-        let decision = acquire(state, &request, None, NOW, ANYBODY, false);
-        assert_eq!(decision == Err(Error::Upgrade), upgrade, "{state:?}");
+        let decision = take(view, &request, ANYBODY, false);
+        assert_eq!(decision == Err(Error::Upgrade), upgrade, "{view:?}");
     }
 }
 
 #[test]
 fn nobody_overtakes_those_who_wait_but_holders_re_enter() {
-    let all =
-        [(State::Free, false), (State::Abandoned, false), (reading(0, 2), false), (reading(1, 0), true)];
-    for (state, holder) in all {
-        let awaited =
-            acquire(state, &ask(Mode::Read, 50, None), None, NOW, ANYBODY, true).expect("a decision");
-        assert_eq!(awaited.reply != Reply::Denied, holder, "{state:?}");
-        let closed = acquire(state, &ask(Mode::Read, 50, None), None, NOW, Admission::HoldersOnly, false);
-        assert_eq!(closed == Err(Error::NotAccepting), !holder, "{state:?}");
+    let all = [(FREE, false), (ABANDONED, false), (reading(0, 2), false), (reading(1, 0), true)];
+    for (view, holder) in all {
+        let awaited = take(view, &ask(Mode::Read, 50, None), ANYBODY, true).expect("a decision");
+        assert_eq!(awaited.reply != Reply::Denied, holder, "{view:?}");
+        let closed = take(view, &ask(Mode::Read, 50, None), Admission::HoldersOnly, false);
+        assert_eq!(closed == Err(Error::NotAccepting), !holder, "{view:?}");
     }
-    for state in [writing(0, 1), writing(1, 1)] {
+    for view in [writing(0, 1), writing(1, 1)] {
         for mode in [Mode::Read, Mode::Write] {
-            let own = acquire(state, &ask(mode, 50, None), None, NOW, Admission::HoldersOnly, true);
-            assert!(own.is_ok_and(|own| own.reply != Reply::Denied), "{state:?} {mode:?}");
+            let own = take(view, &ask(mode, 50, None), Admission::HoldersOnly, true);
+            assert!(own.is_ok_and(|own| own.reply != Reply::Denied), "{view:?} {mode:?}");
         }
     }
 }
 
 #[test]
 fn only_what_changes_the_holds_is_an_event() {
-    let event = |state, mode, n| {
-        acquire(state, &ask(mode, 20_000, n), None, NOW, ANYBODY, false).expect("a decision").change.event
-    };
-    assert_eq!(event(State::Free, Mode::Write, None), Some(LockEvent::Acquire));
+    let event =
+        |view, mode, n| take(view, &ask(mode, 20_000, n), ANYBODY, false).expect("a decision").change.event;
+    assert_eq!(event(FREE, Mode::Write, None), Some(LockEvent::Acquire));
     assert_eq!(event(reading(0, 1), Mode::Read, None), Some(LockEvent::Acquire));
     assert_eq!(event(reading(1, 0), Mode::Read, Some(1)), None);
     assert_eq!(event(writing(0, 1), Mode::Write, Some(1)), None);
@@ -214,16 +224,19 @@ fn only_what_changes_the_holds_is_an_event() {
 
 #[test]
 fn a_hand_off_gives_the_waiter_its_own_lease() {
-    let taken = |state, mode| hand_off(state, mode, lease(50), None, NOW).map(taken);
+    let given = |view, mode| {
+        knowing(view, alive(1), |view| hand_off(view, mode, lease(50), None, NOW)).expect("a decision")
+    };
+    let taken = |view, mode| Some(taken(given(view, mode))).filter(|taken| *taken != DENIED);
     let new = |hash, mode, set| Some((acquired(1, 50), hash, Some(mode), set, Some(at(50))));
     let (set, replace) = (HashChange::Set(Holds::ONE), HashChange::Replace(Holds::ONE));
     let key = Some((1, 1, at(50)));
-    assert_eq!(taken(State::Free, Mode::Read), new(set, Mode::Read, key));
-    assert_eq!(taken(State::Free, Mode::Write), new(set, Mode::Write, None));
-    assert_eq!(taken(State::Abandoned, Mode::Write), new(replace, Mode::Write, None));
+    assert_eq!(taken(FREE, Mode::Read), new(set, Mode::Read, key));
+    assert_eq!(taken(FREE, Mode::Write), new(set, Mode::Write, None));
+    assert_eq!(taken(ABANDONED, Mode::Write), new(replace, Mode::Write, None));
+    assert_eq!(taken(all_dead(), Mode::Write), new(replace, Mode::Write, None));
     assert_eq!(taken(reading(0, 2), Mode::Read), Some((acquired(1, 50), set, None, key, None)));
     assert_eq!(taken(reading(0, 2), Mode::Write), None);
     assert_eq!(taken(written(), Mode::Read), None);
-    let event = hand_off(State::Free, Mode::Read, lease(50), None, NOW).and_then(|given| given.change.event);
-    assert_eq!(event, Some(LockEvent::HandOff));
+    assert_eq!(given(FREE, Mode::Read).change.event, Some(LockEvent::HandOff));
 }

@@ -1,0 +1,173 @@
+//! Release, revocation and forced release.
+
+use super::{check_kind, left_of, meant, newest, nothing, own_reads, sole_end};
+use crate::bugs::{Bug, planted};
+use crate::decision::{Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
+use crate::error::Error;
+use crate::request::Release;
+use crate::types::{Expiry, Holds, Mode, UnixMs};
+use crate::view::{Hold, Kind, Need, Others, Step, View};
+
+/// RLOCK.RELEASE.
+pub fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result<Step, Error> {
+    let mode = meant(view, request.mode)?;
+    let Some(Hold { holds, .. }) = view.held_in(mode) else { return Ok(nothing(Reply::NotHeld)) };
+    let lease = request.lease.map(|lease| now.after(lease));
+    let decision = match (mode, left_of(holds, request.down_to)) {
+        (Mode::Read, None) => return Ok(reader_gone(view, holds, LockEvent::Release)),
+        (Mode::Read, Some(left)) => fewer_reads(view, holds, left, lease),
+        (Mode::Mutex | Mode::Write, Some(left)) => fewer_sole(view, mode, holds, left, lease),
+        (Mode::Mutex | Mode::Write, None) => sole_gone(view, mode, LockEvent::Release),
+    };
+    Ok(Step::Done(decision))
+}
+
+fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Decision {
+    let fewer = left < holds;
+    Decision {
+        reply: Reply::StillHeld,
+        change: Change {
+            mode,
+            hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
+            expire_at: lease.and_then(|lease| sole_end(view, lease)),
+            event: fewer.then_some(LockEvent::Release),
+            ..Change::default()
+        },
+    }
+}
+
+/// The last exclusive hold goes; the owner's read holds remain.
+fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Decision {
+    let alone = view.others == Others::None;
+    if view.shared.is_none() && alone {
+        return freed(mode, event);
+    }
+    let other_end = alone && view.shared.is_some_and(|reads| reads.until != view.key_end);
+    Decision {
+        reply: Reply::Released,
+        change: Change {
+            mode,
+            hash: HashChange::Remove,
+            becomes: Some(Mode::Read).filter(|_| !planted(Bug::DowngradeKeepsMode)),
+            expire_at: own_reads(view).filter(|_| other_end),
+            unlock_message: Some(UnlockMessage::WriterGone).filter(|_| !planted(Bug::DowngradeInSilence)),
+            event: Some(event),
+            ..Change::default()
+        },
+    }
+}
+
+fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Decision {
+    // The remaining holds keep the lease of all: the newest lease key had the longest.
+    let until = lease.or_else(|| own_reads(view));
+    let fewer = left < holds;
+    // LEASE is for every hold, or an older lease key would outlast it.
+    let first = if lease.is_some() { newest(1, left).0 } else { left.get() };
+    let set = until.filter(|_| fewer || lease.is_some()).map(|until| (first, left.get(), until));
+    let longer = matches!((view.key_end, until), (Expiry::At(at), Some(until)) if until > at);
+    Decision {
+        reply: Reply::StillHeld,
+        change: Change {
+            mode: Mode::Read,
+            hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
+            leases: ReadLeases { set, gone: fewer.then(|| newest(left.get().saturating_add(1), holds)) },
+            expire_at: until.filter(|_| longer),
+            event: fewer.then_some(LockEvent::Release),
+            ..Change::default()
+        },
+    }
+}
+
+/// The last read hold goes. The lock is free if no other owner is alive.
+fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
+    let gone = Some(newest(1, holds)).filter(|_| !planted(Bug::ReadLeaseStays));
+    let leases = ReadLeases { set: None, gone };
+    let last_end = match view.others {
+        _ if view.sole.is_some() => None,
+        Others::NotAsked(_) => return Step::Look(Need::LastOther),
+        Others::Live { last_end, .. } if !planted(Bug::OneReaderFreesAll) => last_end,
+        Others::InDoubt if !planted(Bug::OneReaderFreesAll) => None,
+        Others::None | Others::Dead | Others::Live { .. } | Others::InDoubt => {
+            let mut decision = freed(Mode::Read, event);
+            decision.change.leases = leases;
+            return Step::Done(decision);
+        }
+    };
+    // Waiting Redisson clients sleep until the key's end: it must not be that of the reader that goes.
+    let last_end = last_end.filter(|_| !planted(Bug::KeyOutlastsReaders));
+    let expire_at = match last_end {
+        Some(Expiry::At(at)) if Expiry::At(at).sooner(view.key_end) != view.key_end => Some(at),
+        Some(Expiry::At(_) | Expiry::Never) | None => None,
+    };
+    let change = Change {
+        mode: Mode::Read,
+        hash: HashChange::Remove,
+        leases,
+        expire_at,
+        event: Some(event),
+        ..Change::default()
+    };
+    Step::Done(Decision { reply: Reply::Released, change })
+}
+
+/// RLOCK.FORCERELEASE; with `of_owner` only for the owner of this view, whose read holds count even if they are dead.
+pub fn force_release(view: &View, of_owner: bool) -> Step {
+    let event = LockEvent::ForceRelease;
+    let step = match (view.kind, view.sole, view.reads()) {
+        (Kind::Free | Kind::Abandoned, ..) => return nothing(Reply::NothingToForce),
+        (_, None, None) if of_owner => return nothing(Reply::NothingToForce),
+        (_, None, Some(holds)) if of_owner => reader_gone(view, holds, event),
+        (Kind::Mutex, ..) => Step::Done(freed(Mode::Mutex, event)),
+        // A writer shares the lock only with its own reads.
+        (Kind::Reading | Kind::Writing, ..) => Step::Done(freed(Mode::Write, event)),
+    };
+    let Step::Done(mut decision) = step else { return step };
+    decision.reply = Reply::Forced;
+    if let (true, Some(holds)) = (of_owner, view.reads()) {
+        decision.change.leases.gone = Some(newest(1, holds));
+    }
+    Step::Done(decision)
+}
+
+/// Revokes a grant whose client has disconnected, if the lock is unchanged since: no call of its owner has re-entered,
+/// renewed or released it. `ends` is the end of the granted lease.
+pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
+    check_kind(view, mode)?;
+    let granted = Hold { holds: Holds::ONE, until: Expiry::At(ends) };
+    let event = LockEvent::Release;
+    Ok(match mode {
+        Mode::Read if view.shared == Some(granted) && planted(Bug::ReadTakeBackTakesAll) => {
+            Step::Done(freed(Mode::Read, event))
+        }
+        Mode::Read if view.shared == Some(granted) => reader_gone(view, Holds::ONE, event),
+        Mode::Mutex | Mode::Write if is_sole_as_granted(view, granted) => {
+            Step::Done(sole_gone(view, mode, event))
+        }
+        Mode::Mutex | Mode::Read | Mode::Write => nothing(Reply::NotHeld),
+    })
+}
+
+/// Whether the owner's exclusive hold is as it was granted. The key may last longer than the lease of a write: as long as
+/// the owner's own read.
+fn is_sole_as_granted(view: &View, granted: Hold) -> bool {
+    let Some(sole) = view.sole else { return false };
+    let ends = view.key_end == granted.until || view.shared.is_some_and(|reads| reads.until == view.key_end);
+    let any = view.kind == Kind::Mutex && planted(Bug::TakeBackWithoutId);
+    sole.holds == granted.holds && ends || any
+}
+
+fn freed(mode: Mode, event: LockEvent) -> Decision {
+    let message = match mode {
+        Mode::Mutex => UnlockMessage::Free,
+        Mode::Read => UnlockMessage::ReadersGone,
+        Mode::Write => UnlockMessage::WriterGone,
+    };
+    let change = Change {
+        mode,
+        hash: HashChange::Delete,
+        unlock_message: Some(message),
+        event: Some(event),
+        ..Change::default()
+    };
+    Decision { reply: Reply::Released, change }
+}

@@ -1,0 +1,141 @@
+//! One picture of a lock for every kind of lock: the facts that a rule decides on.
+
+use crate::decision::Decision;
+use crate::shape::Fields;
+use crate::types::{Expiry, Holds, Mode};
+
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The key does not exist.
+    Free,
+    /// The hash exists without a hold: only `mode` is left, or its one field has expired.
+    Abandoned,
+    /// A plain lock.
+    Mutex,
+    /// A read/write lock with readers, alive or dead.
+    Reading,
+    /// A read/write lock with a writer, which may also read.
+    Writing,
+}
+
+/// The holds of one owner in one mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Their number.
+    pub holds: Holds,
+    /// Their lease end.
+    pub until: Expiry,
+}
+
+/// The known facts about other owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// The lock has no other owner.
+    None,
+    /// The lock has this number of fields of other owners, including dead readers: the look did not check them.
+    NotAsked(usize),
+    /// All of them are dead readers.
+    Dead,
+    /// At least one of them holds the lock.
+    Live {
+        /// The lease end of one of them.
+        until: Expiry,
+        /// The latest lease end, if the look checked all of them.
+        last_end: Option<Expiry>,
+    },
+    /// The look did not check all of them: one may hold the lock.
+    InDoubt,
+}
+
+/// A lock as one owner sees it; without an owner, as an owner without holds sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The kind of the lock.
+    pub kind: Kind,
+    /// The owner's exclusive holds: of a plain lock, or write holds.
+    pub sole: Option<Hold>,
+    /// The owner's shared holds, if they are alive: read holds.
+    pub shared: Option<Hold>,
+    /// The read holds that the owner's field still counts after their lease ends.
+    pub dead: Option<Holds>,
+    /// The known facts about other owners.
+    pub others: Others,
+    /// The expiry of the key.
+    pub key_end: Expiry,
+}
+
+/// What a rule asks of a look. A look never asks for more than a rule needs: lease keys of other owners cost most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The owner's own holds.
+    Mine,
+    /// Whether any other owner holds the lock.
+    AnyOther,
+    /// The latest lease end of the other owners.
+    LastOther,
+}
+
+/// The result of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The rule has decided.
+    Done(Decision),
+    /// The rule needs to know more, and must be asked again.
+    Look(Need),
+}
+
+impl View {
+    /// The view of a lock before any lease key is read: read holds count as dead.
+    pub(crate) fn of(fields: &Fields) -> Self {
+        let Fields { kind, sole, reads, others, key_end } = *fields;
+        let others = match others {
+            0 => Others::None,
+            // A plain lock ends with its key.
+            _ if kind == Kind::Mutex => Others::Live { until: key_end, last_end: Some(key_end) },
+            count => Others::NotAsked(count),
+        };
+        let sole = sole.map(|holds| Hold { holds, until: key_end });
+        Self { kind, sole, shared: None, dead: reads, others, key_end }
+    }
+
+    /// Whether the owner's holds are still the same, whatever became of other readers.
+    pub(crate) fn is_still(&self, fields: &Fields) -> bool {
+        let sole = self.sole.map(|hold| hold.holds);
+        (self.kind, sole, self.reads()) == (fields.kind, fields.sole, fields.reads)
+    }
+
+    /// Whether the lock is a read/write lock with holders, alive or dead.
+    pub(crate) fn is_read_write(&self) -> bool {
+        matches!(self.kind, Kind::Reading | Kind::Writing)
+    }
+
+    /// The read holds that the owner's field counts, alive or dead.
+    pub(crate) fn reads(&self) -> Option<Holds> {
+        self.shared.map(|hold| hold.holds).or(self.dead)
+    }
+
+    /// Whether the owner holds the lock in any mode.
+    pub(crate) fn holds_any(&self) -> bool {
+        self.sole.is_some() || self.shared.is_some()
+    }
+
+    /// The owner's holds in this mode.
+    pub(crate) fn held_in(&self, mode: Mode) -> Option<Hold> {
+        match mode {
+            Mode::Mutex | Mode::Write => self.sole,
+            Mode::Read => self.shared,
+        }
+    }
+
+    /// Whether the lock has no hold in the way of this mode. To a writer a lock whose readers are all dead is free.
+    pub(crate) fn is_free_for(&self, mode: Mode) -> bool {
+        match self.kind {
+            Kind::Free | Kind::Abandoned => true,
+            Kind::Reading if mode == Mode::Write => {
+                self.shared.is_none() && matches!(self.others, Others::None | Others::Dead)
+            }
+            Kind::Mutex | Kind::Reading | Kind::Writing => false,
+        }
+    }
+}
