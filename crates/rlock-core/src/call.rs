@@ -113,6 +113,14 @@ fn may_wait<V: Server>(server: &V, wait: Wait<'_>) -> bool {
     }
 }
 
+/// How a waiter receives the outcome, and what its call answers now.
+fn way_of(wait: Wait<'_>) -> (Via, Answer) {
+    match wait {
+        Wait::Block(_) => (Via::Block, Answer::Later),
+        Wait::Enqueue(_, channel) => (Via::Enqueue(channel.into()), Answer::Now(Reply::Enqueued)),
+    }
+}
+
 /// A caller whose turn it is: the lock's queue was served before.
 struct Arrival<'a, S: Site> {
     site: &'a S,
@@ -207,10 +215,7 @@ impl<S: Site> Call<'_, S> {
             fair::repair_changed(site);
         }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
-        let (via, answer) = match wait {
-            Wait::Block(_) => (Via::Block, Answer::Later),
-            Wait::Enqueue(_, channel) => (Via::Enqueue(channel.into()), Answer::Now(Reply::Enqueued)),
-        };
+        let (via, answer) = way_of(wait);
         let ticket = server.locks(|locks| {
             locks.admit(lock, request.owner.bytes(), request.mode, limits)?;
             Ok(locks.new_ticket())

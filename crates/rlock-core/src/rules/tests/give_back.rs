@@ -194,7 +194,6 @@ fn a_writer_releases_and_downgrades() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn force_release_removes_everything_or_one_owners_holds() {
     let (delete, remove) = (HashChange::Delete, HashChange::Remove);
     let none = HashChange::Keep;
