@@ -158,6 +158,7 @@ impl<'a, S: Site> Arrival<'a, S> {
     }
 
     /// Looks at the lock, and decides.
+    #[inline(always)]
     fn decide(
         self,
         mut rule: impl FnMut(&Self, &View) -> Result<Step, Error>,
@@ -188,6 +189,7 @@ impl<S: Site> Call<'_, S> {
     }
 
     /// Performs what was decided.
+    #[inline(always)]
     fn perform(self, decision: &Decision) -> Result<Reply, Error> {
         let Self { picture, now, entry } = self;
         let site = picture.site();

@@ -74,9 +74,17 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether there is nothing to write, replicate, raise or publish.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { mode: _, hash, becomes, leases, bury, expire_at, token, unlock_message, event } = self;
+        let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
+        let read = becomes.is_none() && leases.set.is_none() && leases.gone.is_none() && bury.is_empty();
+        silent && read && *hash == HashChange::Keep
+    }
+
     /// Whether the change concerns read holds, which have lease keys.
     pub(crate) fn is_of_reader(&self) -> bool {
-        self.mode == Mode::Read || self.leases != ReadLeases::default()
+        self.mode == Mode::Read || self.leases.set.is_some() || self.leases.gone.is_some()
     }
 
     /// Whether the hash is as it was before, or a part of it is.

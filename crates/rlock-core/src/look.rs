@@ -1,4 +1,4 @@
-//! Looks at a lock, and commits the change that a rule makes of it. A look writes nothing.
+//! The picture of a lock that a rule decides on, and the commit of its change. A look writes nothing.
 //!
 //! The key of a plain lock, or of a lock without holders, stays open from the look to the commit. The key of a read/write
 //! lock is closed while lease keys are read: the commit opens it again, and fails if the owner's holds are not the same.
@@ -22,6 +22,7 @@ pub(crate) struct Picture<'a, S: Site> {
 }
 
 /// Looks at a lock for this owner; without an owner, as an owner without holds sees it.
+#[inline(always)]
 pub(crate) fn look<'a, S: Site>(
     site: &'a S,
     owner: Option<&'a [u8]>,
@@ -39,6 +40,7 @@ pub(crate) fn look<'a, S: Site>(
 }
 
 /// Looks at a lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
+#[inline(always)]
 pub(crate) fn decide<'a, S: Site>(
     site: &'a S,
     owner: Option<&'a [u8]>,
@@ -111,10 +113,11 @@ impl<'a, S: Site> Picture<'a, S> {
     }
 
     /// Commits a change. After an error nothing has changed.
+    #[inline(always)]
     pub(crate) fn commit(self, change: &Change) -> Result<(), Error> {
         let Self { site, owner, key, view, .. } = self;
         let key = key.map_or_else(|| reopen(site, owner, &view), Ok)?;
-        if *change == Change::default() { Ok(()) } else { site.perform(key, owner, change) }
+        if change.is_empty() { Ok(()) } else { site.perform(key, owner, change) }
     }
 
     /// Removes the dead readers that the look found. Writing must be allowed.

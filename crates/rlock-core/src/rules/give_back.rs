@@ -9,6 +9,7 @@ use crate::types::{Expiry, Holds, Mode, UnixMs};
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// RLOCK.RELEASE.
+#[inline(always)]
 pub fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result<Step, Error> {
     let mode = meant(view, request.mode)?;
     let Some(Hold { holds, .. }) = view.held_in(mode) else { return Ok(nothing(Reply::NotHeld)) };

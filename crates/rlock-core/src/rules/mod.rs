@@ -2,7 +2,7 @@
 //! [`Decision`], or to what the rule needs to know besides.
 //!
 //! A plain lock has one holder. Readers share a read/write lock, a writer holds it exclusively; the writer may also read,
-//! and keeps its read holds when it releases its write holds. The layout is Redisson's: each read hold has its own lease
+//! and keeps its read holds when it releases its write holds. The layout is the one of Redisson: each read hold has its own lease
 //! key, whose end reveals a dead reader.
 
 mod give_back;

@@ -11,6 +11,7 @@ use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// RLOCK.ACQUIRE; `token` is the token for this acquisition, if it asks for one. `kept_out`: an owner without holds must
 /// not overtake the waiters of the lock.
+#[inline(always)]
 pub fn acquire(
     view: &View,
     request: &Acquire<'_>,
@@ -75,6 +76,7 @@ struct New {
 }
 
 impl New {
+    #[inline(always)]
     fn take(&self, view: &View, arrive_at: Option<Holds>) -> Result<Step, Error> {
         // An owner that asks for more than its first hold had others before: they are lost, and it must learn that.
         let first = arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
