@@ -14,7 +14,7 @@
 //! - [`decision`]: the result of a rule.
 //! - [`view`]: one picture of a lock, for every kind.
 //! - [`rules`]: the rules of all locks.
-//! - `look`: a look at a lock, and the commit of a change.
+//! - `look`: pictures of locks, and the commit of a change.
 //! - [`read_leases`]: which readers of a read/write lock are alive.
 //! - [`read_repair`]: native read leases that Redisson's renewals would shorten.
 //! - [`names`]: Redisson's names for the keys and channels of a lock.

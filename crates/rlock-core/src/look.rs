@@ -1,4 +1,4 @@
-//! Looks at a lock, and commits the change that a rule makes of it. A look writes nothing.
+//! A picture of a lock, and the commit of the change that a rule decides on it. A look writes nothing.
 //!
 //! The key of a plain lock, or of a lock without holders, stays open from the look to the commit. The key of a read/write
 //! lock is closed while lease keys are read: the commit opens it again, and fails if the owner's holds are not the same.

@@ -45,7 +45,7 @@ impl Fields {
         matches!(self.kind, Kind::Reading | Kind::Writing)
     }
 
-    /// Whether nobody holds the lock.
+    /// Whether the lock has no holds.
     #[must_use]
     pub fn is_free(&self) -> bool {
         matches!(self.kind, Kind::Free | Kind::Abandoned)

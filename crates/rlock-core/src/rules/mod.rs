@@ -2,8 +2,8 @@
 //! [`Decision`], or to what the rule needs to know besides.
 //!
 //! A plain lock has one holder. Readers share a read/write lock, a writer holds it exclusively; the writer may also read,
-//! and keeps its read holds when it releases its write holds. The layout is Redisson's: each read hold has its own lease
-//! key, whose end reveals a dead reader.
+//! and keeps its read holds when it releases its write holds. On Redisson's layout each read hold has its own
+//! lease key, whose end reveals a dead reader.
 
 mod give_back;
 mod take;
