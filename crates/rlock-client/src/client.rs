@@ -152,7 +152,7 @@ impl Client {
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
             let deliver = deliver_to(shared.clone(), inbox.clone());
-            let pace = Pace { response: config.response() };
+            let pace = Pace { response: config.response(), process: std::process::id() };
             let runtime = tokio::runtime::Handle::current();
             let events = config.events.clone();
             let router = route(Links { pace, deliver, events, runtime, stop: stop.clone() });

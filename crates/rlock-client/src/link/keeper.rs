@@ -23,11 +23,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// What is done with a message.
 pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// The times a link goes by.
+/// The times a link goes by, and its process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// A connection that leaves a request unanswered for so long is given up; idle ones are asked as often.
     pub(crate) response: Duration,
+    /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
+    pub(crate) process: u32,
 }
 
 /// Whether there is a connection.

@@ -68,6 +68,9 @@ impl Live {
         commands: &[Cmd],
         time: Duration,
     ) -> Result<Vec<Value>, String> {
+        if std::process::id() != self.pace.process {
+            return Err("the connection is that of the process before a fork".into());
+        }
         let expected = commands.len();
         match timeout(time, self.connection.send(commands)).await {
             Ok(Ok(values)) if values.iter().any(is_unasked) => {
