@@ -2,6 +2,9 @@
 # For .ci/run and scripts/ci_full.sh, which source it: `step COMMAND...` runs a step and times it. At the end of the
 # script, or when a step has failed, a table shows the seconds of each.
 
+# What is built once from nothing has no use for the intermediate results, which take 10 GB.
+export CARGO_INCREMENTAL=0
+
 steps_table=
 steps_current=
 
