@@ -6,7 +6,7 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, ReadLeases, Token, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
 use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
@@ -32,32 +32,30 @@ pub(crate) fn perform(
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
-    let buried = read_write::bury(&mut key, &change.bury);
+    let readers = read_write::Readers::of(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
-    let leases =
-        (change.leases != ReadLeases::default()).then(|| read_write::Leases::of(name, owner, change));
-    leases.as_ref().map_or(Ok(()), |leases| leases.write(ctx))?;
+    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(ctx))?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
-    let touched = change.hash != HashChange::Keep || change.expire_at.is_some() || !buried.is_empty();
+    let touched = change.hash != HashChange::Keep || change.expire_at.is_some() || !change.bury.is_empty();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
     let read = !in_command || effects::are_read(ctx);
     if read {
-        note_failure(buried.iter().all(|field| ctx.replicate_hdel(name, field.borrow())));
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
         note_failure(replicate(ctx, name, field, change, token.as_ref()));
-        note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(ctx)));
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(ctx)));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
     }
-    if !buried.is_empty() {
-        ctx.notify(EventClass::Hash, own_event::HDEL, name);
+    if let Some(readers) = &readers {
+        readers.notify_burial(ctx, name);
     }
     notify(ctx, name, change, token.as_ref());
-    if let Some(leases) = &leases {
-        leases.notify(ctx);
+    if let Some(readers) = &readers {
+        readers.notify_leases(ctx);
     }
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
         send(ctx, name, message, read);

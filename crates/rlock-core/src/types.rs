@@ -1,5 +1,7 @@
 //! The words of the field as types, so that a lease is never taken for a point in time.
 
+use std::num::NonZeroI64;
+
 use crate::error::Error;
 pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS};
 
@@ -72,30 +74,30 @@ impl LeaseMs {
 
 /// The number of an owner's holds: 1 to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Holds(i64);
+pub struct Holds(NonZeroI64);
 
 impl Holds {
     /// One hold.
-    pub const ONE: Self = Self(1);
+    pub const ONE: Self = Self(NonZeroI64::new(1).unwrap());
 
     /// `count` holds; `None` outside 1 to 2^53.
     pub fn new(count: i64) -> Option<Self> {
-        (1..=MAX_HOLDS).contains(&count).then_some(Self(count))
+        NonZeroI64::new(count).filter(|_| (1..=MAX_HOLDS).contains(&count)).map(Self)
     }
 
     /// The count.
     pub fn get(self) -> i64 {
-        self.0
+        self.0.get()
     }
 
     /// One more hold; `None` at the maximum.
     pub fn one_more(self) -> Option<Self> {
-        Self::new(self.0.saturating_add(1))
+        Self::new(self.get().saturating_add(1))
     }
 
     /// One hold less; `None` if this was the last.
     pub fn one_less(self) -> Option<Self> {
-        Self::new(self.0.saturating_sub(1))
+        Self::new(self.get().saturating_sub(1))
     }
 }
 
