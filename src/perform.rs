@@ -37,7 +37,8 @@ pub(crate) fn perform(
     drop(key);
     readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(ctx))?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
-    let touched = change.hash != HashChange::Keep || change.expire_at.is_some() || !change.bury.is_empty();
+    let touched =
+        change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }

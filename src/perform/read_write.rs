@@ -1,7 +1,7 @@
 //! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::{Change, Error, HashChange, Mode, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, names};
 
 use crate::events;
 use crate::ffi::{
@@ -22,7 +22,7 @@ const UNPACKED_AT: usize = 16;
 /// then, as a server that has loaded the hash has packed it again. Replicas and AOF are told nothing: it is the same hash.
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
-        change.leases.set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
+        change.leases().set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
     if !joins || !key.len().is_multiple_of(UNPACKED_AT) {
         return true;
     }
@@ -41,12 +41,11 @@ pub(super) struct Readers {
 impl Readers {
     /// Those of a change, after the fields of the dead are removed; `None` for all changes but those of readers.
     pub(super) fn of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
-        let Change { leases, bury, .. } = change;
-        let any = leases.set.is_some() || leases.gone.is_some() || !bury.is_empty();
-        any.then(|| Self::of_readers(key, owner, change))
+        change.readers.as_ref().map(|readers| Self::of_readers(key, owner, readers))
     }
 
-    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Self {
+    #[inline(never)]
+    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &ReaderChange) -> Self {
         let (name, owner) = (key.name(), owner.map_or(&[][..], StringRef::bytes));
         let keys = |first: i64, last: i64| {
             let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));

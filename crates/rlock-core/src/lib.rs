@@ -63,7 +63,7 @@ pub mod types;
 pub mod view;
 pub mod yielding;
 
-pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
+pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, ReaderChange, Reply};
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;

@@ -76,7 +76,7 @@ impl<'a, S: Site> Picture<'a, S> {
     fn with_burial(&mut self, mut decision: Decision) -> Decision {
         let dead = std::mem::take(&mut self.dead);
         if decision.change.keeps_fields() {
-            decision.change.bury = dead;
+            decision.change.bury(dead);
         }
         decision
     }
@@ -127,7 +127,7 @@ impl<'a, S: Site> Picture<'a, S> {
     /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
     /// another server: it would be on both, and the later one could not be moved to the server of the other.
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
-        let Some((first, last, _)) = change.leases.set else { return Ok(()) };
+        let Some((first, last, _)) = change.leases().set else { return Ok(()) };
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
         let elsewhere = |hold| self.site.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(elsewhere) { Err(Error::LeaseElsewhere) } else { Ok(()) }
@@ -146,7 +146,9 @@ impl<'a, S: Site> Picture<'a, S> {
         let bury = std::mem::take(&mut self.dead);
         if !bury.is_empty() {
             // A failure is in the log; the next look finds them again.
-            let _ = self.commit(&Change { bury, ..Change::default() });
+            let mut change = Change::default();
+            change.bury(bury);
+            let _ = self.commit(&change);
         }
     }
 }

@@ -65,13 +65,14 @@ fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) ->
     // LEASE is for every hold, or an older lease key would outlast it.
     let first = if lease.is_some() { newest(1, left).0 } else { left.get() };
     let set = until.filter(|_| fewer || lease.is_some()).map(|until| (first, left.get(), until));
+    let leases = ReadLeases { set, gone: fewer.then(|| newest(left.get().saturating_add(1), holds)) };
     let longer = matches!((view.key_end, until), (Expiry::At(at), Some(until)) if until > at);
     Step::Done(Decision {
         reply: Reply::StillHeld,
         change: Change {
             mode: Mode::Read,
             hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
-            leases: ReadLeases { set, gone: fewer.then(|| newest(left.get().saturating_add(1), holds)) },
+            readers: leases.change(),
             expire_at: until.filter(|_| longer),
             event: fewer.then_some(LockEvent::Release),
             ..Change::default()
@@ -101,7 +102,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
     let change = Change {
         mode: Mode::Read,
         hash: HashChange::Remove,
-        leases,
+        readers: leases.change(),
         expire_at,
         event: Some(event),
         ..Change::default()
@@ -123,7 +124,7 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
     let Step::Done(mut decision) = step else { return step };
     decision.reply = Reply::Forced;
     if let (true, Some(holds)) = (of_owner, view.reads()) {
-        decision.change.leases.gone = Some(newest(1, holds));
+        decision.change.set_leases(ReadLeases { gone: Some(newest(1, holds)), ..decision.change.leases() });
     }
     Step::Done(decision)
 }
@@ -163,7 +164,7 @@ fn freed(mode: Mode, leases: ReadLeases, event: LockEvent) -> Step {
     let change = Change {
         mode,
         hash: HashChange::Delete,
-        leases,
+        readers: leases.change(),
         unlock_message: Some(message),
         event: Some(event),
         ..Change::default()
