@@ -4,8 +4,8 @@
 //! backlog throws them away at once. Nobody needs those of changes that are in the snapshot that he starts
 //! from: a replica, a stream to one and an AOF all begin with a snapshot. So effects are built from any
 //! snapshot on, forked or not, and from a promotion on (a replica keeps its backlog when it becomes the
-//! primary), until a beat of the server finds that nobody reads them. The AOF is asked for each time. In a
-//! cluster they are always built, since slots are moved by a stream of them there.
+//! primary), until a beat of the server finds that nobody reads them. In a cluster they are always built, since slots are
+//! moved by a stream of them there.
 //!
 //! Between a replica's request and its snapshot the server has a backlog already, which we learn at the next
 //! beat. What stands in it from that time nobody reads: a replica goes on from where its snapshot was made.
@@ -16,12 +16,12 @@ use rlock_core::bugs::{Bug, planted};
 
 use crate::ffi::Ctx;
 
-/// Whether there may be replicas or a backlog.
-static MAY_BE_REPLICATED: AtomicBool = AtomicBool::new(true);
+/// Whether there may be replicas, a backlog or an AOF.
+static MAY_BE_READ: AtomicBool = AtomicBool::new(true);
 
 /// Whether a change under way must be told by its effects.
-pub(crate) fn are_read(ctx: Ctx<'_>) -> bool {
-    MAY_BE_REPLICATED.load(Ordering::Relaxed) || ctx.has_aof()
+pub(crate) fn are_read() -> bool {
+    MAY_BE_READ.load(Ordering::Relaxed)
 }
 
 /// Somebody may read effects from now on.
@@ -29,10 +29,11 @@ pub(crate) fn begin() {
     if planted(Bug::EdgeEffectsBeginLate) {
         return;
     }
-    MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
+    MAY_BE_READ.store(true, Ordering::Relaxed);
 }
 
 /// Finds out whether anybody does.
 pub(crate) fn look(ctx: Ctx<'_>) {
-    MAY_BE_REPLICATED.store(ctx.in_cluster() || ctx.has_replicas_or_backlog(), Ordering::Relaxed);
+    let are_read = ctx.in_cluster() || ctx.has_aof() || ctx.has_replicas_or_backlog();
+    MAY_BE_READ.store(are_read, Ordering::Relaxed);
 }

@@ -42,7 +42,7 @@ pub(crate) fn perform(
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
-    let read = !in_command || effects::are_read(ctx);
+    let read = !in_command || effects::are_read();
     if read {
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
         note_failure(replicate(ctx, name, field, change, token.as_ref()));
@@ -176,7 +176,7 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&Sto
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    send(ctx, name, message, effects::are_read(ctx))
+    send(ctx, name, message, effects::are_read())
 }
 
 fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: bool) -> u64 {
@@ -200,7 +200,7 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
 
 /// Publishes one of Redisson's messages on one channel.
 pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
-    publish_on(ctx, channel, message, effects::are_read(ctx));
+    publish_on(ctx, channel, message, effects::are_read());
 }
 
 fn publish_on(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>, to_replicas: bool) -> u64 {
