@@ -16,12 +16,20 @@ use rlock_core::bugs::{Bug, planted};
 
 use crate::ffi::Ctx;
 
-/// Whether there may be replicas, a backlog or an AOF.
-static MAY_BE_READ: AtomicBool = AtomicBool::new(true);
+/// Whether there may be replicas or a backlog.
+static MAY_BE_REPLICATED: AtomicBool = AtomicBool::new(true);
+
+/// Whether there may be an AOF.
+static MAY_BE_LOGGED: AtomicBool = AtomicBool::new(true);
 
 /// Whether a change under way must be told by its effects.
 pub(crate) fn are_read() -> bool {
-    MAY_BE_READ.load(Ordering::Relaxed)
+    MAY_BE_LOGGED.load(Ordering::Relaxed) || are_replicated()
+}
+
+/// Whether replicas read them, which publish messages to their own subscribers. An AOF has no messages.
+pub(crate) fn are_replicated() -> bool {
+    MAY_BE_REPLICATED.load(Ordering::Relaxed)
 }
 
 /// Somebody may read effects from now on.
@@ -29,11 +37,12 @@ pub(crate) fn begin() {
     if planted(Bug::EdgeEffectsBeginLate) {
         return;
     }
-    MAY_BE_READ.store(true, Ordering::Relaxed);
+    MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
+    MAY_BE_LOGGED.store(true, Ordering::Relaxed);
 }
 
 /// Finds out whether anybody does.
 pub(crate) fn look(ctx: Ctx<'_>) {
-    let are_read = ctx.in_cluster() || ctx.has_aof() || ctx.has_replicas_or_backlog();
-    MAY_BE_READ.store(are_read, Ordering::Relaxed);
+    MAY_BE_LOGGED.store(ctx.has_aof(), Ordering::Relaxed);
+    MAY_BE_REPLICATED.store(ctx.in_cluster() || ctx.has_replicas_or_backlog(), Ordering::Relaxed);
 }
