@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, Databases, LockName};
-use rlock_core::{MonoMs, departures, events, names, timing};
+use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
@@ -37,7 +37,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if event == c"restore" {
         discovery::arrived(ctx, key.bytes());
     }
-    if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends()) {
+    if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
         return;
     }
     if !fair::is_own_doing() {
@@ -94,6 +94,7 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         }
         ServerEvent::SlotsCame => discovery::run_again(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
+        ServerEvent::Disconnected(client) => sessions::connection_ended(&ctx, client),
         ServerEvent::Beat => beat(ctx),
     }
 }
@@ -128,6 +129,7 @@ fn beat(ctx: Ctx<'_>) {
     if !waiters::locks(|locks| locks.is_watched()) {
         return;
     }
+    sessions::on_beat(&ctx);
     if stepped {
         events::clock_stepped(&ctx);
         timing::restart_timer(&ctx);

@@ -36,7 +36,10 @@ static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20
 /// `rlock.fair-turn-ms`: for how long a free lock is left to the one at the head of Redisson's fair queue.
 static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=MAX_LEASE_MS);
 
-static NUMBERS: [&NumberOption; 7] = [
+/// `rlock.max-ties`: how many holds and waits may be tied to connections.
+static MAX_TIES: NumberOption = NumberOption::new(c"max-ties", 1_000_000, 0..=10_000_000);
+
+static NUMBERS: [&NumberOption; 8] = [
     &MAX_WAITERS,
     &MAX_WAITERS_PER_KEY,
     &GRANT_CONFIRM,
@@ -44,6 +47,7 @@ static NUMBERS: [&NumberOption; 7] = [
     &FOREIGN_TURN,
     &FOREIGN_WINDOW,
     &FAIR_TURN,
+    &MAX_TIES,
 ];
 
 /// The options as the rules read them.
@@ -59,6 +63,7 @@ pub(crate) fn settings() -> Settings {
         },
         foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
         fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
+        max_ties: size(&MAX_TIES),
         at_once: AtOnce::USUAL,
     }
 }

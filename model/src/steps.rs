@@ -155,8 +155,16 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request =
-        Acquire { owner: owner_of(&name)?, lease: lease(), mode, fair: scene.fair, arrive_at, fenced, wait };
+    let request = Acquire {
+        owner: owner_of(&name)?,
+        lease: lease(),
+        mode,
+        fair: scene.fair,
+        arrive_at,
+        fenced,
+        session: None,
+        wait,
+    };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -209,6 +217,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
         fair: scene.fair,
         arrive_at: two,
         fenced,
+        session: None,
         wait: None,
     };
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
@@ -251,7 +260,7 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
 fn renew(sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode) };
+    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: None };
     let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {
         (Ok(Reply::Renewed), Some(belief)) => {

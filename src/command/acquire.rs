@@ -1,10 +1,10 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
 use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
-use super::{after_key, site};
+use super::{after_key, check_session, site};
 use crate::fair::FairQueue;
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists};
 use crate::keyspace;
@@ -33,6 +33,7 @@ impl Command for Acquire {
             Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
             Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
+            super::SESSION_ARG,
             Arg::new(
                 c"wait",
                 ArgKind::OneOf(&[
@@ -53,6 +54,7 @@ impl Command for Acquire {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Answer, Error> {
         let request = request::Acquire::parse(after_key(args))?;
+        check_session(ctx, request.session)?;
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
         }

@@ -93,6 +93,13 @@ impl Respond for Report {
     }
 }
 
+/// The client id of the connection to which a hold or a wait is tied, if it is.
+fn session(ctx: Ctx<'_>, client: Option<u64>) {
+    if let Some(client) = client {
+        pair(ctx, "session", i64::try_from(client).unwrap_or(i64::MAX));
+    }
+}
+
 /// In which way somebody holds or waits; null for a plain lock.
 fn mode(ctx: Ctx<'_>, mode: Mode) {
     ctx.reply_bytes(b"mode");

@@ -19,9 +19,9 @@ pub(crate) use renew::Renew;
 use std::ffi::CStr;
 
 use rlock_core::call::Answer;
-use rlock_core::{Error, Reply};
+use rlock_core::{Error, LeaseMs, Reply};
 
-use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef};
+use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys};
 use crate::site::LockSite;
 use crate::{keyspace, waiters};
 
@@ -38,6 +38,25 @@ const MODE_ARG: Arg = Arg::new(
     ]),
 )
 .optional();
+
+/// SESSION.
+const SESSION_ARG: Arg = Arg::new(c"grace-ms", ArgKind::Integer).after(c"SESSION").optional();
+
+/// Refuses SESSION where no connection could end, and listens to the ends of connections from the first one on.
+fn check_session(ctx: Ctx<'_>, session: Option<LeaseMs>) -> Result<(), Error> {
+    if session.is_none() {
+        return Ok(());
+    }
+    if !ctx.has_connection() {
+        return Err(Error::NoSession);
+    }
+    // Holds end by what happens to their keys, too.
+    if listen_to_clients(ctx) && listen_to_keys(ctx) {
+        Ok(())
+    } else {
+        Err(Error::Internal("the server does not tell of clients and keys"))
+    }
+}
 
 /// What follows the command's name and the key.
 fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {

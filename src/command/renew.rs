@@ -1,8 +1,8 @@
-//! `RLOCK.RENEW key owner lease-ms [READ | WRITE]`
+//! `RLOCK.RENEW key owner lease-ms [READ | WRITE] [SESSION grace-ms]`
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, site};
+use super::{after_key, check_session, site};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
 
 /// Lets a lease count from now.
@@ -25,11 +25,13 @@ impl Command for Renew {
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
             super::MODE_ARG,
+            super::SESSION_ARG,
         ],
     };
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
+        check_session(ctx, request.session)?;
         call::renew(&site(ctx, args)?, &request)
     }
 }

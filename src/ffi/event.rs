@@ -46,6 +46,8 @@ pub(crate) enum ServerEvent {
     SlotsCame,
     /// It has forked, as it does to save a snapshot, or saves one without that.
     Snapshot,
+    /// A connection has ended; its client id.
+    Disconnected(u64),
     /// Its heart beats, about ten times a second.
     Beat,
 }
@@ -94,6 +96,32 @@ pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
     hears
 }
 
+/// Whether the ends of connections are listened to.
+static HEARS_CLIENTS: AtomicBool = AtomicBool::new(false);
+
+/// Listens to the ends of connections from now on; false if the server refuses that.
+///
+/// Not before the first SESSION: a client that connects and goes would cost more.
+#[must_use]
+pub(crate) fn listen_to_clients(ctx: Ctx<'_>) -> bool {
+    if HEARS_CLIENTS.load(Ordering::Relaxed) {
+        return true;
+    }
+    let hears = subscribe(ctx, raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(on_server_event));
+    HEARS_CLIENTS.store(hears, Ordering::Relaxed);
+    hears
+}
+
+/// The client id of a connection that has ended.
+///
+/// # Safety
+/// The data are those of a client event, or null.
+unsafe fn disconnected(data: *const c_void) -> ServerEvent {
+    // SAFETY: by the promise of the caller. No client has the id 0.
+    let id = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() }.map_or(0, |info| info.id);
+    ServerEvent::Disconnected(id)
+}
+
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
@@ -101,6 +129,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // happened meanwhile was not heard.
     HEARS_KEYS.store(false, Ordering::Relaxed);
     HEARS_LISTS.store(false, Ordering::Relaxed);
+    HEARS_CLIENTS.store(false, Ordering::Relaxed);
     crate::effects::begin();
     crate::discovery::start(Sought::ReadLeases);
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
@@ -202,10 +231,13 @@ unsafe extern "C" fn on_server_event(
         let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
+        let gone = raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED;
         let emptied = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
         let event = match event.id {
-            // SAFETY: the data of these two events are those of `flushed` and `swapped`.
+            // SAFETY: the data of these events are those of the functions.
             raw::REDISMODULE_EVENT_FLUSHDB if subevent == emptied => unsafe { flushed(data) },
+            // SAFETY: as above.
+            raw::REDISMODULE_EVENT_CLIENT_CHANGE if subevent == gone => unsafe { disconnected(data) },
             // SAFETY: as above.
             raw::REDISMODULE_EVENT_SWAPDB => unsafe { swapped(data) },
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,

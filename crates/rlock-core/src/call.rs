@@ -4,13 +4,13 @@ use crate::bugs::{Bug, planted};
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
-use crate::locks::DropReason;
-use crate::locks::{Via, Waiter};
+use crate::locks::{DropReason, Session, Via, Waiter};
 use crate::look::Picture;
 use crate::port::{Note, Server, Site};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
+use crate::sessions::{Tying, check_room};
 use crate::timing::{Entry, entry};
 use crate::types::{Holds, Mode, UnixMs};
 use crate::view::View;
@@ -38,10 +38,12 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
     })?;
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
+    let tying = Tying::of(site.server(), request.session);
+    tying.check(site, request.owner.bytes(), &decision)?;
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
         Some(wait) if decision.reply == Reply::Denied => arrival.wait(&mut picture, &decision, request, wait),
         _ => {
-            let reply = arrival.perform(&mut picture, &decision)?;
+            let reply = arrival.perform(&mut picture, &decision, tying)?;
             if request.fair && reply != Reply::Denied {
                 fair::leave_unless_waiting(site, request.owner.bytes());
             }
@@ -56,7 +58,7 @@ pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error>
     let mut picture = arrival.picture();
     let decision = picture.decide(|view| rules::release(view, request, arrival.now))?;
     check_lease_keys(&picture, &decision)?;
-    arrival.perform(&mut picture, &decision)
+    arrival.perform(&mut picture, &decision, Tying::Keep)
 }
 
 /// RLOCK.RENEW.
@@ -65,7 +67,9 @@ pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
     let mut picture = arrival.picture();
     let decision = picture.decide(|view| rules::renew(view, request, arrival.now))?;
     check_lease_keys(&picture, &decision)?;
-    arrival.perform(&mut picture, &decision)
+    let tying = Tying::of(site.server(), request.session);
+    tying.check(site, request.owner.bytes(), &decision)?;
+    arrival.perform(&mut picture, &decision, tying)
 }
 
 /// RLOCK.CANCEL.
@@ -99,7 +103,7 @@ pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Re
     let mut picture = arrival.picture();
     let decision = picture.decide(|view| Ok(rules::force_release(view, owner.is_some())))?;
     check_lease_keys(&picture, &decision)?;
-    arrival.perform(&mut picture, &decision)
+    arrival.perform(&mut picture, &decision, Tying::Keep)
 }
 
 /// Whether a command on this lock must look at its record.
@@ -180,14 +184,22 @@ impl<'a, S: Site> Arrival<'a, S> {
 
     /// Performs what was decided.
     #[inline(always)]
-    fn perform(self, picture: &mut Picture<'_, S>, decision: &Decision) -> Result<Reply, Error> {
-        let Self { site, now, entry, .. } = self;
+    fn perform(
+        self,
+        picture: &mut Picture<'_, S>,
+        decision: &Decision,
+        tying: Tying,
+    ) -> Result<Reply, Error> {
+        let Self { site, owner, now, entry } = self;
         picture.check_leases_local(&decision.change)?;
         if entry.is_some() {
             perform_and_serve(picture, &decision.change, now)?;
         } else {
             picture.commit(&decision.change)?;
             note_reads(site, &decision.change);
+        }
+        if let (true, Some(owner)) = (entry.is_some() || tying.ties(), owner) {
+            tying.note(site, owner, decision.change.mode, decision.reply);
         }
         site.server().note(Note::Decided(decision));
         Ok(decision.reply)
@@ -212,6 +224,10 @@ impl<'a, S: Site> Arrival<'a, S> {
         }
         let (since, client_id, limits) = (server.clock(), server.client_id(), server.settings().limits);
         let (via, answer) = way_of(wait);
+        let session = request.session.map(|grace| Session { client: client_id, grace });
+        if session.is_some() {
+            check_room(site, request.owner.bytes(), request.mode)?;
+        }
         let ticket = server.locks(|locks| {
             locks.admit(lock, request.owner.bytes(), request.mode, limits)?;
             Ok(locks.new_ticket())
@@ -228,7 +244,8 @@ impl<'a, S: Site> Arrival<'a, S> {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
             let Acquire { mode, lease, fenced, fair, .. } = *request;
-            let waiter = Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id };
+            let waiter =
+                Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id, session };
             (locks.join(lock, waiter), locks.len())
         });
         server.note(Note::Waiting(count));

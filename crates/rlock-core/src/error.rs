@@ -55,6 +55,12 @@ pub enum Error {
     BlockAndEnqueue,
     /// As many wait already as may.
     QueueFull,
+    /// As many holds and waits are tied to connections as may be.
+    TooManyTies,
+    /// SESSION of a call that came on no connection.
+    NoSession,
+    /// The grace period of SESSION is not an integer from 0 to 2^43.
+    BadGrace,
     /// The server cannot block this client.
     NotBlockable,
     /// A wait that ended without a grant or a time-out.
@@ -125,6 +131,13 @@ impl fmt::Display for Error {
             Self::QueueFull => f.write_str(
                 "QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later",
             ),
+            Self::TooManyTies => f.write_str(
+                "QUEUEFULL too many calls with SESSION (rlock.max-ties); try again later, or leave SESSION out",
+            ),
+            Self::NoSession => f.write_str(
+                "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",
+            ),
+            Self::BadGrace => write!(f, "ERR invalid SESSION: use an integer from 0 to {MAX_LEASE_MS} (milliseconds; 0 counts as 1)"),
             Self::NotBlockable => f.write_str(
                 "ERR this server cannot block a connection that has subscriptions; use another connection, or ENQUEUE",
             ),
@@ -214,6 +227,9 @@ mod tests {
             Error::ChannelCrossSlot,
             Error::BlockAndEnqueue,
             Error::QueueFull,
+            Error::TooManyTies,
+            Error::NoSession,
+            Error::BadGrace,
             Error::NotBlockable,
             Error::TooManyHolds,
             Error::NotAccepting,

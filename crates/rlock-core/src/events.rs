@@ -3,15 +3,19 @@
 use crate::bugs::{Bug, planted};
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
 use crate::port::Server;
+use crate::sessions;
 use crate::timing::{check_soon, entry};
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<V: Server>(server: &V, lock: LockName<'_>, cause: Cause) {
-    if !server.locks(|locks| locks.knows(lock)) {
+    if !server.locks(|locks| locks.knows(lock) || locks.knows_end(lock)) {
         return;
     }
     let _entry = entry(server);
+    if cause != Cause::Other {
+        sessions::key_ended(server, lock, cause);
+    }
     let awaited = server.locks(|locks| {
         locks.note_foreign_read_change(lock);
         locks.head(lock).is_some()

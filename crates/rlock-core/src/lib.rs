@@ -26,6 +26,7 @@
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
 //! - `serve`: the hand-off of a free lock to the first waiter.
+//! - [`sessions`]: holds and waits that end with a connection.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
 //! - [`timer`]: the work outside commands.
@@ -63,6 +64,7 @@ pub mod request;
 mod revoking;
 pub mod rules;
 mod serve;
+pub mod sessions;
 pub mod shape;
 pub mod timer;
 pub mod timing;

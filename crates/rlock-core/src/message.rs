@@ -83,6 +83,7 @@ mod tests {
             ticket,
             via: Via::Block,
             client_id: 1,
+            session: None,
         }
     }
 

@@ -207,6 +207,8 @@ pub struct Settings {
     /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
     /// (`rlock.fair-turn-ms`).
     pub fair_turn: LeaseMs,
+    /// The limit on ties to connections (`rlock.max-ties`).
+    pub max_ties: usize,
     /// The bounds of the work per event-loop cycle.
     pub at_once: AtOnce,
 }

@@ -14,7 +14,7 @@ pub const MAX_CHANNEL_LEN: usize = 512;
 /// The most entries in a list of RLOCK.INFO or RLOCK.LIST without LIMIT.
 pub const DEFAULT_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// The calling owner.
@@ -29,6 +29,8 @@ pub struct Acquire<'a> {
     pub fair: bool,
     /// FENCED: whether the acquisition gets a fencing token.
     pub fenced: bool,
+    /// SESSION: the longest lease after the end of the connection.
+    pub session: Option<LeaseMs>,
     /// Whether and how to wait if another owner holds the lock.
     pub wait: Option<Wait<'a>>,
 }
@@ -73,7 +75,7 @@ pub enum DownTo {
     AtMost(i64),
 }
 
-/// `RLOCK.RENEW key owner lease-ms [READ | WRITE]`
+/// `RLOCK.RENEW key owner lease-ms [READ | WRITE] [SESSION grace-ms]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
     /// The renewing owner.
@@ -82,6 +84,8 @@ pub struct Renew<'a> {
     pub lease: LeaseMs,
     /// READ or WRITE: which holds; by default those that the owner has.
     pub mode: Option<Mode>,
+    /// SESSION: the longest lease after the end of the connection.
+    pub session: Option<LeaseMs>,
 }
 
 /// `RLOCK.CANCEL key owner`
@@ -131,13 +135,14 @@ impl<'a> Acquire<'a> {
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
         let (mut mode, mut fair, mut arrive_at, mut fenced) = (None, None, None, None);
-        let (mut block, mut enqueue) = (None, None);
+        let (mut block, mut enqueue, mut session) = (None, None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
                 Some(Word::Holds) => once(&mut arrive_at, "HOLDS", args.holds(1, Holds::new)?)?,
                 Some(Word::Fair) => once(&mut fair, "FAIR", ())?,
                 Some(Word::Fenced) => once(&mut fenced, "FENCED", ())?,
+                Some(Word::Session) => once(&mut session, "SESSION", args.grace()?)?,
                 Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
                 Some(Word::Enqueue) => {
                     once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
@@ -157,7 +162,7 @@ impl<'a> Acquire<'a> {
             _ => {}
         }
         let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
-        Ok(Self { owner, lease, mode, fair, arrive_at, fenced, wait })
+        Ok(Self { owner, lease, mode, fair, arrive_at, fenced, session, wait })
     }
 }
 
@@ -192,14 +197,15 @@ impl<'a> Renew<'a> {
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
-        let mut mode = None;
+        let (mut mode, mut session) = (None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
+                Some(Word::Session) => once(&mut session, "SESSION", args.grace()?)?,
                 _ => return Err(unexpected(word)),
             }
         }
-        Ok(Self { owner, lease, mode })
+        Ok(Self { owner, lease, mode, session })
     }
 }
 

@@ -255,3 +255,24 @@ fn owners_of_any_bytes_are_taken() {
         assert_eq!(parsed.map(|a| a.owner.bytes().to_vec()), Ok(owner.to_vec()));
     }
 }
+
+#[test]
+fn acquire_and_renew_take_a_session_of_which_zero_is_one() {
+    let grace = |ms| Ok(LeaseMs::new(ms));
+    let cases = [
+        ("me 1", Ok(None)),
+        ("me 1 SESSION 0", grace(1)),
+        ("me 1 session 1000", grace(1_000)),
+        ("me 1 SESSION 8796093022208", grace(1 << 43)),
+        ("me 1 SESSION", Err(Error::MissingValue("SESSION"))),
+        ("me 1 SESSION -1", Err(Error::BadGrace)),
+        ("me 1 SESSION 8796093022209", Err(Error::BadGrace)),
+        ("me 1 SESSION soon", Err(Error::BadGrace)),
+        ("me 1 SESSION 1 SESSION 2", Err(Error::RepeatedOption("SESSION"))),
+    ];
+    for (line, expected) in cases {
+        let args = || args(line).into_iter();
+        assert_eq!(Acquire::parse(args()).map(|acquire| acquire.session), expected, "{line}");
+        assert_eq!(Renew::parse(args()).map(|renew| renew.session), expected, "{line}");
+    }
+}

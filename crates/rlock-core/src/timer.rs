@@ -15,6 +15,7 @@ use crate::port::{Server, Site, WriteAccess};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
+use crate::sessions::{drop_ended_waiters, end_sessions};
 use crate::timing::{Outcome, Share, entry};
 use crate::types::{Mode, MonoMs};
 
@@ -28,11 +29,15 @@ pub fn on_timer<V: Server>(server: &V) {
     server.locks(Locks::timer_fired_or_lost);
     // Waits end, and waiters are sent away, also while the server refuses writes.
     end_waits(server);
+    drop_ended_waiters(server);
     if !server.is_primary() {
         demoted(server);
         return;
     }
     continue_dropping(server);
+    if !server.may_write() {
+        server.locks(Locks::park_sessions);
+    }
     if !server.may_write() || work_on_locks(server) == Outcome::Refused {
         let retry = MonoMs(server.clock().0.saturating_add(RETRY_MS));
         server.locks(|locks| locks.put_off(retry));
@@ -42,7 +47,7 @@ pub fn on_timer<V: Server>(server: &V) {
 fn work_on_locks<V: Server>(server: &V) -> Outcome {
     continue_sweeps(server);
     let mut done = Outcome::Done;
-    for work in [clear_fair_lists, revoke_grants, repair_read_leases, cap_lists] {
+    for work in [clear_fair_lists, revoke_grants, end_sessions, repair_read_leases, cap_lists] {
         // A server that refuses one write refuses them all.
         if done == Outcome::Done {
             done = work(server);

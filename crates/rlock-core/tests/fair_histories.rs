@@ -114,7 +114,7 @@ fn the_deadline_of_a_native_head_stays_ahead() {
 
 fn renewal(owner: &str) -> Renew<'_> {
     let owner = Owner::new(owner.as_bytes()).expect("an owner");
-    Renew { owner, lease: LeaseMs::new(LEASE).expect("a lease"), mode: None }
+    Renew { owner, lease: LeaseMs::new(LEASE).expect("a lease"), mode: None, session: None }
 }
 
 #[test]

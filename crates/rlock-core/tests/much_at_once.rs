@@ -23,6 +23,7 @@ fn sim() -> Sim {
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),
+        max_ties: 1_000,
         at_once: AtOnce::USUAL,
     })
 }
@@ -42,6 +43,7 @@ fn acquire(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> An
         arrive_at: None,
         fair: true,
         fenced: false,
+        session: None,
         wait,
     };
     sim.acquire(1, lock, &request).expect("an answer")
@@ -230,6 +232,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
                 arrive_at: None,
                 fair,
                 fenced: false,
+                session: None,
                 wait,
             };
             sim.acquire(1, lock, &request).expect("an answer");

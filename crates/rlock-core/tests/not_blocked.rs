@@ -19,6 +19,7 @@ fn sim() -> Sim {
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: None,
         fair_turn: lease(1_000),
+        max_ties: 1_000,
         at_once: AtOnce::USUAL,
     })
 }
@@ -31,6 +32,7 @@ fn asks(owner: &str, fair: bool) -> Acquire<'_> {
         arrive_at: None,
         fair,
         fenced: false,
+        session: None,
         wait: Some(Wait::Block(WaitMs::new(0).expect("a wait"))),
     }
 }

@@ -60,6 +60,7 @@ impl Scene {
             turns: Turns { after_grants: 4, after_ms: TURN_MS },
             foreign_window: Some(lease(WINDOW)),
             fair_turn: lease(1_000),
+            max_ties: 1_000,
             at_once: AtOnce::USUAL,
         });
         sim.with(|world| world.now = UnixMs(10_000_000));
@@ -111,6 +112,7 @@ impl Scene {
             arrive_at: None,
             fair: false,
             fenced: false,
+            session: None,
             wait: waits.then(|| Wait::Block(WaitMs::new(0).expect("a wait"))),
         };
         let client = u64::try_from(owner).expect("a number") + 1;
@@ -210,6 +212,7 @@ fn nobody_is_kept_waiting_by_the_dead() {
             arrive_at: None,
             fair: false,
             fenced: false,
+            session: None,
             wait,
         };
         scene.0.acquire(1, &lock(), &request).expect("an answer")

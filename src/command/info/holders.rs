@@ -4,9 +4,9 @@ use rlock_core::read_leases::MAX_LEASE_KEYS;
 use rlock_core::shape::{self, RwField, SingleField};
 use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
-use super::{mode, pair};
+use super::{mode, pair, session};
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
-use crate::keyspace;
+use crate::{keyspace, site, waiters};
 
 /// Who holds a lock.
 pub(super) struct Held {
@@ -27,6 +27,8 @@ pub(super) struct Holder {
     holds: i64,
     /// What is left in ms, or -1 without an expiry.
     lease_ms: i64,
+    /// The connection with which its holds end.
+    session: Option<u64>,
 }
 
 const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count: 0, holders: Vec::new() };
@@ -35,19 +37,31 @@ const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
     let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
     let fields = keyspace::state(&key, None, || false)?;
-    match fields.kind {
-        Kind::Mutex => mutex(&key, limit, now),
-        Kind::Reading | Kind::Writing => read_write(ctx, key, limit, fields, now),
-        Kind::Free | Kind::Abandoned => Ok(NOBODY),
-    }
+    let mut held = match fields.kind {
+        Kind::Mutex => mutex(&key, limit, now)?,
+        Kind::Reading | Kind::Writing => read_write(ctx, key, limit, fields, now)?,
+        Kind::Free | Kind::Abandoned => return Ok(NOBODY),
+    };
+    let lock = site::lock_name(ctx, name);
+    waiters::locks(|locks| {
+        for holder in &mut held.holders {
+            let tie = locks.session(lock, &holder.owner, holder.mode);
+            holder.session = tie.map(|session| session.client);
+        }
+    });
+    Ok(held)
 }
 
 fn mutex(key: &Key<'_>, limit: usize, now: UnixMs) -> Result<Held, Error> {
     let lease_ms = key.expiry().left(now);
     let found = keyspace::only_field(key, |owner, single| match single {
-        SingleField::Hold(holds) => {
-            Some(Holder { owner: owner.to_vec(), mode: Mode::Mutex, holds: holds.get(), lease_ms })
-        }
+        SingleField::Hold(holds) => Some(Holder {
+            owner: owner.to_vec(),
+            mode: Mode::Mutex,
+            holds: holds.get(),
+            lease_ms,
+            session: None,
+        }),
         SingleField::ModeOnly => None,
     })?;
     let Some(holder) = found.and_then(|(_, holder)| holder) else { return Ok(NOBODY) };
@@ -66,7 +80,7 @@ fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixM
             Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(lock.key_end),
             Mode::Write | Mode::Mutex => lock.key_end,
         };
-        Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now) }))
+        Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now), session: None }))
     });
     let (ends, mut holders): (Vec<Expiry>, Vec<Holder>) = living.unzip();
     let count = holders.len().saturating_add(not_looked_at);
@@ -111,11 +125,12 @@ fn lease_end(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], holds: Holds) -> 
 
 impl Respond for Holder {
     fn send(&self, ctx: Ctx<'_>) {
-        ctx.reply_map(4);
+        ctx.reply_map(if self.session.is_some() { 5 } else { 4 });
         ctx.reply_bytes(b"owner");
         ctx.reply_bytes(&self.owner);
         mode(ctx, self.mode);
         pair(ctx, "holds", self.holds);
         pair(ctx, "lease-ms", self.lease_ms);
+        session(ctx, self.session);
     }
 }

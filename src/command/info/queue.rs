@@ -6,7 +6,7 @@ use rlock_core::locks::{Via, Waiter};
 use rlock_core::port::FairEntry;
 use rlock_core::{Mode, MonoMs, UnixMs};
 
-use super::{mode, pair};
+use super::{mode, pair, session};
 use crate::fair::FairQueue;
 use crate::ffi::{Ctx, Respond, StringRef};
 use crate::{site, waiters};
@@ -21,6 +21,8 @@ pub(super) struct Waiting {
     left_ms: i64,
     /// The number of its client, or 0 where it is not one that waits here.
     client_id: u64,
+    /// The connection with which the wait ends.
+    session: Option<u64>,
 }
 
 /// How many wait, and so many of them, in their order.
@@ -71,6 +73,7 @@ impl Waiting {
             age_ms: ms(clock.saturating_sub(waiter.since.0)),
             left_ms: waiter.until.map_or(-1, |until| ms(until.0.saturating_sub(clock))),
             client_id: waiter.client_id,
+            session: waiter.session.map(|session| session.client),
             mode: waiter.mode,
             via: match waiter.via {
                 Via::Block => "block",
@@ -88,13 +91,14 @@ impl Waiting {
             age_ms: -1,
             left_ms: entry.deadline.map_or(0, |deadline| deadline.0.saturating_sub(now.0).max(0)),
             client_id: 0,
+            session: None,
         }
     }
 }
 
 impl Respond for Waiting {
     fn send(&self, ctx: Ctx<'_>) {
-        ctx.reply_map(6);
+        ctx.reply_map(if self.session.is_some() { 7 } else { 6 });
         ctx.reply_bytes(b"owner");
         ctx.reply_bytes(&self.owner);
         mode(ctx, self.mode);
@@ -103,5 +107,6 @@ impl Respond for Waiting {
         pair(ctx, "age-ms", self.age_ms);
         pair(ctx, "wait-left-ms", self.left_ms);
         pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));
+        session(ctx, self.session);
     }
 }

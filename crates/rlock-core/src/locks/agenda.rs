@@ -227,15 +227,16 @@ impl Agenda {
         (self.not_before, self.changed) = (Some(until), true);
     }
 
-    /// The time until the next work, in ms; `None` if no work is left.
-    pub(super) fn next_in(&self, now: UnixMs, clock: MonoMs, all_now: bool) -> Option<u64> {
+    /// The time until the next work, in ms; `None` if no work is left. `other`: the time until work on locks that stands
+    /// elsewhere.
+    pub(super) fn next_in(&self, now: UnixMs, clock: MonoMs, other: Option<u64>) -> Option<u64> {
         let lists = [&self.leave, &self.revoke, &self.repair, &self.cap];
-        let work = if all_now || !self.serve_now.is_empty() || lists.iter().any(|rank| !rank.locks.is_empty())
-        {
+        let work = if !self.serve_now.is_empty() || lists.iter().any(|rank| !rank.locks.is_empty()) {
             Some(0)
         } else {
             self.serve.first().map(|(at, _)| at.0.saturating_sub(now.0).max(0).unsigned_abs())
         };
+        let work = work.into_iter().chain(other).min();
         let put_off = self.not_before.map_or(0, |until| until.0.saturating_sub(clock.0));
         let end = self.waits.first().map(|(end, _)| end.0.saturating_sub(clock.0));
         work.map(|work| work.max(put_off)).into_iter().chain(end).min()

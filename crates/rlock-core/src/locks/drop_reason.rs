@@ -15,6 +15,8 @@ pub enum DropReason {
     NoToken,
     /// `rlock.accept` was set to `no`.
     Drained,
+    /// The connection of its SESSION has ended.
+    Session,
 }
 
 impl DropReason {
@@ -27,6 +29,7 @@ impl DropReason {
             Self::InDoubt => "in-doubt",
             Self::NoToken => "no-token",
             Self::Drained => "drained",
+            Self::Session => "session",
         }
     }
 
@@ -41,6 +44,7 @@ impl DropReason {
             Self::Drained => {
                 "this server is drained (rlock.accept is no); try again later, or on the server that takes over"
             }
+            Self::Session => "the connection of its SESSION has ended",
         }
     }
 }

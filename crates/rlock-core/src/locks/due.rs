@@ -91,7 +91,8 @@ impl Locks {
         if self.dropped_waiters.is_some() {
             return Some(0);
         }
-        self.agenda.next_in(now, clock, !self.sweeps.is_empty())
+        let other = if self.sweeps.is_empty() { self.sessions.next_in(now) } else { Some(0) };
+        self.agenda.next_in(now, clock, other)
     }
 
     /// The action that makes the timer fire at the next work.

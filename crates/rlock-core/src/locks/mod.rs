@@ -19,6 +19,7 @@ mod records;
 mod role;
 mod seen;
 mod sweep;
+mod ties;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ pub use queue::{Via, Waiter};
 pub use reads::HeldBack;
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
+pub use ties::{EndedTie, Session, tied};
 pub use yielding::Turns;
 
 use crate::bugs::{Bug, planted};
@@ -44,6 +46,7 @@ use queue::Queue;
 use record::{Counts, LockRecord};
 use records::Records;
 use sweep::Sweeps;
+use ties::Sessions;
 
 /// One waiting call of one client; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +84,8 @@ pub struct Locks {
     dropped_waiters: Option<SentAway>,
     /// Reasons to look at many locks, which are worked off a few locks at a time.
     sweeps: Sweeps,
+    /// The holds and waiters that end with a connection.
+    sessions: Sessions,
     /// How many waiters were granted a lock, or taken out of a queue that was served, since the start.
     served: usize,
     next_place: Place,
@@ -160,10 +165,12 @@ impl Locks {
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
+            waiter.session = self.session_of_entry(before.session, waiter.session);
         }
         let place =
             if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };
         let (ticket, until) = (waiter.ticket, waiter.until);
+        self.sessions.joined(&waiter);
         self.edit(lock, |record| {
             let queue = record.queue.get_or_insert_default();
             queue.join(place, waiter);
@@ -277,6 +284,7 @@ impl Locks {
     fn remove(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
         let waiter = self.queue_mut(lock)?.remove(place)?;
         self.places.remove(&waiter.ticket);
+        self.sessions.left(&waiter);
         if let Some(until) = waiter.until {
             self.agenda.remove_end(until, waiter.ticket);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::{Cause, Due, Place, Ticket};
+use super::{Cause, Due, Place, Session, Ticket};
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs};
 
 /// A waiter.
@@ -29,6 +29,8 @@ pub struct Waiter {
     pub via: Via,
     /// The id of the client that called.
     pub client_id: u64,
+    /// SESSION: the connection with which its wait, or its hold after the grant, ends.
+    pub session: Option<Session>,
 }
 
 /// How a waiter receives the outcome.

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use super::leaving::{Leaving, Walk};
 use super::reads::Reading;
+use super::ties::Ties;
 use super::yielding::Streak;
 use super::{Grant, LockName, LockRef, Locks, Queue};
 use crate::types::{MonoMs, UnixMs};
@@ -26,19 +27,21 @@ pub(super) struct LockRecord {
     pub(super) leaving: Option<Box<Leaving>>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
     pub(super) uncapped: Option<Walk>,
+    /// The connections with which holds end.
+    pub(super) ties: Option<Box<Ties>>,
 }
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, reading, leaving, uncapped } = self;
-        let idle = queue.is_none() && grants.is_empty() && revokes.is_empty();
+        let Self { queue, grants, revokes, streak, reading, leaving, uncapped, ties } = self;
+        let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
         idle && streak.is_none() && reading.is_none() && leaving.is_none() && uncapped.is_none()
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
     pub(super) fn is_watched(&self) -> bool {
         let awaited = self.queue.is_some() || !self.grants.is_empty() || !self.revokes.is_empty();
-        awaited || self.streak.is_some() || self.leaving.is_some()
+        awaited || self.streak.is_some() || self.leaving.is_some() || self.ties.is_some()
     }
 
     fn count(&self) -> Counts {
@@ -48,6 +51,7 @@ impl LockRecord {
             streaks: self.streak.is_some().into(),
             reading: self.reading.is_some().into(),
             uncapped: self.uncapped.is_some().into(),
+            tied: self.ties.is_some().into(),
         }
     }
 }
@@ -60,6 +64,7 @@ pub(super) struct Counts {
     pub(super) streaks: usize,
     pub(super) reading: usize,
     uncapped: usize,
+    tied: usize,
 }
 
 impl Counts {
@@ -71,11 +76,12 @@ impl Counts {
         replace(&mut self.streaks, before.streaks, after.streaks);
         replace(&mut self.reading, before.reading, after.reading);
         replace(&mut self.uncapped, before.uncapped, after.uncapped);
+        replace(&mut self.tied, before.tied, after.tied);
     }
 
     /// Whether there is anything that a primary knows better.
     pub(super) fn forgotten_by_replicas(self) -> bool {
-        self.streaks > 0 || self.reading > 0 || self.uncapped > 0
+        self.streaks > 0 || self.reading > 0 || self.uncapped > 0 || self.tied > 0
     }
 }
 

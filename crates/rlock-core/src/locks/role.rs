@@ -18,7 +18,10 @@ impl Locks {
         (self.is_replica, self.sweeps) = (true, Sweeps::default());
         // The timer asks for it again and again, and there may be a record for each of 100,000 waiters.
         if self.counts.forgotten_by_replicas() {
-            self.edit_all(|record| (record.streak, record.reading, record.uncapped) = (None, None, None));
+            self.edit_all(|record| {
+                (record.streak, record.reading, record.uncapped, record.ties) = (None, None, None, None);
+            });
+            self.sessions.forget_holds();
         }
     }
 

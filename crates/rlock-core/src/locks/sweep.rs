@@ -64,7 +64,8 @@ impl Locks {
             self.sweeps.to_come.push_back(sweep);
             self.agenda.change();
         }
-        if matches!(sweep, Sweep::Keys(..)) {
+        if let Sweep::Keys(databases, _) = sweep {
+            self.void_ties(databases);
             self.disturb_all_walks();
         }
     }
@@ -118,6 +119,7 @@ impl Locks {
                     let name = self.shared_name(lock);
                     self.agenda.push(Job::RepairReads, name);
                 }
+                self.remove_void_ties(lock);
                 if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
             }
             Sweep::Clock => {}

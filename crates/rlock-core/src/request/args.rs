@@ -17,10 +17,11 @@ pub(super) enum Word {
     Limit,
     /// READ or WRITE.
     Mode(Mode),
+    Session,
 }
 
 impl Word {
-    const TABLE: [(&'static str, Self); 10] = [
+    const TABLE: [(&'static str, Self); 11] = [
         ("ALL", Self::All),
         ("HOLDS", Self::Holds),
         ("LEASE", Self::Lease),
@@ -31,6 +32,7 @@ impl Word {
         ("FENCED", Self::Fenced),
         ("BLOCK", Self::Block),
         ("ENQUEUE", Self::Enqueue),
+        ("SESSION", Self::Session),
     ];
 
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
@@ -63,6 +65,12 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
     pub(super) fn wait(&mut self, word: &'static str) -> Result<WaitMs, Error> {
         let value = self.value(word)?;
         canonical_integer(value).and_then(WaitMs::new).ok_or(Error::BadWait(word))
+    }
+
+    /// The grace period of SESSION: 0 counts as 1.
+    pub(super) fn grace(&mut self) -> Result<LeaseMs, Error> {
+        let grace = canonical_integer(self.value("SESSION")?).filter(|grace| *grace >= 0);
+        grace.and_then(|grace| LeaseMs::new(grace.max(1))).ok_or(Error::BadGrace)
     }
 
     pub(super) fn channel(&mut self) -> Result<&'a [u8], Error> {

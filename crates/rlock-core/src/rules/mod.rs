@@ -5,9 +5,11 @@
 //! and keeps its read holds when it releases its write holds. The layout is the one of Redisson: each read hold has its own lease
 //! key, whose end reveals a dead reader.
 
+mod end_session;
 mod give_back;
 mod take;
 
+pub use end_session::end_session;
 pub use give_back::{force_release, release, revoke};
 pub use take::{acquire, hand_off};
 

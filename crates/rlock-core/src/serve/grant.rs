@@ -101,6 +101,7 @@ fn give<S: Site>(
         locks.count_grant(lock, clock);
         let told_end = locks.told(lock);
         locks.leave(head.ticket);
+        locks.tie(lock, &head.owner, head.mode, head.session);
         told_end
     });
     fair::remove_departed_heads(site);

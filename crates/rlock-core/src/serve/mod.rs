@@ -15,6 +15,7 @@ use crate::fair::{self, Next};
 use crate::locks::{Cause, DropReason};
 use crate::look::Picture;
 use crate::port::{Note, Server, Site};
+use crate::sessions;
 use crate::timing::{Share, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding::{foreign_turn, note_reads, notify_redisson};
@@ -73,6 +74,7 @@ pub(crate) fn perform_and_serve<S: Site>(
         site.publish(message);
     }
     picture.commit(&Change { unlock_message: None, ..change.clone() })?;
+    sessions::holds_changed(site, picture.owner(), change);
     // Before the lock is served: a reader that gets it now has a lease of its own.
     note_reads(site, change);
     if planted(Bug::HandOffApart) {

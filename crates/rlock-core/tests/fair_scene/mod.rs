@@ -83,6 +83,7 @@ pub(crate) fn settings() -> Settings {
         turns: Turns { after_grants: u32::MAX, after_ms: u64::MAX },
         foreign_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
+        max_ties: 1_000,
         at_once: AtOnce::USUAL,
     }
 }
@@ -117,6 +118,7 @@ impl Scene {
             arrive_at: None,
             fair: ask.fair,
             fenced: ask.fenced,
+            session: None,
             wait,
         };
         self.sim.acquire(owner.as_bytes().last().copied().unwrap_or(0).into(), &lock(number), &request)

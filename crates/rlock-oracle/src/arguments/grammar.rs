@@ -20,6 +20,8 @@ enum Kind {
     Cursor,
     /// A canonical integer from this to that.
     Number(u64, u64),
+    /// A grace period, of which 0 counts as 1.
+    Grace,
 }
 
 /// An option: its word, and what has to follow it.
@@ -53,6 +55,7 @@ impl Command {
                 (b"FAIR", &[]),
                 (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
                 (b"FENCED", &[]),
+                (b"SESSION", &[Kind::Grace]),
                 (b"BLOCK", &[WAIT]),
                 (b"ENQUEUE", &[WAIT, Kind::Channel]),
             ],
@@ -63,7 +66,7 @@ impl Command {
                 (b"HOLDS", &[Kind::Number(0, MOST_HOLDS)]),
                 (b"LEASE", &[LEASE]),
             ],
-            Self::Renew => &[(b"READ", &[]), (b"WRITE", &[])],
+            Self::Renew => &[(b"READ", &[]), (b"WRITE", &[]), (b"SESSION", &[Kind::Grace])],
             Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
             Self::List => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)])],
             Self::Cancel | Self::ForceRelease => &[],
@@ -93,6 +96,7 @@ impl Kind {
             Self::Owner => (1..=512).contains(&word.len()) && word != b"mode" && !word.ends_with(b":write"),
             Self::Channel => (1..=512).contains(&word.len()),
             Self::Cursor => word == b"0" || word.starts_with(b">"),
+            Self::Grace => WAIT.fits(word),
             Self::Number(least, most) => number(word).is_some_and(|n| (least..=most).contains(&n)),
         }
     }
@@ -136,6 +140,7 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     let mut written: Vec<Vec<u8>> = first.iter().map(|word| word.to_vec()).collect();
     for ((name, _), values) in options.iter().zip(&given) {
         match values {
+            Some([b"0"]) if *name == b"SESSION" => written.extend([b"SESSION".to_vec(), b"1".to_vec()]),
             // The contract: ALL is HOLDS 0, and LIMIT is 100 where it is not given.
             Some(_) if *name == b"ALL" => written.extend([b"HOLDS".to_vec(), b"0".to_vec()]),
             Some(values) => {

@@ -4,7 +4,7 @@ mod grammar;
 mod names;
 
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, List, Release, Renew, Wait};
-use rlock_core::{Error, Mode};
+use rlock_core::{Error, LeaseMs, Mode};
 
 use grammar::Command;
 
@@ -44,9 +44,10 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
         Command::Acquire => acquire(&Acquire::parse(args)?),
         Command::Release => release(&Release::parse(args)?),
         Command::Renew => {
-            let Renew { owner, lease, mode } = Renew::parse(args)?;
+            let Renew { owner, lease, mode, session } = Renew::parse(args)?;
             let mut words = vec![owner.bytes().to_vec(), decimal(lease.get())];
             words.extend(mode.map(mode_word));
+            words.extend(session_words(session));
             words
         }
         Command::Cancel => vec![Cancel::parse(args)?.owner.bytes().to_vec()],
@@ -76,6 +77,7 @@ fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     if request.fenced {
         words.push(b"FENCED".to_vec());
     }
+    words.extend(session_words(request.session));
     if let Some(wait) = request.wait {
         // A wait tells only its end: from 0, that is its length; none is for ever.
         let ms = wait.wait().until(rlock_core::MonoMs(0)).map_or(0, |end| end.0);
@@ -120,6 +122,10 @@ fn check_error(error: &Error) {
 
 fn mode_word(mode: Mode) -> Vec<u8> {
     if mode == Mode::Read { b"READ".to_vec() } else { b"WRITE".to_vec() }
+}
+
+fn session_words(grace: Option<LeaseMs>) -> impl Iterator<Item = Vec<u8>> {
+    grace.into_iter().flat_map(|grace| [b"SESSION".to_vec(), decimal(grace.get())])
 }
 
 fn decimal(number: i64) -> Vec<u8> {

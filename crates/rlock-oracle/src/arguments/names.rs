@@ -89,6 +89,7 @@ fn check_messages(bytes: &[u8]) {
             ticket,
             via: Via::Block,
             client_id: 1,
+            session: None,
         };
         let after = format!("1 {} {token}{last}", lease.get());
         let granted = message::granted(lock, &waiter, Holds::ONE, lease, token);
@@ -100,6 +101,7 @@ fn check_messages(bytes: &[u8]) {
             (DropReason::InDoubt, "in-doubt"),
             (DropReason::NoToken, "no-token"),
             (DropReason::Drained, "drained"),
+            (DropReason::Session, "session"),
         ];
         for (reason, word) in reasons {
             let after = format!("{word}{last}");

@@ -34,6 +34,7 @@ impl Real {
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
+            max_ties: 1_000,
             at_once: match options.budget {
                 Budget::Usual => AtOnce::USUAL,
                 Budget::HalfDone(few) => AtOnce { ended: few, listed: few, served: few, looked: few },
@@ -117,7 +118,10 @@ impl Real {
             }
             Op::Renew { lock, owner, word, lease: new } => {
                 let mode = said(word);
-                sim.renew(&id(lock), &request::Renew { owner: name(owner), lease: lease(new), mode })
+                sim.renew(
+                    &id(lock),
+                    &request::Renew { owner: name(owner), lease: lease(new), mode, session: None },
+                )
             }
             Op::Cancel { lock, owner } => sim.cancel(&id(lock), &request::Cancel { owner: name(owner) }),
             Op::ForceRelease { lock, owner } => {
@@ -151,6 +155,7 @@ impl Real {
             fair,
             arrive_at,
             fenced,
+            session: None,
             wait: wait_asked,
         };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));

@@ -1,6 +1,7 @@
 //! The rules as tables. Time stands at `NOW`; a key that is there ends 10,000 ms later, the owner's own read leases 8,000 ms
 //! later, unless a case says otherwise.
 
+mod end_session;
 mod give_back;
 mod plain;
 mod take;
@@ -113,6 +114,7 @@ fn ask(mode: Mode, lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
         fair: false,
         arrive_at,
         fenced: false,
+        session: None,
         wait: None,
     }
 }
@@ -126,7 +128,7 @@ fn give(mode: Option<Mode>, down_to: DownTo, lease_ms: Option<i64>) -> Release<'
 }
 
 fn prolong(mode: Option<Mode>, ms: i64) -> Renew<'static> {
-    Renew { owner: owner(), lease: lease(ms), mode }
+    Renew { owner: owner(), lease: lease(ms), mode, session: None }
 }
 
 /// The decision of a rule that needs to know nothing besides.
