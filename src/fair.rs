@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::CStr;
 
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::Walked;
-use rlock_core::port::FairEntry;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
 use crate::ffi::{Args, CallReply, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, ZERO};

@@ -1,7 +1,7 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
 use rlock_core::locks::{Limits, Turns};
-use rlock_core::port::{AtOnce, Settings};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::types::MAX_LEASE_MS;
 use rlock_core::{Admission, LeaseMs, departures};
 

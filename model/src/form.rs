@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Lens, LockName, Ticket, append_sorted};
-use rlock_core::port::WriteAccess;
 use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
 

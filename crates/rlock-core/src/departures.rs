@@ -5,7 +5,8 @@ use crate::decision::Reply;
 use crate::error::Error;
 use crate::locks::{DropReason, LockRef, Locks, Ticket, Via, Waiter};
 use crate::message;
-use crate::port::{Note, Server, Site};
+use crate::note::Note;
+use crate::port::{Server, Site};
 use crate::timing::entry;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to

@@ -22,6 +22,9 @@
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
 //! - [`port`]: the server as the steps see it.
+//! - [`facts`]: facts about a lock that a server tells.
+//! - [`settings`]: the configuration.
+//! - [`note`]: what the statistics are told.
 //! - [`call`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
@@ -42,12 +45,14 @@ pub mod decision;
 pub mod departures;
 pub mod error;
 pub mod events;
+pub mod facts;
 pub mod fair;
 pub mod limits;
 pub mod locks;
 mod look;
 pub mod message;
 pub mod names;
+pub mod note;
 pub mod port;
 pub mod read_leases;
 pub mod read_repair;
@@ -55,6 +60,7 @@ pub mod request;
 mod revoking;
 pub mod rules;
 mod serve;
+pub mod settings;
 pub mod shape;
 pub mod timer;
 pub mod timing;

@@ -5,7 +5,8 @@
 
 use crate::decision::{Change, Decision};
 use crate::error::Error;
-use crate::port::{ReadLease, Reader, Site};
+use crate::facts::{ReadLease, Reader};
+use crate::port::Site;
 use crate::read_leases;
 use crate::shape::Fields;
 use crate::types::Expiry;

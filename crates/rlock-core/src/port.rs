@@ -7,11 +7,14 @@
 
 use std::ops::ControlFlow;
 
-use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
+use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::locks::{Cause, Limits, LockName, Locks, Ticket, Turns, Walked};
+use crate::facts::{FairEntry, ReadLease, Reader, WriteAccess};
+use crate::locks::{LockName, Locks, Ticket, Walked};
+use crate::note::Note;
+use crate::settings::Settings;
 use crate::shape::Fields;
-use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
+use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
 
 /// A server with locks.
 pub trait Server {
@@ -169,110 +172,4 @@ pub trait Site {
 
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn write_access(&self) -> WriteAccess;
-}
-
-/// A reader of a read/write lock, alive or dead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
-    /// Its owner.
-    pub owner: Box<[u8]>,
-    /// The holds that its field counts.
-    pub holds: Holds,
-}
-
-/// Whether a lock may be granted now, outside a client's own command on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteAccess {
-    /// It may.
-    Allowed,
-    /// The key is on another server, or migrates to another server.
-    SlotMoved,
-    /// The server refuses writes for now.
-    Refused,
-}
-
-/// The configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// The owners that may acquire (`rlock.accept`).
-    pub admission: Admission,
-    /// The limits on waiters (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
-    pub limits: Limits,
-    /// The lease of an unconfirmed grant to an enqueued waiter (`rlock.grant-confirm-ms`).
-    pub grant_confirm: LeaseMs,
-    /// When the module yields to waiting Redisson clients (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
-    pub turns: Turns,
-    /// The yield window; `None` if the module never yields (`rlock.foreign-window-ms`).
-    pub foreign_window: Option<LeaseMs>,
-    /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
-    /// (`rlock.fair-turn-ms`).
-    pub fair_turn: LeaseMs,
-    /// The bounds of the work per event-loop cycle.
-    pub at_once: AtOnce,
-}
-
-/// The bounds of the work in one event-loop cycle, for each kind of work: the server serves other clients in between.
-/// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
-#[derive(Clone, Copy, Debug)]
-pub struct AtOnce {
-    /// Ended waits, and waiters that are sent away.
-    pub ended: usize,
-    /// Entries of fair lists.
-    pub listed: usize,
-    /// Waiters that are granted a lock or leave the queue during a hand-off, by one command or by the timer.
-    pub served: usize,
-    /// Locks that are checked, for each reason.
-    pub looked: usize,
-}
-
-impl AtOnce {
-    /// Bounds of some milliseconds on a slow machine.
-    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
-}
-
-/// An event for the statistics.
-#[derive(Clone, Copy, Debug)]
-pub enum Note<'a> {
-    /// A command's decision.
-    Decided(&'a Decision),
-    /// A waiter joined; the number of waiters now.
-    Waiting(usize),
-    /// A lock was handed off; the time that its waiter had waited, in milliseconds.
-    HandedOff(u64),
-    /// A lock with waiters was found free; no rlock command had freed it.
-    Found(Cause),
-    /// A grant to an enqueued waiter ended unconfirmed.
-    Unconfirmed,
-    /// The module yielded the lock to waiting Redisson clients.
-    Yielded,
-    /// A wait timed out.
-    TimedOut,
-    /// A wait was cancelled.
-    Cancelled,
-    /// A grant was revoked: its client disconnected before the answer.
-    Revoked,
-    /// This number of waiters disconnected, or could not be reached.
-    Gone(usize),
-    /// A waiter was sent away.
-    SentAway,
-}
-
-/// The state of a lease key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadLease {
-    /// Its lease end.
-    Until(Expiry),
-    /// The key does not exist: this hold has ended.
-    Gone,
-    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
-    Unknown,
-}
-
-/// An entry of the fair list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FairEntry {
-    /// The waiting owner.
-    pub owner: Box<[u8]>,
-    /// When the entry counts as dead; without a deadline it is dead now.
-    pub deadline: Option<UnixMs>,
 }

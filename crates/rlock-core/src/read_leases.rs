@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
-use crate::port::{ReadLease, Reader, Server, Site};
+use crate::facts::{ReadLease, Reader};
+use crate::port::{Server, Site};
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
 

@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
 use crate::decision::Change;
+use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::LockName;
 use crate::look::{Picture, look};
-use crate::port::{ReadLease, Reader, Server, Site, WriteAccess};
+use crate::port::{Server, Site};
 use crate::read_leases;
 use crate::timing::{Outcome, check_soon, entry};
 use crate::types::{Expiry, Mode, UnixMs};

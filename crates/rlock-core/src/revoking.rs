@@ -1,9 +1,11 @@
 //! Revoking a grant whose client disconnected before its reply.
 
 use crate::decision::Reply;
+use crate::facts::WriteAccess;
 use crate::locks::{Grant, LockName};
 use crate::look::{Picture, look};
-use crate::port::{Note, Server, Site, WriteAccess};
+use crate::note::Note;
+use crate::port::{Server, Site};
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::timing::Outcome;

@@ -6,12 +6,13 @@ use std::cell::OnceCell;
 use crate::access::{Access, access, head};
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::events::continue_sweeps;
+use crate::facts::WriteAccess;
 use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks};
-use crate::port::{Server, Site, WriteAccess};
+use crate::port::{Server, Site};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};

@@ -8,7 +8,8 @@ use crate::bugs::{Bug, planted};
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::locks::HeldBack;
 use crate::look::look;
-use crate::port::{Note, Server, Site};
+use crate::note::Note;
+use crate::port::{Server, Site};
 use crate::types::{Holds, LeaseMs, Mode};
 use crate::view::{Kind, Need, Others, View};
 

@@ -6,8 +6,9 @@ use fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
-use rlock_core::port::{Settings, WriteAccess};
+use rlock_core::settings::Settings;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for

@@ -5,7 +5,8 @@ mod fair_scene;
 
 use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
-use rlock_core::port::{AtOnce, Settings, WriteAccess};
+use rlock_core::facts::WriteAccess;
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Reply, departures, events};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };

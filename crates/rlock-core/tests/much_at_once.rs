@@ -2,10 +2,10 @@
 
 use rlock_core::call::Answer;
 use rlock_core::events::ListChange;
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
 

@@ -2,8 +2,8 @@
 
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, WaitMs};
 use rlock_sim::Sim;
 

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Expiry, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, Value};
 

@@ -17,8 +17,8 @@ use std::cell::RefCell;
 
 use rlock_core::call::{self, Answer};
 use rlock_core::locks::{Cause, Databases, LockRef, Ticket};
-use rlock_core::port::Settings;
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
+use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
 
 pub use server::SimSite;

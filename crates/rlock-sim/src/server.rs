@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
+use rlock_core::facts::FairEntry;
+use rlock_core::facts::ReadLease;
+use rlock_core::facts::{Reader, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Locks, Ticket, Walked};
-use rlock_core::port::FairEntry;
-use rlock_core::port::ReadLease;
-use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
+use rlock_core::note::Note;
+use rlock_core::port::{Server, Site};
+use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;

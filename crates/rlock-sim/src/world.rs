@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::facts::FairEntry;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{LockRef, Locks, Ticket};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{Settings, WriteAccess};
+use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
 /// All there is.

@@ -1,8 +1,9 @@
 //! The timer's work on fair lists.
 
 use super::departed;
+use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef};
-use crate::port::{Server, Site, WriteAccess};
+use crate::port::{Server, Site};
 use crate::timing::Outcome;
 use crate::view::Kind;
 

@@ -14,8 +14,9 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 
 use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
+use crate::facts::FairEntry;
 use crate::locks::Waiter;
-use crate::port::{FairEntry, Server, Site};
+use crate::port::{Server, Site};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.

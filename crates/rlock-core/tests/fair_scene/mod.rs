@@ -5,10 +5,10 @@
 mod redisson;
 
 use rlock_core::call::Answer;
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Ticket, Turns};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, World};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rlock_core::port::FairEntry;
+use rlock_core::facts::FairEntry;
 use rlock_core::{Expiry, UnixMs, events};
 
 use super::{LEASE, Scene, lease, lock};

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rlock_core::call;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{self, HeldBack, Limits, LockRef, Ticket, Turns};
-use rlock_core::port::{self, AtOnce, Settings};
+use rlock_core::port;
 use rlock_core::request::{self, Acquire, DownTo};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
 use rlock_sim::{Sim, World};
 
@@ -73,9 +75,9 @@ impl Real {
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;
                 world.write_access = match ground {
-                    Ground::Firm => port::WriteAccess::Allowed,
-                    Ground::Paused | Ground::Refused => port::WriteAccess::Refused,
-                    Ground::Moved => port::WriteAccess::SlotMoved,
+                    Ground::Firm => WriteAccess::Allowed,
+                    Ground::Paused | Ground::Refused => WriteAccess::Refused,
+                    Ground::Moved => WriteAccess::SlotMoved,
                 };
             }),
             Op::Primary(true) => self.promote(),
