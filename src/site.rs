@@ -1,5 +1,5 @@
 //! What the rules of `rlock-core` ask of a server, answered by this one: a context is the server, and a
-//! [`LockSite`] a lock in it.
+//! [`SiteLock`] a lock in it.
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -9,9 +9,9 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::FairEntry;
 use rlock_core::facts::ReadLease;
 use rlock_core::facts::{Reader, WriteAccess};
-use rlock_core::locks::{LockName, Locks, Ticket, Walked};
+use rlock_core::locks::{LockName, Ticket, Walked};
 use rlock_core::note::Note;
-use rlock_core::port::{Server, Site};
+use rlock_core::port::{Lock, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, MonoMs, Reply, UnixMs, names};
 
@@ -20,18 +20,14 @@ use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, 
 use crate::{keyspace, options, perform, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
-    type Site<'s> = LockSite<'s>;
+    type Lock<'s> = SiteLock<'s>;
 
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T> {
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T> {
         if !self.select(lock.db) {
             return None;
         }
         let name = OwnedString::new(lock.key);
-        Some(body(&LockSite::new(*self, name.borrow(), None)))
-    }
-
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
-        waiters::locks(body)
+        Some(body(&mut SiteLock::new(*self, name.borrow(), None)))
     }
 
     fn now(&self) -> UnixMs {
@@ -99,7 +95,7 @@ impl Server for Ctx<'_> {
 }
 
 /// A lock in this server.
-pub(crate) struct LockSite<'s> {
+pub(crate) struct SiteLock<'s> {
     ctx: Ctx<'s>,
     name: StringRef<'s>,
     /// The command on it that is under way, if one is.
@@ -108,7 +104,7 @@ pub(crate) struct LockSite<'s> {
     db: OnceCell<i32>,
 }
 
-impl<'s> LockSite<'s> {
+impl<'s> SiteLock<'s> {
     /// The lock of this name, for a command if one is under way.
     pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, command: Option<Args<'s>>) -> Self {
         Self { ctx, name, command, db: OnceCell::new() }
@@ -140,24 +136,19 @@ pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
     LockName { db: ctx.db(), key: name.bytes() }
 }
 
-impl<'s> Site for LockSite<'s> {
-    type Server = Ctx<'s>;
+impl<'s> Lock for SiteLock<'s> {
     type Key = Key<'s>;
 
-    fn server(&self) -> &Ctx<'s> {
-        &self.ctx
-    }
-
-    fn lock(&self) -> LockName<'_> {
+    fn name(&self) -> LockName<'_> {
         LockName { db: *self.db.get_or_init(|| self.ctx.db()), key: self.name.bytes() }
     }
 
-    fn open(&self) -> Key<'s> {
+    fn open(&mut self) -> Key<'s> {
         Key::open_write(self.ctx, self.name)
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
-        let is_known = || waiters::locks(|locks| locks.has_native_readers(self.lock()));
+        let is_known = || waiters::locks(|locks| locks.has_native_readers(Lock::name(self)));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
 
@@ -175,7 +166,7 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
-        readers::some(self.ctx, self.lock(), self.name, most, self.ctx.real_time())
+        readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 
     fn fair_head(&self) -> Option<FairEntry> {

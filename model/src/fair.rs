@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        events::fair_list_changed(sim, id.name(), events::ListChange::Anywhere);
+        events::fair_list_changed(sim.core(), id.name(), events::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));

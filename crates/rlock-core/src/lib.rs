@@ -21,6 +21,7 @@
 //! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
+//! - [`core`]: a server, together with what memory knows of its locks.
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
@@ -41,6 +42,7 @@
 mod access;
 pub mod bugs;
 pub mod call;
+pub mod core;
 pub mod decision;
 pub mod departures;
 pub mod error;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::facts::{FairEntry, ReadLease, Reader, WriteAccess};
-use crate::locks::{LockName, Locks, Ticket, Walked};
+use crate::locks::{LockName, Ticket, Walked};
 use crate::note::Note;
 use crate::settings::Settings;
 use crate::shape::Fields;
@@ -19,13 +19,10 @@ use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
 /// A server with locks.
 pub trait Server {
     /// One of its locks.
-    type Site<'a>: Site;
+    type Lock<'a>: Lock;
 
     /// Visits a lock outside a command on it; `None` if its database does not exist.
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
-
-    /// Lends the queues to `body`, which must not call the server.
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T;
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 
     /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;
@@ -69,20 +66,17 @@ pub trait Server {
 }
 
 /// One lock on a server.
-pub trait Site {
-    /// Its server.
-    type Server: Server;
+///
+/// While its key is open no other method may be called: `look` opens keys, in a picture that borrows the lock exclusively.
+pub trait Lock {
     /// The lock's key, while it is open.
     type Key;
 
-    /// Its server.
-    fn server(&self) -> &Self::Server;
-
-    /// The lock's id.
-    fn lock(&self) -> LockName<'_>;
+    /// Its name.
+    fn name(&self) -> LockName<'_>;
 
     /// Opens the key to read and write. The server deletes an expired key now.
-    fn open(&self) -> Self::Key;
+    fn open(&mut self) -> Self::Key;
 
     /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<Fields, Error>;

@@ -7,9 +7,9 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::FairEntry;
 use rlock_core::facts::ReadLease;
 use rlock_core::facts::{Reader, WriteAccess};
-use rlock_core::locks::{LockName, LockRef, Locks, Ticket, Walked};
+use rlock_core::locks::{LockName, LockRef, Ticket, Walked};
 use rlock_core::note::Note;
-use rlock_core::port::{Server, Site};
+use rlock_core::port::{Lock, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, Mode, MonoMs, Reply, UnixMs};
 
@@ -17,20 +17,16 @@ use crate::Sim;
 use crate::world::{Client, Message, Value};
 
 /// A lock in a simulated server.
-pub struct SimSite<'a> {
+pub struct SimLock<'a> {
     pub(crate) sim: &'a Sim,
     pub(crate) lock: &'a LockRef,
 }
 
 impl Server for Sim {
-    type Site<'s> = SimSite<'s>;
+    type Lock<'s> = SimLock<'s>;
 
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&SimSite<'_>) -> T) -> Option<T> {
-        Some(body(&SimSite { sim: self, lock: &lock.to_ref() }))
-    }
-
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
-        self.with(|world| body(&mut world.locks))
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut SimLock<'_>) -> T) -> Option<T> {
+        Some(body(&mut SimLock { sim: self, lock: &lock.to_ref() }))
     }
 
     fn now(&self) -> UnixMs {
@@ -102,7 +98,7 @@ impl Server for Sim {
     }
 }
 
-impl SimSite<'_> {
+impl SimLock<'_> {
     /// The owners in the fair list.
     fn list(&self) -> Vec<Box<[u8]>> {
         let names = |list: &VecDeque<FairEntry>| list.iter().map(|entry| entry.owner.clone()).collect();
@@ -110,19 +106,14 @@ impl SimSite<'_> {
     }
 }
 
-impl Site for SimSite<'_> {
-    type Server = Sim;
+impl Lock for SimLock<'_> {
     type Key = ();
 
-    fn server(&self) -> &Sim {
-        self.sim
-    }
-
-    fn lock(&self) -> LockName<'_> {
+    fn name(&self) -> LockName<'_> {
         self.lock.name()
     }
 
-    fn open(&self) {
+    fn open(&mut self) {
         self.sim.expire(self.lock);
     }
 

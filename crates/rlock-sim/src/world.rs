@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rlock_core::facts::FairEntry;
 use rlock_core::facts::WriteAccess;
-use rlock_core::locks::{LockRef, Locks, Ticket};
+use rlock_core::locks::{LockRef, Ticket};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
-/// All there is.
+/// All there is but what the rules know of its locks: those have that themselves.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Who waits.
-    pub locks: Locks,
     /// The keys; one whose time has passed may still be here.
     pub keys: BTreeMap<LockRef, Value>,
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
@@ -122,7 +120,6 @@ impl World {
     /// A primary with nothing in it, where everything may be done.
     pub fn new(settings: Settings) -> Self {
         Self {
-            locks: Locks::default(),
             keys: BTreeMap::new(),
             read_leases: BTreeMap::new(),
             fair: BTreeMap::new(),

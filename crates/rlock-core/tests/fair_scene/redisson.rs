@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            events::fair_list_changed(&self.scene.sim, id.name(), events::ListChange::Anywhere);
+            events::fair_list_changed(self.scene.sim.core(), id.name(), events::ListChange::Anywhere);
         }
         done
     }

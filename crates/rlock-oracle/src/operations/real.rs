@@ -55,7 +55,7 @@ impl Real {
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => events::check_fair_lists(&self.sim),
+            Op::Sweep => events::check_fair_lists(self.sim.core()),
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
@@ -103,9 +103,9 @@ impl Real {
         self.sim.promote();
         let found = |list: (&LockRef, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
-        lists.into_iter().for_each(|lock| events::fair_list_found(&self.sim, lock));
+        lists.into_iter().for_each(|lock| events::fair_list_found(self.sim.core(), lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            read_repair::lock_found(&self.sim, id(lock).name(), usize::MAX);
+            read_repair::lock_found(self.sim.core(), id(lock).name(), usize::MAX);
         }
     }
 
@@ -200,7 +200,7 @@ impl Real {
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
         let clock = port::Server::clock(&self.sim);
-        port::Server::locks(&self.sim, |locks| locks.yield_is_due(id(lock).name(), at_once, clock))
+        self.sim.locks(|locks| locks.yield_is_due(id(lock).name(), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -225,8 +225,8 @@ impl Real {
     }
 
     pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
-        self.sim.with(|world| {
-            let waiters = world.locks.in_order(id(lock).name());
+        self.sim.locks(|locks| {
+            let waiters = locks.in_order(id(lock).name());
             waiters.map(|waiter| self.waiter(waiter)).collect()
         })
     }
@@ -264,7 +264,7 @@ impl Real {
 
     /// Whether those who come to read are kept waiting.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.with(|world| world.locks.readers_held_back(id(lock).name())) {
+        match self.sim.locks(|locks| locks.readers_held_back(id(lock).name())) {
             None => Gate::Open,
             Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
             Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
@@ -311,6 +311,6 @@ impl Real {
 
     /// Whether the core has nothing left to remember.
     pub(super) fn is_blank(&self) -> bool {
-        self.sim.with(|world| !world.locks.is_watched())
+        self.sim.locks(|locks| !locks.is_watched())
     }
 }
