@@ -6,14 +6,12 @@ use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::FairEntry;
-use rlock_core::facts::ReadLease;
-use rlock_core::facts::{Reader, WriteAccess};
-use rlock_core::locks::{LockName, Ticket, Walked};
+use rlock_core::facts::{ReadLease, Reader, WriteAccess};
+use rlock_core::locks::{LockName, Ticket};
 use rlock_core::note::Note;
 use rlock_core::port::{Lock, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, MonoMs, Reply, UnixMs, names};
+use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
@@ -115,11 +113,6 @@ impl<'s> SiteLock<'s> {
         self.command?.get(2)
     }
 
-    /// Redisson's fair queue of this lock.
-    fn fair(&self) -> FairQueue<'s> {
-        FairQueue::of(self.ctx, self.name)
-    }
-
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
     /// where it is the caller that is meant.
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
@@ -138,6 +131,10 @@ pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
 
 impl<'s> Lock for SiteLock<'s> {
     type Key = Key<'s>;
+    type FairList<'f>
+        = FairQueue<'s>
+    where
+        Self: 'f;
 
     fn name(&self) -> LockName<'_> {
         LockName { db: *self.db.get_or_init(|| self.ctx.db()), key: self.name.bytes() }
@@ -169,61 +166,8 @@ impl<'s> Lock for SiteLock<'s> {
         readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 
-    fn fair_head(&self) -> Option<FairEntry> {
-        self.fair().head()
-    }
-
-    fn fair_is_elsewhere(&self) -> bool {
-        self.fair().is_elsewhere()
-    }
-
-    fn fair_has_deadline(&self, owner: &[u8]) -> bool {
-        self.fair().stands(owner)
-    }
-
-    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
-        self.fair().join(owner, budget, self.ctx.real_time());
-    }
-
-    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        self.fair().pop(most, leaves)
-    }
-
-    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
-        self.fair().take_out(passed, most, leaves)
-    }
-
-    fn fair_forget(&self, owners: &[Box<[u8]>]) {
-        self.fair().forget(owners);
-    }
-
-    fn fair_lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool) {
-        self.fair().lower(passed, most, latest)
-    }
-
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        self.fair().deadline(owner)
-    }
-
-    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
-        self.fair().missing(owners, most)
-    }
-
-    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
-        self.fair().set_deadline(OwnedString::new(owner).borrow(), at);
-    }
-
-    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
-        self.fair().put_back(owners, deadline);
-    }
-
-    fn notify_fair(&self, owner: &[u8]) {
-        self.fair().call(owner);
+    fn fair_list(&self) -> FairQueue<'s> {
+        FairQueue::of(self.ctx, self.name)
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {

@@ -168,8 +168,7 @@ impl State {
         let messages = std::mem::take(&mut self.world.messages);
         let (granted, ended): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| said(message).0 == "granted");
-        for message in ended {
-            let (_, party) = said(message);
+        for (_, party) in ended.into_iter().map(said) {
             self.ghost.leave(party.lock, |waiting| waiting.party == party);
         }
         let answered: Vec<_> = self.answered_since(before).collect();
@@ -232,10 +231,7 @@ impl State {
 
     /// When the lease of an owner's hold ends.
     fn end_of_hold(&self, party: Party) -> Option<UnixMs> {
-        match self.hold(party)?.1 {
-            Expiry::At(ends) => Some(ends),
-            Expiry::Never => None,
-        }
+        if let (_, Expiry::At(ends)) = self.hold(party)? { Some(ends) } else { None }
     }
 
     /// Answers that came under way in this step: ticket, owner, lock, answer.
@@ -289,8 +285,8 @@ fn is_grant(answer: &Result<Reply, Error>) -> bool {
 
 /// The token of a grant.
 fn token(message: &Message) -> i64 {
-    let word = message.text.split(|byte| *byte == b' ').nth(6);
-    let word = word.and_then(|word| std::str::from_utf8(word).ok());
+    let word =
+        message.text.split(|byte| *byte == b' ').nth(6).and_then(|word| std::str::from_utf8(word).ok());
     word.and_then(|word| word.parse().ok()).unwrap_or(-1)
 }
 

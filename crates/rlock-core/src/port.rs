@@ -9,12 +9,13 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::facts::{FairEntry, ReadLease, Reader, WriteAccess};
-use crate::locks::{LockName, Ticket, Walked};
+use crate::facts::{ReadLease, Reader, WriteAccess};
+use crate::fair::FairList;
+use crate::locks::{LockName, Ticket};
 use crate::note::Note;
 use crate::settings::Settings;
 use crate::shape::Fields;
-use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs};
+use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// A server with locks.
 pub trait Server {
@@ -71,6 +72,10 @@ pub trait Server {
 pub trait Lock {
     /// The lock's key, while it is open.
     type Key;
+    /// Redisson's list of the waiters for the lock's fair lock.
+    type FairList<'a>: FairList
+    where
+        Self: 'a;
 
     /// Its name.
     fn name(&self) -> LockName<'_>;
@@ -99,54 +104,8 @@ pub trait Lock {
     /// delete an expired key now.
     fn last_token(&self) -> Result<Option<i64>, Error>;
 
-    /// The head of the fair list. No key of the lock may be open here or in the other methods on the fair list.
-    fn fair_head(&self) -> Option<FairEntry>;
-
-    /// Whether a part of the fair list may be on the other server of a migration of the lock's slot.
-    fn fair_is_elsewhere(&self) -> bool;
-
-    /// Whether this owner is in the fair list.
-    fn fair_has_deadline(&self, owner: &[u8]) -> bool;
-
-    /// Appends an owner to the fair list, unless the list has it. Its deadline is the last entry's deadline, or the end of
-    /// the lock's lease, plus `budget`.
-    fn fair_join(&self, owner: &[u8], budget: LeaseMs);
-
-    /// Removes entries from the head of the fair list while `leaves` is true of their owners, `most` at most. Returns
-    /// their owners.
-    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
-
-    /// Removes the entries whose owners match `leaves`. It checks `most` entries, those before the last `passed` entries.
-    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
-
-    /// Removes the deadlines of owners that are not in the fair list.
-    fn fair_forget(&self, owners: &[Box<[u8]>]);
-
-    /// Lowers deadlines in the fair list to `latest`, which receives each entry's place from the head and its owner. It
-    /// checks `most` entries, those before the last `passed` entries. Returns how many it checked, and whether they
-    /// include the head.
-    fn fair_lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool);
-
-    /// When this owner's entry in the fair list counts as dead; `None` if that is now.
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
-
-    /// Which of these owners, up to the first that is in the fair list, are not in it. In a list of more than `most` entries it
-    /// looks only for some.
-    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
-
-    /// Sets an owner's deadline.
-    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);
-
-    /// Puts owners at the head of the fair list, in this order, with this deadline.
-    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
-
-    /// Notifies a Redisson fair waiter that its turn has come.
-    fn notify_fair(&self, owner: &[u8]);
+    /// Redisson's list of the waiters for the lock's fair lock. No key of the lock may be open.
+    fn fair_list(&self) -> Self::FairList<'_>;
 
     /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;

@@ -9,7 +9,7 @@ use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::events::continue_sweeps;
 use crate::facts::WriteAccess;
 use crate::fair::{
-    self,
+    self, FairList,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks};
@@ -131,7 +131,7 @@ fn repair_list<P: Server>(
     if !core.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
     }
-    let is_elsewhere = lock.fair_is_elsewhere();
+    let is_elsewhere = lock.fair_list().is_elsewhere();
     if !is_elsewhere && !fair::needs_repair(core, lock, now) {
         core.locks(|locks| locks.fair_list_checked(lock.name()));
         return Ok(());

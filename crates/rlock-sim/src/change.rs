@@ -1,7 +1,6 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
-use rlock_core::facts::FairEntry;
-use rlock_core::facts::Reader;
+use rlock_core::facts::{FairEntry, Reader};
 use rlock_core::locks::LockRef;
 use rlock_core::{Change, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode};
 

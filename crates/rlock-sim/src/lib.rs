@@ -10,6 +10,7 @@
 //! its time, and a wake-up must not depend on it.
 
 mod change;
+mod fair;
 mod server;
 mod world;
 
@@ -22,6 +23,7 @@ use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
 
+pub use fair::SimFairList;
 pub use server::SimLock;
 pub use world::{Client, Hold, Message, ReadWrite, Value, World};
 

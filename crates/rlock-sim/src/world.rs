@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rlock_core::facts::FairEntry;
-use rlock_core::facts::WriteAccess;
+use rlock_core::facts::{FairEntry, WriteAccess};
 use rlock_core::locks::{LockRef, Ticket};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
@@ -183,6 +182,15 @@ impl World {
         let written = self.read_write(lock).is_some_and(|value| value.writing);
         let read = !self.living_readers(lock).is_empty();
         self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
+    }
+
+    /// When a lock's key expires; never where there is none.
+    pub(crate) fn key_end(&self, lock: &LockRef) -> Expiry {
+        match self.keys.get(lock) {
+            Some(Value::Lock(hold)) => hold.expiry,
+            Some(Value::ReadWrite(value)) => value.expiry,
+            None | Some(Value::Other) => Expiry::Never,
+        }
     }
 
     /// A key has expired when its time has passed, not when it has come.

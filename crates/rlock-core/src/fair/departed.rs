@@ -1,5 +1,6 @@
 //! Owners that left the queue of a fair lock leave its fair list, a few at a time.
 
+use super::FairList;
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::Due;
@@ -14,7 +15,7 @@ pub(crate) fn leave_unless_waiting<P: Server>(core: Core<'_, P>, lock: &P::Lock<
     let is_known = core.locks(|locks| {
         locks.fair_waiter(lock.name(), owner).is_some() || locks.is_leaving(lock.name(), owner)
     });
-    if !is_known && lock.fair_has_deadline(owner) {
+    if !is_known && lock.fair_list().has(owner) {
         let _entry = entry(core);
         core.locks(|locks| locks.note_departed(lock.name(), owner));
         remove_departed_heads(core, lock);
@@ -30,7 +31,7 @@ pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock
     }
     let leaves = |owner: &[u8]| core.locks(|locks| locks.is_leaving(lock.name(), owner));
     let most = core.port.settings().at_once.served;
-    let gone = lock.fair_pop(most, &leaves);
+    let gone = lock.fair_list().pop(most, &leaves);
     core.locks(|locks| {
         for owner in &gone {
             locks.forget_departed(lock.name(), owner);
@@ -44,7 +45,7 @@ pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock
 
 /// Whether an owner that left stands at the head of the list.
 fn departed_head_remains<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bool {
-    let head = lock.fair_head();
+    let head = lock.fair_list().head();
     head.is_some_and(|head| core.locks(|locks| locks.is_leaving(lock.name(), &head.owner)))
 }
 
@@ -59,13 +60,13 @@ pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'
     let mut done = heads;
     if let Some(passed) = core.locks(|locks| locks.walked_so_far(lock.name())) {
         let leaves = |owner: &[u8]| core.locks(|locks| locks.is_leaving(lock.name(), owner));
-        let walked = lock.fair_take_out(passed, most, &leaves);
+        let walked = lock.fair_list().take_out(passed, most, &leaves);
         done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
         core.locks(|locks| locks.walked(lock.name(), &walked));
     }
     let absent = core.locks(|locks| locks.next_absent(lock.name(), most));
     if !absent.is_empty() {
-        lock.fair_forget(&absent);
+        lock.fair_list().forget(&absent);
     }
     let were_left = core.locks(|locks| locks.departed_heads_remain(lock.name()));
     if heads > 0 || were_left {
@@ -85,10 +86,10 @@ fn notify_head<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
         return;
     }
     let is_free = fields(lock, None).is_ok_and(|fields| fields.is_free());
-    if let Some(head) = lock.fair_head().filter(|_| is_free)
+    if let Some(head) = lock.fair_list().head().filter(|_| is_free)
         && !core.locks(|locks| locks.is_leaving(lock.name(), &head.owner))
         && !planted(Bug::FairInSilence)
     {
-        lock.notify_fair(&head.owner);
+        lock.fair_list().notify(&head.owner);
     }
 }

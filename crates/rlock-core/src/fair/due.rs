@@ -1,5 +1,6 @@
 //! The timer's work on fair lists.
 
+use super::FairList;
 use super::departed;
 use crate::core::Core;
 use crate::facts::WriteAccess;
@@ -100,12 +101,12 @@ enum Capped {
 
 /// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
 fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
-    if lock.fair_head().is_none() {
+    if lock.fair_list().head().is_none() {
         return Capped::All(0);
     }
     match lock.write_access() {
         WriteAccess::Refused => Capped::Refused,
-        WriteAccess::Allowed if !lock.fair_is_elsewhere() => {
+        WriteAccess::Allowed if !lock.fair_list().is_elsewhere() => {
             let (seen, all) = super::cap(core, lock, passed, core.port.now());
             if all { Capped::All(seen) } else { Capped::Some(seen) }
         }

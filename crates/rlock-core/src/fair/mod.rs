@@ -9,13 +9,16 @@
 pub(crate) mod due;
 
 mod departed;
+mod list;
+mod repair;
 
 pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
+pub use self::list::FairList;
+pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
-use crate::facts::FairEntry;
 use crate::locks::Waiter;
 use crate::look::key_end;
 use crate::port::{Lock, Server};
@@ -23,9 +26,6 @@ use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
 const AHEAD_MS: i64 = 5 * 60_000;
-
-/// How far it is set then, so that it need not be set at each look.
-const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 
 /// The longest wait that is counted in a deadline, Redisson's own default: ours are kept alive while they wait.
 const LONGEST_BUDGET_MS: i64 = AHEAD_MS;
@@ -106,7 +106,7 @@ fn first_in_list<P: Server>(
 ) -> First {
     let most = core.port.settings().at_once.listed;
     let mut removed = 0_usize;
-    while let Some(entry) = lock.fair_head().filter(|entry| asking != Some(&*entry.owner)) {
+    while let Some(entry) = lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
         if core.locks(|locks| locks.is_leaving(lock.name(), &entry.owner)) {
             return First::InDoubt;
         }
@@ -122,9 +122,9 @@ fn first_in_list<P: Server>(
         }
         let expired = |owner: &[u8]| {
             let other = asking != Some(owner) && !is_known(core, lock, owner);
-            other && lock.fair_deadline(owner).is_none_or(|deadline| deadline <= now)
+            other && lock.fair_list().deadline(owner).is_none_or(|deadline| deadline <= now)
         };
-        let gone = lock.fair_pop(most.saturating_sub(removed), &expired).len();
+        let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired).len();
         if gone == 0 {
             // The server does not let them be removed.
             return First::Nobody;
@@ -146,11 +146,11 @@ fn give_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], dea
     let latest = now.after(core.port.settings().fair_turn);
     let far = deadline > latest && !planted(Bug::FairTurnEndless);
     if far {
-        lock.set_fair_deadline(owner, latest);
+        lock.fair_list().set_deadline(owner, latest);
     }
     let first = core.locks(|locks| locks.note_called(lock.name(), owner));
     if (first || far) && !planted(Bug::FairInSilence) {
-        lock.notify_fair(owner);
+        lock.fair_list().notify(owner);
     }
 }
 
@@ -160,117 +160,11 @@ pub(crate) fn fair_turn_ends<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -
     if !core.locks(|locks| locks.head(lock.name()).is_some_and(|head| head.fair)) {
         return None;
     }
-    let entry = lock.fair_head()?;
+    let entry = lock.fair_list().head()?;
     let called = core.locks(|locks| {
         locks.fair_waiter(lock.name(), &entry.owner).is_none() && locks.was_called(lock.name(), &entry.owner)
     });
     entry.deadline.filter(|_| called)
-}
-
-/// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
-/// its head far ahead. Writing must be allowed.
-///
-/// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first that is
-/// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
-/// looked for before it is passed over, and goes to the head of the list if the list lacks it.
-pub(crate) fn repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
-    let owners = owners_to_check(core, lock);
-    // Before the list is read: a change that is heard of after that is another one.
-    core.locks(|locks| locks.fair_list_checked(lock.name()));
-    if let Some(repair) = needed_repair(core, lock, &owners, now) {
-        repair.perform(lock, now);
-    }
-}
-
-/// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
-/// keeps its place.
-pub(crate) fn repair_changed<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
-    if core.locks(|locks| locks.fair_has_changed(lock.name())) {
-        repair(core, lock, core.port.now());
-    }
-}
-
-/// Whether a lock's fair list needs a change: this writes nothing.
-pub(crate) fn needs_repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) -> bool {
-    needed_repair(core, lock, &owners_to_check(core, lock), now).is_some()
-}
-
-fn owners_to_check<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Vec<Box<[u8]>> {
-    let most = core.port.settings().at_once.listed;
-    core.locks(|locks| locks.fair_to_check(lock.name(), most))
-}
-
-/// A change that a fair list needs.
-enum Repair {
-    /// These native waiters go back to its head.
-    PutBack(Vec<Box<[u8]>>),
-    /// The deadline of the native waiter at its head is moved far ahead.
-    KeepAlive(Box<[u8]>),
-}
-
-/// The change that a lock's fair list needs, if it does, after a look for these native waiters.
-fn needed_repair<P: Server>(
-    core: Core<'_, P>,
-    lock: &P::Lock<'_>,
-    owners: &[Box<[u8]>],
-    now: UnixMs,
-) -> Option<Repair> {
-    let head = lock.fair_head();
-    let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
-    let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
-    if !is_listed && !planted(Bug::FairDropped) {
-        let missing = lock.fair_missing(owners, core.port.settings().at_once.listed);
-        if !missing.is_empty() {
-            return Some(Repair::PutBack(missing));
-        }
-    }
-    keep_alive(core, lock, head?, now)
-}
-
-impl Repair {
-    /// Writes the change. Writing must be allowed.
-    fn perform<L: Lock>(&self, lock: &L, now: UnixMs) {
-        match self {
-            Self::PutBack(owners) => put_back(lock, owners, now),
-            Self::KeepAlive(owner) => lock.set_fair_deadline(owner, far_ahead(now)),
-        }
-    }
-}
-
-/// A native waiter joins the list. If it is the head then, its deadline is far ahead at once: the next client of Redisson
-/// may have a clock that is some minutes ahead.
-pub(crate) fn join<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], wait: WaitMs) {
-    lock.fair_join(owner, budget(wait));
-    let now = core.port.now();
-    let head = lock.fair_head().filter(|head| *head.owner == *owner);
-    if let Some(repair) = head.and_then(|head| keep_alive(core, lock, head, now)) {
-        repair.perform(lock, now);
-    }
-}
-
-/// The change that keeps the head of a list alive, if it is a native waiter whose deadline is near.
-fn keep_alive<P: Server>(
-    core: Core<'_, P>,
-    lock: &P::Lock<'_>,
-    head: FairEntry,
-    now: UnixMs,
-) -> Option<Repair> {
-    let is_native = core.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
-    let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
-    (is_native && near && !planted(Bug::FairHeadDies)).then_some(Repair::KeepAlive(head.owner))
-}
-
-fn put_back<L: Lock>(lock: &L, dropped: &[Box<[u8]>], now: UnixMs) {
-    // Scripts drop heads only: whoever was dropped stood before all who are left.
-    if planted(Bug::FairPutBackLast) {
-        dropped.iter().for_each(|owner| lock.fair_join(owner, LeaseMs::SHORTEST));
-    } else {
-        lock.fair_put_back(dropped, far_ahead(now));
-    }
-}
-
-fn far_ahead(now: UnixMs) -> UnixMs {
-    UnixMs(now.0.saturating_add(SET_AHEAD_MS))
 }
 
 /// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
@@ -280,12 +174,12 @@ pub(crate) fn rejoin<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[
         return;
     }
     if core.locks(|locks| locks.is_leaving(lock.name(), owner)) {
-        if !lock.fair_has_deadline(owner) {
+        if !lock.fair_list().has(owner) {
             core.locks(|locks| locks.forget_departed(lock.name(), owner));
         }
     } else if core.locks(|locks| locks.forget_departed(lock.name(), owner)).is_some() {
         // Its entry is gone: it comes to the end of the list.
-        lock.fair_forget(&[owner.into()]);
+        lock.fair_list().forget(&[owner.into()]);
     }
 }
 
@@ -313,5 +207,5 @@ pub(crate) fn cap<P: Server>(
         let ours = core.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
         (!ours).then_some(latest)
     };
-    lock.fair_lower(passed, settings.at_once.listed, &latest)
+    lock.fair_list().lower(passed, settings.at_once.listed, &latest)
 }

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rlock_core::call;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{self, HeldBack, Limits, LockRef, Ticket, Turns};
-use rlock_core::port;
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, call, events, read_repair};
 use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
@@ -199,7 +197,7 @@ impl Real {
     /// Whether a row of hand-offs is counted.
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
-        let clock = port::Server::clock(&self.sim);
+        let clock = self.sim.with(|world| world.clock);
         self.sim.locks(|locks| locks.yield_is_due(id(lock).name(), at_once, clock))
     }
 
