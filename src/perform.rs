@@ -192,10 +192,11 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
         UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
-    let to_head = fair.then(|| fair_head(ctx, name)).flatten();
-    let to_head = to_head.map(|head| names::fair_channel(&channel, &head));
-    let heard = [Some(channel), to_head].into_iter().flatten();
-    heard.map(|channel| publish_on(ctx, &channel, message, to_replicas)).sum()
+    let head = if fair { fair_head(ctx, name) } else { None };
+    let heard = publish_on(ctx, &channel, message, to_replicas);
+    let called =
+        head.map_or(0, |head| publish_on(ctx, &names::fair_channel(&channel, &head), message, to_replicas));
+    heard.saturating_add(called)
 }
 
 /// Publishes one of Redisson's messages on one channel.

@@ -18,8 +18,7 @@ pub type Name = SmallVec<[u8; 128]>;
 /// Redisson's `prefix`: `p:name` where the name has a `{`, else `p:{name}`, so that both hash alike.
 fn prefixed(prefix: &[u8], name: &[u8]) -> Name {
     let tagged = name.contains(&b'{');
-    let mut full = Name::new();
-    full.extend_from_slice(prefix);
+    let mut full = Name::from_slice(prefix);
     full.extend_from_slice(if tagged { b":" } else { b":{" });
     full.extend_from_slice(name);
     if !tagged {

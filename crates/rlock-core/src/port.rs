@@ -3,7 +3,7 @@
 //! The module implements it with the server's API; the model checker and the fuzzer implement it with plain data. They
 //! therefore explore the code that runs in production. A call of these methods may call back into the module: the
 //! server deletes an expired key when it opens it, and other modules react to the events of rlock. No borrow of the
-//! queues may live across a call.
+//! locks may live across a call.
 
 use std::ops::ControlFlow;
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use fair_scene::{Ask, How, MINUTE, Scene, TURN, lock, settings};
 use proptest::prelude::*;
 use rlock_core::call::Answer;
+use rlock_core::events::ListChange;
 use rlock_core::{Expiry, Reply, UnixMs, events};
 
 const NATIVES: [&str; 4] = ["n0", "n1", "n2", "n3"];
@@ -129,11 +130,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                events::fair_list_changed(
-                    self.scene.sim.core(),
-                    lock(number).name(),
-                    events::ListChange::Anywhere,
-                );
+                events::fair_list_changed(self.scene.sim.core(), lock(number).name(), ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);

@@ -96,7 +96,7 @@ pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
 }
 
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
-/// checked that writing is allowed; elsewhere ask for [`Site::write_access`] first.
+/// checked that writing is allowed; elsewhere ask for [`Lock::write_access`] first.
 #[expect(clippy::too_many_lines, reason = "to be split: the loop over the queue, and its outcome")]
 fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, freed: Freed) -> Served {
     let Some((owner, mode)) = head(core, lock) else { return Served::NotFree };
