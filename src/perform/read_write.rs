@@ -107,7 +107,7 @@ impl Readers {
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // We do not hear of our own events, and somebody may wait for a lock of that very name.
-            events::key_changed(ctx, lease.borrow(), || c"del");
+            events::key_changed(ctx, lease.borrow(), c"del");
         }
     }
 }
