@@ -11,7 +11,7 @@ use rlock_core::{MonoMs, departures, events, names, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
-use crate::{effects, eviction, fair, site, waiters};
+use crate::{effects, eviction, fair, keyspace, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -54,7 +54,7 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(&ctx, site::lock_name(ctx, key), cause);
+    events::key_changed(&ctx, keyspace::lock_name(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
