@@ -42,8 +42,7 @@ pub(crate) fn perform(
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
-    let read = !in_command || effects::are_read(ctx);
-    if read {
+    if !in_command || effects::are_read() {
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
         note_failure(replicate(ctx, name, field, change, token.as_ref()));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(ctx)));
@@ -59,7 +58,7 @@ pub(crate) fn perform(
         readers.notify_leases(ctx);
     }
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
-        send(ctx, name, message, read);
+        publish(ctx, name, message);
     }
     Ok(())
 }
@@ -176,16 +175,12 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&Sto
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    send(ctx, name, message, effects::are_read(ctx))
-}
-
-fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: bool) -> u64 {
     if planted(Bug::EdgeUnlockMessageLost) {
         return 0;
     }
     if message == UnlockMessage::WriterGone {
         // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
-        send(ctx, name, UnlockMessage::ReadersGone, to_replicas);
+        publish(ctx, name, UnlockMessage::ReadersGone);
     }
     let (channel, message, fair) = match message {
         UnlockMessage::Free => (names::unlock_channel(name.bytes()), ZERO.get(), true),
@@ -193,21 +188,16 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
     let head = if fair { fair_head(ctx, name) } else { None };
-    let heard = publish_on(ctx, &channel, message, to_replicas);
-    let called =
-        head.map_or(0, |head| publish_on(ctx, &names::fair_channel(&channel, &head), message, to_replicas));
+    let heard = publish_to(ctx, &channel, message);
+    let called = head.map_or(0, |head| publish_to(ctx, &names::fair_channel(&channel, &head), message));
     heard.saturating_add(called)
 }
 
-/// Publishes one of Redisson's messages on one channel.
-pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
-    publish_on(ctx, channel, message, effects::are_read(ctx));
-}
-
-fn publish_on(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>, to_replicas: bool) -> u64 {
+/// Publishes one of Redisson's messages on one channel, and says how many here heard it.
+pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) -> u64 {
     let channel = OwnedString::new(channel);
     STATS.unlock_messages.add(1);
-    note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+    note_failure(!effects::are_replicated() || ctx.publish_to_replicas(channel.borrow(), message));
     ctx.publish_here(channel.borrow(), message)
 }
 

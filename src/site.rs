@@ -124,11 +124,6 @@ impl<'s> SiteLock<'s> {
     }
 }
 
-/// The lock of this name in the database of the call under way.
-pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
-    LockName { db: ctx.db(), key: name.bytes() }
-}
-
 impl<'s> Lock for SiteLock<'s> {
     type Key = Key<'s>;
     type FairList<'f>

@@ -39,6 +39,14 @@
 //! - [`error`]: every refusal of a command.
 //! - [`bugs`]: planted bugs, which prove that the tests find them.
 
+#![forbid(unsafe_code)]
+// Input reaches these lines: a panic in a module takes a database away.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing),
+    warn(clippy::arithmetic_side_effects, clippy::panic)
+)]
+
 mod access;
 pub mod bugs;
 pub mod call;

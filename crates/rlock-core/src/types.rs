@@ -187,15 +187,19 @@ impl Expiry {
 /// Accepts what the server accepts as an integer; `None` for anything else, including an overflow.
 pub fn canonical_integer(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-    let canonical = match digits {
-        [b'0'] => bytes.len() == 1,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if !canonical {
-        return None;
+    match digits {
+        [b'0'] if bytes.len() == 1 => Some(0),
+        // The standard library's parser takes text only, and to check that costs more than to parse.
+        [b'1'..=b'9', ..] => {
+            let negative = digits.len() != bytes.len();
+            digits.iter().try_fold(0_i64, |value, byte| {
+                let digit = i64::from(byte.checked_sub(b'0').filter(|digit| *digit <= 9)?);
+                let tens = value.checked_mul(10)?;
+                if negative { tens.checked_sub(digit) } else { tens.checked_add(digit) }
+            })
+        }
+        _ => None,
     }
-    std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
 #[cfg(test)]
