@@ -21,7 +21,7 @@ impl<P: Server> Clone for Core<'_, P> {
 impl<P: Server> Copy for Core<'_, P> {}
 
 impl<'a, P: Server> Core<'a, P> {
-    /// A server with these waiters. Nobody else may borrow them while the core is at work.
+    /// A server with these waiters. No other borrow of them may exist while the core is in use.
     pub fn new(port: &'a P, locks: &'a RefCell<Locks>) -> Self {
         Self { port, locks }
     }

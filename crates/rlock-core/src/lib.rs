@@ -25,7 +25,7 @@
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
-//! - [`note`]: what the statistics are told.
+//! - [`note`]: events for the statistics.
 //! - [`call`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.

@@ -1,4 +1,4 @@
-//! What the rules tell the statistics.
+//! Events for the statistics.
 
 use crate::decision::Decision;
 use crate::locks::Cause;

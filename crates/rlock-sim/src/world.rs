@@ -7,7 +7,7 @@ use rlock_core::locks::{LockRef, Ticket};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
-/// All there is but what the rules know of its locks: those have that themselves.
+/// All there is but what the rules know of its locks: the core has that.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The keys; one whose time has passed may still be here.
