@@ -98,13 +98,14 @@ chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 ci-full: setup ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	@$(ENV) ./scripts/ci_full.sh
 
-lint: setup ## Check formatting, lengths, clippy, the documentation and the shell scripts
+lint: setup ## Check formatting, lengths, cycles, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \
 		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
 			echo "lint: cargo $$tool is missing: rustup component add rustfmt clippy" >&2; exit 1; }; \
 	done
 	$(CARGO) fmt --all --check
 	./scripts/lengths.sh
+	./scripts/cycles.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::fair::FairList;
 use rlock_core::locks::Walked;
+use rlock_core::port::FairList;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
 use crate::ffi::{Args, CallReply, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, ZERO};

@@ -10,12 +10,15 @@ use std::ops::ControlFlow;
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader, WriteAccess};
-use crate::fair::FairList;
 use crate::locks::{LockName, Ticket};
 use crate::note::Note;
 use crate::settings::Settings;
 use crate::shape::Fields;
 use crate::types::{Expiry, MonoMs, UnixMs};
+
+mod fair_list;
+
+pub use self::fair_list::FairList;
 
 /// A server with locks.
 pub trait Server {

@@ -10,7 +10,6 @@ use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
-use crate::look::fields;
 use crate::port::{Lock, Server};
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
@@ -63,12 +62,6 @@ pub(crate) fn last_lease_end<L: Lock>(
         }
     }
     Some(latest)
-}
-
-/// When the reads of this owner end; `None` if it has none.
-pub(crate) fn read_end<L: Lock>(lock: &mut L, reader: &[u8]) -> Option<Expiry> {
-    let fields = fields(lock, Some(reader)).ok().filter(|fields| fields.is_read_write())?;
-    last_lease_end(lock, reader, fields.reads?, fields.key_end)
 }
 
 /// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them

@@ -51,7 +51,7 @@ pub fn lock_found<P: Server>(core: Core<'_, P>, lock: LockName<'_>, most: usize)
             readers.push(owner);
             ControlFlow::Continue(())
         });
-        let ends = readers.iter().filter_map(|reader| match read_leases::read_end(lock, reader)? {
+        let ends = readers.iter().filter_map(|reader| match read_end(lock, reader)? {
             Expiry::At(ends) => Some(ends),
             Expiry::Never => None,
         });
@@ -124,4 +124,10 @@ fn read_write<'a, 'n, P: Server>(
 fn ends_early<L: Lock>(picture: &Picture<'_, L>, ends: UnixMs) -> bool {
     let view = picture.view();
     view.kind == Kind::Reading && matches!(view.key_end, Expiry::At(at) if at < ends)
+}
+
+/// When the reads of this owner end; `None` if it has none.
+fn read_end<L: Lock>(lock: &mut L, reader: &[u8]) -> Option<Expiry> {
+    let fields = fields(lock, Some(reader)).ok().filter(|fields| fields.is_read_write())?;
+    read_leases::last_lease_end(lock, reader, fields.reads?, fields.key_end)
 }

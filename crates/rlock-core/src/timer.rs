@@ -9,11 +9,11 @@ use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::events::continue_sweeps;
 use crate::facts::WriteAccess;
 use crate::fair::{
-    self, FairList,
+    self,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks};
-use crate::port::{Lock, Server};
+use crate::port::{FairList, Lock, Server};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::fair::FairList;
 use rlock_core::locks::{LockRef, Walked};
+use rlock_core::port::FairList;
 use rlock_core::{LeaseMs, UnixMs};
 
 use crate::Sim;

@@ -1,11 +1,10 @@
 //! Owners that left the queue of a fair lock leave its fair list, a few at a time.
 
-use super::FairList;
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::Due;
 use crate::look::fields;
-use crate::port::{Lock, Server};
+use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there

@@ -1,12 +1,11 @@
 //! The timer's work on fair lists.
 
-use super::FairList;
 use super::departed;
 use crate::core::Core;
 use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef};
 use crate::look::fields;
-use crate::port::{Lock, Server};
+use crate::port::{FairList, Lock, Server};
 use crate::timing::Outcome;
 use crate::view::Kind;
 

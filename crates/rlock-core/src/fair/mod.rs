@@ -9,11 +9,9 @@
 pub(crate) mod due;
 
 mod departed;
-mod list;
 mod repair;
 
 pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
-pub use self::list::FairList;
 pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
@@ -21,7 +19,7 @@ use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::Waiter;
 use crate::look::key_end;
-use crate::port::{Lock, Server};
+use crate::port::{FairList, Lock, Server};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.

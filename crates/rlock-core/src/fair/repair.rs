@@ -1,10 +1,10 @@
 //! Changes that a fair list needs: dropped native waiters go back to its head, and the one at its head is kept alive.
 
-use super::{AHEAD_MS, FairList, budget};
+use super::{AHEAD_MS, budget};
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::facts::FairEntry;
-use crate::port::{Lock, Server};
+use crate::port::{FairList, Lock, Server};
 use crate::types::{LeaseMs, UnixMs, WaitMs};
 
 /// How far it is set then, so that it need not be set at each look.
