@@ -1,0 +1,129 @@
+import * as ioredis from "ioredis";
+import type { RedisOptions } from "ioredis";
+import { Client as AnyClient, type ClientOptions } from "./client.js";
+import { asReply, withoutPassword } from "./driver.js";
+import type { Connection, Driver } from "./link.js";
+
+export * from "./index.js";
+
+/** A client of ioredis, of whichever copy: only its settings are used. */
+interface LikeRedis {
+  readonly options: object;
+  duplicate(override?: object): unknown;
+}
+
+/** A cluster of ioredis. */
+interface LikeCluster {
+  readonly isCluster: boolean;
+  readonly options: object;
+  duplicate(nodes?: never[], override?: object): unknown;
+}
+
+/** What is used of a connection: the same in all versions. */
+interface Raw {
+  readonly stream: { unref(): void };
+  connect(): Promise<unknown>;
+  disconnect(): void;
+  call(command: string, ...words: string[]): Promise<unknown>;
+  subscribe(channel: string): Promise<unknown>;
+  on(event: string, receive: (first: unknown, second: unknown) => void): unknown;
+}
+
+type Class = new (...settings: (string | object)[]) => Raw;
+
+// `Redis` is named only in later versions; the default export is the class itself, or has it.
+const { Redis, default: loaded } = ioredis as unknown as { Redis?: Class; default: Class & { default?: Class } };
+const Constructor = Redis ?? loaded.default ?? loaded;
+
+/** Nothing is sent twice, late, or under another name. */
+const OURS = {
+  keyPrefix: "",
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  maxRetriesPerRequest: 0,
+  retryStrategy: null,
+  reconnectOnError: null,
+  enableAutoPipelining: false,
+  enableReadyCheck: false,
+  commandTimeout: undefined,
+  socketTimeout: undefined,
+  stringNumbers: false,
+  readOnly: false,
+  monitor: false,
+  sentinelRetryStrategy: null,
+  failoverDetector: false,
+  role: "master",
+  disableClientInfo: true,
+};
+
+class IoredisDriver implements Driver {
+  readonly server: string;
+  readonly cluster: boolean;
+  readonly follows: boolean;
+  readonly #target: string | RedisOptions | LikeRedis | LikeCluster;
+
+  constructor(target: string | RedisOptions | LikeRedis | LikeCluster) {
+    this.#target = target;
+    const options = (typeof target === "string" ? {} : "duplicate" in target ? target.options : target) as RedisOptions;
+    this.cluster = typeof target === "object" && "isCluster" in target && target.isCluster;
+    this.follows = Boolean(options.sentinels);
+    const address = options.path ?? `${options.host ?? "localhost"}:${String(options.port ?? 6379)}`;
+    const sentinel = options.sentinels ? `sentinel ${options.name ?? ""}` : undefined;
+    this.server = typeof target === "string" ? withoutPassword(target) : this.cluster ? "cluster" : (sentinel ?? address);
+  }
+
+  async open({ name, timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
+    const redis = this.#make({ ...OURS, connectTimeout: timeout, connectionName: name });
+    let cause: unknown;
+    redis.on("error", (error: unknown) => (cause = error));
+    redis.on("end", () => closed(asReply(cause ?? new Error("the connection was closed"))));
+    try {
+      await redis.connect();
+    } catch (error) {
+      redis.disconnect();
+      throw asReply(cause ?? error);
+    }
+    // An idle client keeps no process alive.
+    if (!this.cluster) redis.stream.unref();
+    return {
+      send: ([command = "", ...words]) => this.#settle(redis.call(command, ...words)),
+      subscribe: async (channel, receive) => {
+        redis.on("message", (_, message) => receive(String(message)));
+        await this.#settle(redis.subscribe(channel));
+      },
+      close: () => redis.disconnect(),
+    };
+  }
+
+  #make(ours: typeof OURS & { connectTimeout: number; connectionName: string }): Raw {
+    const target = this.#target;
+    if (typeof target === "string") return new Constructor(target, ours);
+    if (!("duplicate" in target)) return new Constructor({ ...target, ...ours });
+    if (!this.cluster) return (target as LikeRedis).duplicate(ours) as Raw;
+    const { redisOptions } = target.options as { redisOptions?: object };
+    const { keyPrefix, lazyConnect, ...nodes } = ours;
+    // The cluster's own nodes are found by its own retries; commands in it are not repeated, except to follow a slot.
+    const cluster = { keyPrefix, lazyConnect, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...nodes } };
+    return (target as LikeCluster).duplicate([], cluster) as Raw;
+  }
+
+  async #settle<T>(reply: Promise<T>): Promise<T> {
+    try {
+      return await reply;
+    } catch (error) {
+      throw asReply(error);
+    }
+  }
+}
+
+export class Client extends AnyClient {
+  /**
+   * Connects by a URL, by settings, or by those of a client of ioredis that you have; the connections are its own. Behind
+   * Sentinels, give settings with `sentinels` and `name`. In a cluster, give the `Cluster`: there it does not wait.
+   */
+  static connect(target: string | RedisOptions | LikeRedis | LikeCluster, options: ClientOptions = {}): Promise<Client> {
+    return new Client(new IoredisDriver(target), options).probe();
+  }
+}

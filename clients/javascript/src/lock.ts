@@ -1,0 +1,303 @@
+/** Locks by their names, and what one holds. */
+import type { Acquisition, Order } from "./acquisition.js";
+import type { Shared } from "./client.js";
+import { Invalid, LockLost, Timeout } from "./errors.js";
+import { info, milliseconds, type Info, type Mode } from "./wire.js";
+
+export interface ReadOptions {
+  /** How long a hold lasts unless it is renewed, in ms. */
+  readonly lease?: number;
+  /** How long `acquire` and `run` wait, in ms; `Infinity` for ever. */
+  readonly wait?: number;
+  /** `false`: the lock ends with its lease. */
+  readonly renew?: boolean;
+  /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */
+  readonly owner?: string;
+}
+
+export interface WriteOptions extends ReadOptions {
+  /** Whether each guard has a fencing token, larger than those of all earlier holders. */
+  readonly fenced?: boolean;
+}
+
+export interface LockOptions extends WriteOptions {
+  /** One order with the waiters of Redisson's fair lock of that name. Without Redisson clients a lock is fair already. */
+  readonly fair?: boolean;
+}
+
+export interface AcquireOptions {
+  /** For how long to wait at most, in ms. */
+  readonly timeout?: number;
+  /** Ends the wait, not the hold; `acquire` rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+export interface LockSettings {
+  readonly lease: number;
+  readonly wait: number | undefined;
+}
+
+/** Refuses options that do not exist: they would be ignored in silence. */
+export function known(what: string, options: object, names: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) throw new Invalid(`${name} is no option of a ${what}; its options: ${names.join(", ")}`);
+  }
+}
+
+const OPTIONS = { "": ["lease", "wait", "renew", "owner", "fenced", "fair"], READ: ["lease", "wait", "renew", "owner"] };
+
+/** What locks of each kind can do. */
+abstract class Handle<G extends Guard> {
+  readonly #shared: Shared;
+  readonly #order: Omit<Order, "party" | "wait">;
+  readonly #wait: number;
+  readonly #owner: string | undefined;
+  readonly #mode: Mode;
+
+  /** @internal */
+  constructor(
+    shared: Shared,
+    readonly name: string,
+    settings: LockSettings,
+    options: LockOptions,
+    mode: Mode,
+  ) {
+    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
+    known("lock", options, mode === "READ" ? OPTIONS.READ : OPTIONS[""].filter((option) => mode === "" || option !== "fair"));
+    const bytes = options.owner === undefined ? 1 : Buffer.byteLength(options.owner);
+    if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+    const { renew = true, fair = false, fenced = false } = options;
+    this.#shared = shared;
+    this.#mode = mode;
+    this.#owner = options.owner;
+    this.#wait = waiting("wait", options.wait ?? settings.wait ?? Infinity);
+    this.#order = { lease: milliseconds("lease", options.lease ?? settings.lease, 1), renew, fair, fenced };
+  }
+
+  /** @internal */
+  protected abstract guard(acquisition: Acquisition, shared: Shared): G;
+
+  /** Waits for the lock. Rejects with `Timeout` when the wait is over. */
+  async acquire(options: AcquireOptions = {}): Promise<G> {
+    known("call of acquire", options, ["timeout", "signal"]);
+    const wait = waiting("timeout", options.timeout ?? this.#wait);
+    return this.#acquire(wait === Infinity ? null : Math.max(wait, 1), options.signal);
+  }
+
+  /** Asks once. Rejects with `Denied` if another owner holds the lock. */
+  async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<G> {
+    return this.#acquire(0, options.signal);
+  }
+
+  /** Holds the lock while `work` runs, and rejects with `LockLost` if it was lost by the end, unless `work` failed itself. */
+  async run<T>(work: (held: G) => Promise<T> | T, options: AcquireOptions = {}): Promise<T> {
+    const held = await this.acquire(options);
+    let result: T;
+    try {
+      result = await work(held);
+    } catch (error) {
+      await held.release().catch(() => undefined);
+      throw error;
+    }
+    await held.release();
+    return result;
+  }
+
+  /** Whether anybody holds it now. */
+  async locked(): Promise<boolean> {
+    return (await this.info()).lease !== null;
+  }
+
+  /** The lock as its server sees it. */
+  async info(): Promise<Info> {
+    return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
+  }
+
+  /** Takes the lock from whoever holds it; the holders learn of it by their next renewal. Whether anybody held it. */
+  async forceRelease(): Promise<boolean> {
+    return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
+  }
+
+  async #acquire(wait: number | null, signal: AbortSignal | undefined): Promise<G> {
+    const owner = this.#owner ?? this.#shared.owner();
+    const order = { ...this.#order, wait, party: { lock: this.name, owner, mode: this.#mode } };
+    const acquisition = this.#owner === undefined ? undefined : await this.#enter(order, signal);
+    return this.guard(acquisition ?? (await this.#shared.acquire(order, signal)), this.#shared);
+  }
+
+  /** An owner with a name has one acquisition of a lock at a time; who comes later enters it. */
+  async #enter(order: Order, signal: AbortSignal | undefined): Promise<Acquisition | undefined> {
+    const began = performance.now();
+    for (let other = this.#shared.find(order); other; other = this.#shared.find(order)) {
+      signal?.throwIfAborted();
+      if (other.machine.phase === "held") {
+        await other.level(1);
+        return other;
+      }
+      if (order.wait !== null && performance.now() - began >= order.wait) throw new Timeout(this.name, performance.now() - began);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return undefined;
+  }
+}
+
+function waiting(word: string, value: number): number {
+  return value === Infinity ? value : milliseconds(word, value, 0);
+}
+
+/** A plain lock: one holder at a time. */
+export class Lock extends Handle<Guard> {
+  /** @internal */
+  constructor(shared: Shared, name: string, settings: LockSettings, options: LockOptions) {
+    super(shared, name, settings, options, "");
+  }
+
+  /** @internal */
+  protected guard(acquisition: Acquisition): Guard {
+    return new Guard(acquisition);
+  }
+}
+
+/** The read side of a read/write lock. */
+export class ReadLock extends Handle<Guard> {
+  /** @internal */
+  constructor(shared: Shared, name: string, settings: LockSettings, options: ReadOptions) {
+    super(shared, name, settings, options, "READ");
+  }
+
+  /** @internal */
+  protected guard(acquisition: Acquisition): Guard {
+    return new Guard(acquisition);
+  }
+}
+
+/** The write side of a read/write lock. */
+export class WriteLock extends Handle<WriteGuard> {
+  /** @internal */
+  constructor(shared: Shared, name: string, settings: LockSettings, options: WriteOptions) {
+    super(shared, name, settings, options, "WRITE");
+  }
+
+  /** @internal */
+  protected guard(acquisition: Acquisition, shared: Shared): WriteGuard {
+    return new WriteGuard(acquisition, shared);
+  }
+}
+
+/** Many readers together, or one writer alone. */
+export class ReadWriteLock {
+  readonly #make: { read(options: ReadOptions): ReadLock; write(options: WriteOptions): WriteLock };
+
+  /** @internal */
+  constructor(
+    shared: Shared,
+    readonly name: string,
+    settings: LockSettings,
+  ) {
+    this.#make = {
+      read: (options) => new ReadLock(shared, name, settings, options),
+      write: (options) => new WriteLock(shared, name, settings, options),
+    };
+  }
+
+  read(options: ReadOptions = {}): ReadLock {
+    return this.#make.read(options);
+  }
+
+  write(options: WriteOptions = {}): WriteLock {
+    return this.#make.write(options);
+  }
+}
+
+/** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
+export class Guard {
+  readonly #acquisition: Acquisition;
+  #released: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(acquisition: Acquisition) {
+    this.#acquisition = acquisition;
+  }
+
+  get name(): string {
+    return this.#acquisition.lock;
+  }
+
+  /** The owner, as the server knows it. */
+  get owner(): string {
+    return this.#acquisition.order.party.owner;
+  }
+
+  /** The fencing token of a fenced lock, the newest one; 0 for others. */
+  get token(): number {
+    return this.#acquisition.token;
+  }
+
+  /** Aborted, with `LockLost` as its reason, as soon as the lock is lost. */
+  get signal(): AbortSignal {
+    return this.#acquisition.loss.signal;
+  }
+
+  /** Throws `LockLost` unless the lock is held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
+  check(): number {
+    if (this.#released) throw new LockLost(this.name, "released");
+    return this.#acquisition.check();
+  }
+
+  /** Adds a hold for the same owner. The lock is free when all its guards are released. */
+  async reenter(): Promise<this> {
+    this.check();
+    await this.#acquisition.level(1);
+    return this.another(this.#acquisition);
+  }
+
+  /** Rejects with `LockLost` if the lock was lost before, with `OutcomeUnknown` if a lost reply leaves that unknown. */
+  release(): Promise<void> {
+    return (this.#released ??= this.#release());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  /** @internal */
+  protected another(acquisition: Acquisition): this {
+    return new Guard(acquisition) as this;
+  }
+
+  async #release(): Promise<void> {
+    const acquisition = this.#acquisition;
+    acquisition.guards -= 1;
+    return acquisition.guards > 0 ? acquisition.level(-1) : acquisition.release();
+  }
+}
+
+/** A held write lock. */
+export class WriteGuard extends Guard {
+  readonly #shared: Shared;
+  readonly #order: Order;
+
+  /** @internal */
+  constructor(acquisition: Acquisition, shared: Shared) {
+    super(acquisition);
+    this.#shared = shared;
+    this.#order = acquisition.order;
+  }
+
+  /** Reads instead of writing, without letting another writer in between. This guard is released. */
+  async downgrade(): Promise<Guard> {
+    this.check();
+    const order = { ...this.#order, fenced: false, wait: 0, party: { ...this.#order.party, mode: "READ" as const } };
+    const reader = new Guard(await this.#shared.acquire(order, undefined));
+    await this.release().catch(async (error: unknown) => {
+      await reader.release().catch(() => undefined);
+      throw error;
+    });
+    return reader;
+  }
+
+  /** @internal */
+  protected override another(acquisition: Acquisition): this {
+    return new WriteGuard(acquisition, this.#shared) as this;
+  }
+}
