@@ -14,6 +14,8 @@ export default tseslint.config(
       // A driver's, or a caller's own reason, is passed on as it is.
       "@typescript-eslint/only-throw-error": "off",
       "@typescript-eslint/prefer-promise-reject-errors": "off",
+      // It takes what two structural types have in common for the type itself.
+      "@typescript-eslint/no-unnecessary-type-assertion": "off",
     },
   },
   {

@@ -1,8 +1,10 @@
 /** The shell of a machine: carries out what it decides, and tells it what came of that. */
-import { Denied, LockLost, OutcomeUnknown, RlockError, Timeout, type LostReason } from "./errors.js";
+import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import type { Shared } from "./client.js";
 import { Machine, type Input, type Output, type Plan, type Refusal } from "./machine.js";
-import { acquire, answer, failure, words, type Extras, type Message, type Party } from "./wire.js";
+import { Unsent, acquire, answer, failure, words, type Extras, type Message, type Party } from "./wire.js";
+
+const NOT_SUBSCRIBED = new Unsent(new Unreachable(new Error("not subscribed yet")));
 
 export interface Order extends Extras {
   readonly party: Party;
@@ -19,14 +21,11 @@ export function address(party: Party): string {
 export class Acquisition {
   readonly machine: Machine;
   readonly loss = new AbortController();
-  /** Resolves when it is held, or over. */
-  readonly decided: Promise<void>;
   token = 0;
   /** Guards that were not released yet. */
   guards = 0;
   readonly #began: number;
   #acquired = 0;
-  #over: () => void = () => undefined;
   #settle: { resolve(): void; reject(error: unknown): void } | undefined;
   #released: { resolve(): void; reject(error: unknown): void } | undefined;
   /** Commands that change the number of holds, one after the other. */
@@ -40,7 +39,6 @@ export class Acquisition {
     const plan: Plan = { lease, wait, renew, fenced, response: shared.response, slack: shared.clock.slack };
     this.machine = new Machine(plan);
     this.#began = shared.clock.now();
-    this.decided = new Promise((resolve) => (this.#over = resolve));
   }
 
   get lock(): string {
@@ -97,6 +95,12 @@ export class Acquisition {
     });
   }
 
+  /** The client is closed: no answer will come any more. */
+  abandon(): void {
+    this.shared.timers.forget(this);
+    this.#released?.reject(new OutcomeUnknown(this.lock, new Closed()));
+  }
+
   /** Adds a hold, or removes one that is not the last. */
   level(change: 1 | -1): Promise<void> {
     const done = this.#levels.then(() => (change === 1 ? this.#raise() : this.#lower()));
@@ -143,14 +147,13 @@ export class Acquisition {
         this.guards = 1;
         this.#acquired = shared.clock.now();
         shared.tell({ type: "acquired", lock, waited: this.#acquired - this.#began });
-        this.#over();
         return this.#settle?.resolve();
       case "refused":
         return this.#settle?.reject(this.#refused(output.refusal, output.cause));
       case "renewed":
         return shared.tell({ type: "renewed", lock });
       case "renewalFailed":
-        return shared.tell({ type: "renewalFailed", lock, error: output.error as RlockError });
+        return shared.tell({ type: "renewalFailed", lock, error: output.error });
       case "lost":
         return this.#lost(output.why);
       case "released":
@@ -166,7 +169,6 @@ export class Acquisition {
           output.outcome.kind === "unknown" ? new OutcomeUnknown(lock, output.outcome.error) : output.outcome.error,
         );
       case "ended":
-        this.#over();
         shared.leave(this);
     }
   }
@@ -195,7 +197,9 @@ export class Acquisition {
     const sentAt = shared.clock.now();
     const heard = command === "ENQUEUE";
     const requested =
-      heard && !shared.link.ready(true) ? shared.unheard() : shared.link.request(words(command, party, order, wait ?? 0, shared.channel));
+      heard && !shared.link.ready(true)
+        ? Promise.reject(NOT_SUBSCRIBED)
+        : shared.link.request(words(command, party, order, wait ?? 0, shared.channel));
     // Who asks again wants to know how long the holder's lease can last; not every user may.
     const lease = look === true ? shared.link.request(["PTTL", party.lock]).catch(() => undefined) : undefined;
     Promise.all([requested, lease]).then(

@@ -4,12 +4,12 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { Acquisition, address, type Order } from "./acquisition.js";
 import { Clock } from "./clock.js";
-import { Closed, Invalid, ModuleMissing, RlockError, Unreachable, Unsupported } from "./errors.js";
+import { Closed, Invalid, ModuleMissing, RlockError, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
 import { Lock, ReadWriteLock, known, type LockOptions, type LockSettings } from "./lock.js";
 import { Timers } from "./timers.js";
-import { Unsent, failure, message, milliseconds } from "./wire.js";
+import { failure, message, milliseconds } from "./wire.js";
 
 export interface ClientOptions {
   /** Names the client in owners and in CLIENT LIST; the program's name by default. */
@@ -120,10 +120,6 @@ export class Shared {
     }
   }
 
-  async unheard(): Promise<never> {
-    throw new Unsent(new Unreachable(new Error("not subscribed yet")));
-  }
-
   async close(timeout: number): Promise<void> {
     // Those that wait leave the queue; those that hold learn of it, and release when their work has ended.
     for (const acquisition of [...this.#acquisitions.values()]) {
@@ -138,7 +134,7 @@ export class Shared {
     });
     clearTimeout(timer);
     this.link.close();
-    for (const acquisition of this.#acquisitions.values()) this.timers.forget(acquisition);
+    for (const acquisition of this.#acquisitions.values()) acquisition.abandon();
   }
 
   #each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {

@@ -1,4 +1,4 @@
-import type { LostReason, RlockError } from "./errors.js";
+import type { LostReason } from "./errors.js";
 
 /** What happened to a lock, or to the connections. Times are in ms. */
 export type Event =
@@ -7,9 +7,9 @@ export type Event =
   | { readonly type: "timedOut"; readonly lock: string; readonly waited: number }
   | { readonly type: "released"; readonly lock: string; readonly held: number }
   | { readonly type: "renewed"; readonly lock: string }
-  | { readonly type: "renewalFailed"; readonly lock: string; readonly error: RlockError }
+  | { readonly type: "renewalFailed"; readonly lock: string; readonly error: Error }
   | { readonly type: "lost"; readonly lock: string; readonly why: LostReason; readonly held: number }
-  | { readonly type: "disconnected"; readonly server: string; readonly error: RlockError }
+  | { readonly type: "disconnected"; readonly server: string; readonly error: Error }
   | { readonly type: "reconnected"; readonly server: string; readonly after: number };
 
 export type OnEvent = (event: Event) => unknown;

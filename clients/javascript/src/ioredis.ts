@@ -101,7 +101,7 @@ class IoredisDriver implements Driver {
     const target = this.#target;
     if (typeof target === "string") return new Constructor(target, ours);
     if (!("duplicate" in target)) return new Constructor({ ...target, ...ours });
-    if (!this.cluster) return (target as LikeRedis).duplicate(ours) as Raw;
+    if (!("isCluster" in target) || !target.isCluster) return (target as LikeRedis).duplicate(ours) as Raw;
     const { redisOptions } = target.options as { redisOptions?: object };
     const { keyPrefix, lazyConnect, ...nodes } = ours;
     // The cluster's own nodes are found by its own retries; commands in it are not repeated, except to follow a slot.

@@ -71,17 +71,21 @@ export class Line {
   /** A driver's own time-outs do not end a command that was sent. A connection that leaves one unanswered is given up. */
   async #within<T>(reply: Promise<T>, what: string, keepsAlive: boolean): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
+    let over = false;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
+      const expire = () => {
         const error = new Error(`${what}: no reply within ${String(this.response)} ms`);
         reject(error);
-        if (!this.driver.cluster) this.#fail?.(error);
-      }, this.response);
+        if (!this.driver.cluster && !over) this.#fail?.(error);
+      };
+      // After a loop that was blocked, timers run before what has arrived is read.
+      timer = setTimeout(() => setImmediate(expire), this.response);
       if (!keepsAlive) timer.unref();
     });
     try {
       return await Promise.race([reply, late]);
     } finally {
+      over = true;
       clearTimeout(timer);
     }
   }

@@ -119,25 +119,22 @@ abstract class Handle<G extends Guard> {
   }
 
   async #acquire(wait: number | null, signal: AbortSignal | undefined): Promise<G> {
-    const owner = this.#owner ?? this.#shared.owner();
+    const shared = this.#shared;
+    const owner = this.#owner ?? shared.owner();
     const order = { ...this.#order, wait, party: { lock: this.name, owner, mode: this.#mode } };
-    const acquisition = this.#owner === undefined ? undefined : await this.#enter(order, signal);
-    return this.guard(acquisition ?? (await this.#shared.acquire(order, signal)), this.#shared);
-  }
-
-  /** An owner with a name has one acquisition of a lock at a time; who comes later enters it. */
-  async #enter(order: Order, signal: AbortSignal | undefined): Promise<Acquisition | undefined> {
     const began = performance.now();
-    for (let other = this.#shared.find(order); other; other = this.#shared.find(order)) {
+    // An owner with a name has one acquisition of a lock at a time; who comes later enters it.
+    for (let other = shared.find(order); other; other = shared.find(order)) {
       signal?.throwIfAborted();
       if (other.machine.phase === "held") {
         await other.level(1);
-        return other;
+        return this.guard(other, shared);
       }
-      if (order.wait !== null && performance.now() - began >= order.wait) throw new Timeout(this.name, performance.now() - began);
+      const waited = performance.now() - began;
+      if (wait !== null && waited >= wait) throw new Timeout(this.name, waited);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    return undefined;
+    return this.guard(await shared.acquire(order, signal), shared);
   }
 }
 

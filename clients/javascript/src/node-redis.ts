@@ -77,8 +77,8 @@ class NodeRedisDriver implements Driver {
   #settings(): RedisClientOptions {
     const { target } = this;
     if (typeof target === "string") return { url: target };
-    if ("sentinelRootNodes" in target) return (target.nodeClientOptions ?? {}) as RedisClientOptions;
-    return (("duplicate" in target ? (target as LikeClient).options : target) ?? {}) as RedisClientOptions;
+    if ("sentinelRootNodes" in target) return target.nodeClientOptions ?? {};
+    return ("duplicate" in target ? (target as LikeClient).options : target) ?? {};
   }
 
   async #connect(address: object, name: string, timeout: number, closed: (error: unknown) => void, of = this.#settings()): Promise<Raw> {

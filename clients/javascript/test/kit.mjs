@@ -178,3 +178,15 @@ export async function waiters(raw, lock) {
   const info = await raw.send("RLOCK.INFO", lock);
   return info[info.indexOf("waiter-count") + 1];
 }
+
+let worst = 0;
+let last = performance.now();
+setInterval(() => {
+  worst = Math.max(worst, performance.now() - last - 10);
+  last = performance.now();
+}, 10).unref();
+
+/** How long this process stood still at most, twice: what else runs on the machine must fail no test of promptness. */
+export function stall() {
+  return 2 * worst;
+}
