@@ -21,6 +21,7 @@ interface LikeCluster {
 
 /** What is used of a connection: the same in all versions. */
 interface Raw {
+  readonly status: string;
   readonly stream: { unref(): void };
   connect(): Promise<unknown>;
   disconnect(): void;
@@ -56,6 +57,7 @@ const OURS = {
   failoverDetector: false,
   role: "master",
   disableClientInfo: true,
+  connectionName: undefined,
 };
 
 class IoredisDriver implements Driver {
@@ -74,8 +76,8 @@ class IoredisDriver implements Driver {
     this.server = typeof target === "string" ? withoutPassword(target) : this.cluster ? "cluster" : (sentinel ?? address);
   }
 
-  async open({ name, timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
-    const redis = this.#make({ ...OURS, connectTimeout: timeout, connectionName: name });
+  async open({ timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
+    const redis = this.#make({ ...OURS, connectTimeout: timeout });
     let cause: unknown;
     redis.on("error", (error: unknown) => (cause = error));
     redis.on("end", () => closed(asReply(cause ?? new Error("the connection was closed"))));
@@ -87,17 +89,20 @@ class IoredisDriver implements Driver {
     }
     // An idle client keeps no process alive.
     if (!this.cluster) redis.stream.unref();
+    // Why the connection failed says more than that it is closed.
+    const settle = <T>(reply: Promise<T>) =>
+      reply.catch((error: unknown) => Promise.reject(asReply(redis.status === "ready" ? error : (cause ?? error))));
     return {
-      send: ([command = "", ...words]) => this.#settle(redis.call(command, ...words)),
+      send: ([command = "", ...words]) => settle(redis.call(command, ...words)),
       subscribe: async (channel, receive) => {
         redis.on("message", (_, message) => receive(String(message)));
-        await this.#settle(redis.subscribe(channel));
+        await settle(redis.subscribe(channel));
       },
       close: () => redis.disconnect(),
     };
   }
 
-  #make(ours: typeof OURS & { connectTimeout: number; connectionName: string }): Raw {
+  #make(ours: typeof OURS & { connectTimeout: number }): Raw {
     const target = this.#target;
     if (typeof target === "string") return new Constructor(target, ours);
     if (!("duplicate" in target)) return new Constructor({ ...target, ...ours });
@@ -107,14 +112,6 @@ class IoredisDriver implements Driver {
     // The cluster's own nodes are found by its own retries; commands in it are not repeated, except to follow a slot.
     const cluster = { keyPrefix, lazyConnect, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...nodes } };
     return (target as LikeCluster).duplicate([], cluster) as Raw;
-  }
-
-  async #settle<T>(reply: Promise<T>): Promise<T> {
-    try {
-      return await reply;
-    } catch (error) {
-      throw asReply(error);
-    }
   }
 }
 

@@ -16,7 +16,7 @@ export interface Driver {
   readonly cluster: boolean;
   /** Whether another server may become the primary, and is found then. */
   readonly follows: boolean;
-  open(options: { name: string; timeout: number; closed: (error: unknown) => void }): Promise<Connection>;
+  open(options: { timeout: number; closed: (error: unknown) => void }): Promise<Connection>;
 }
 
 const FIRST_PAUSE = 10;
@@ -34,7 +34,6 @@ export class Line {
 
   constructor(
     readonly driver: Driver,
-    readonly name: string,
     readonly response: number,
     readonly prepare: (connection: Connection) => Promise<void>,
     readonly on: { up(): void; down(error: RlockError): void },
@@ -113,7 +112,7 @@ export class Line {
       this.#pause.ms = Math.min(this.#pause.ms * 2, LONGEST_PAUSE);
     };
     this.#fail = fail;
-    const opening = this.driver.open({ name: this.name, timeout: this.response, closed: fail }).then(async (opened) => {
+    const opening = this.driver.open({ timeout: this.response, closed: fail }).then(async (opened) => {
       connection = opened;
       if (over) return opened.close();
       await this.prepare(opened);
@@ -162,7 +161,7 @@ export class Link {
       this.#settle = (error) => (error ? reject(error) : resolve());
     });
     this.settled.catch(() => undefined);
-    this.#commands = new Line(driver, name, response, (connection) => this.#introduce(connection), {
+    this.#commands = new Line(driver, response, (connection) => this.#introduce(connection), {
       up: () => {
         this.#settle?.();
         this.#reconnected();
@@ -187,7 +186,7 @@ export class Link {
 
   /** Opens the connection for messages, once. */
   listen(): void {
-    this.#messages ??= new Line(this.driver, this.name, this.response, (connection) => this.#subscribe(connection), {
+    this.#messages ??= new Line(this.driver, this.response, (connection) => this.#subscribe(connection), {
       up: () => {
         this.#reconnected();
         this.#verify();
@@ -210,10 +209,15 @@ export class Link {
 
   async #introduce(connection: Connection): Promise<void> {
     if (this.driver.cluster) return;
-    // Servers before 7.2 do not know it, and not every user may.
-    await connection.send(["CLIENT", "SETINFO", "LIB-NAME", "rlock-client"]).catch((error: unknown) => {
-      if (!(error instanceof ServerError)) throw error;
-    });
+    for (const words of [
+      ["SETNAME", this.name],
+      ["SETINFO", "LIB-NAME", "rlock-client"],
+    ]) {
+      // Servers before 7.2 know only one of them, and not every user may.
+      await connection.send(["CLIENT", ...words]).catch((error: unknown) => {
+        if (!(error instanceof ServerError) || !/^(ERR|NOPERM) /.test(error.message)) throw error;
+      });
+    }
   }
 
   async #subscribe(connection: Connection): Promise<void> {

@@ -45,6 +45,7 @@ const OURS = {
   pingInterval: undefined,
   readonly: undefined,
   disableClientInfo: true,
+  name: undefined,
   maintNotifications: "disabled",
 };
 
@@ -62,9 +63,9 @@ class NodeRedisDriver implements Driver {
     this.server = this.cluster ? "cluster" : this.follows ? `sentinel ${(target as Sentinels).name}` : withoutPassword(address);
   }
 
-  async open({ name, timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
+  async open({ timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
     if (this.cluster) return this.#openCluster();
-    const redis = await this.#connect(await this.#address(timeout), name, timeout, closed);
+    const redis = await this.#connect(await this.#address(timeout), timeout, closed);
     // An idle client keeps no process alive.
     redis.unref();
     return {
@@ -81,9 +82,9 @@ class NodeRedisDriver implements Driver {
     return ("duplicate" in target ? (target as LikeClient).options : target) ?? {};
   }
 
-  async #connect(address: object, name: string, timeout: number, closed: (error: unknown) => void, of = this.#settings()): Promise<Raw> {
+  async #connect(address: object, timeout: number, closed: (error: unknown) => void, of = this.#settings()): Promise<Raw> {
     const socket = { ...of.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
-    const ours = { ...OURS, name, socket } as object;
+    const ours = { ...OURS, socket } as object;
     const { target } = this;
     const redis = (
       typeof target === "object" && "duplicate" in target ? target.duplicate(ours as never) : createClient({ ...of, ...ours })
@@ -111,7 +112,7 @@ class NodeRedisDriver implements Driver {
     for (const node of target.sentinelRootNodes) {
       try {
         const of = (target.sentinelClientOptions ?? {}) as RedisClientOptions;
-        const sentinel = await this.#connect(node, "rlock-client", timeout, () => undefined, of);
+        const sentinel = await this.#connect(node, timeout, () => undefined, of);
         const reply = await sentinel
           .sendCommand<unknown>(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.name])
           .finally(() => close(sentinel));
