@@ -8,7 +8,8 @@ const NOT_SUBSCRIBED = new Unsent(new Unreachable(new Error("not subscribed yet"
 
 export interface Order extends Extras {
   readonly party: Party;
-  readonly wait: number | null;
+  /** In ms; 0 asks once. */
+  readonly wait: number;
   readonly renew: boolean;
 }
 
@@ -79,6 +80,12 @@ export class Acquisition {
 
   get lostBy(): LockLost | undefined {
     return this.loss.signal.reason as LockLost | undefined;
+  }
+
+  /** Releases one of its guards. */
+  async leave(): Promise<void> {
+    this.guards -= 1;
+    return this.guards > 0 ? this.level(-1) : this.release();
   }
 
   release(): Promise<void> {

@@ -7,7 +7,7 @@ import { Clock } from "./clock.js";
 import { Closed, Invalid, ModuleMissing, RlockError, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
-import { Lock, ReadWriteLock, known, type LockOptions, type LockSettings } from "./lock.js";
+import { known, lock, readWriteLock, waiting, type Lock, type LockOptions, type LockSettings, type ReadWriteLock } from "./lock.js";
 import { Timers } from "./timers.js";
 import { failure, message, milliseconds } from "./wire.js";
 
@@ -162,11 +162,10 @@ export class Client {
   readonly #settings: LockSettings;
 
   protected constructor(driver: Driver, options: ClientOptions) {
-    known("client", options, ["name", "lease", "wait", "responseTimeout", "onEvent"]);
+    known("a client", options, ["name", "lease", "wait", "responseTimeout", "onEvent"]);
     if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw new Invalid("onEvent is a function");
     const lease = milliseconds("lease", options.lease ?? 30_000, 1);
-    this.#settings = { lease, wait: options.wait };
-    if (options.wait !== undefined && options.wait !== Infinity) milliseconds("wait", options.wait, 0);
+    this.#settings = { lease, wait: waiting("wait", options.wait ?? Infinity) };
     this.#shared = new Shared(driver, options, lease);
   }
 
@@ -191,12 +190,12 @@ export class Client {
 
   /** The lock with this name: the key in the server, without the prefix of your driver client. */
   lock(name: string, options: LockOptions = {}): Lock {
-    return new Lock(this.#shared, name, this.#settings, options);
+    return lock(this.#shared, name, this.#settings, options);
   }
 
   /** The read/write lock with this name: many readers together, or one writer alone. */
   readWriteLock(name: string): ReadWriteLock {
-    return new ReadWriteLock(this.#shared, name, this.#settings);
+    return readWriteLock(this.#shared, name, this.#settings);
   }
 
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */

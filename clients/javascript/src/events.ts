@@ -14,14 +14,9 @@ export type Event =
 
 export type OnEvent = (event: Event) => unknown;
 
-/** A hook that throws, or returns a promise that fails, changes nothing for the locks. */
+/** Calls the hook a moment later: what it throws, and what it does with the client, changes nothing of what is under way. */
 export function hook(receiver: OnEvent | undefined): (event: Event) => void {
+  if (!receiver) return () => undefined;
   const warn = (error: unknown) => process.emitWarning(`onEvent failed: ${String(error)}`, "RlockWarning");
-  return (event) => {
-    try {
-      Promise.resolve(receiver?.(event)).catch(warn);
-    } catch (error) {
-      warn(error);
-    }
-  };
+  return (event) => void Promise.resolve(event).then(receiver).catch(warn);
 }

@@ -2,6 +2,6 @@
 export { Client, type ClientOptions } from "./client.js";
 export * from "./errors.js";
 export type { Event, OnEvent } from "./events.js";
-export { Guard, Lock, ReadLock, ReadWriteLock, WriteGuard, WriteLock } from "./lock.js";
-export type { AcquireOptions, LockOptions, ReadOptions, WriteOptions } from "./lock.js";
+export { Guard, WriteGuard } from "./lock.js";
+export type { AcquireOptions, Lock, LockOptions, ReadLock, ReadOptions, ReadWriteLock, WriteLock, WriteOptions } from "./lock.js";
 export type { Info } from "./wire.js";

@@ -3,6 +3,7 @@ import type { RedisOptions } from "ioredis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { asReply, withoutPassword } from "./driver.js";
 import type { Connection, Driver } from "./link.js";
+import { ServerError } from "./wire.js";
 
 export * from "./index.js";
 
@@ -21,7 +22,6 @@ interface LikeCluster {
 
 /** What is used of a connection: the same in all versions. */
 interface Raw {
-  readonly status: string;
   readonly stream: { unref(): void };
   connect(): Promise<unknown>;
   disconnect(): void;
@@ -91,7 +91,10 @@ class IoredisDriver implements Driver {
     if (!this.cluster) redis.stream.unref();
     // Why the connection failed says more than that it is closed.
     const settle = <T>(reply: Promise<T>) =>
-      reply.catch((error: unknown) => Promise.reject(asReply(redis.status === "ready" ? error : (cause ?? error))));
+      reply.catch((error: unknown) => {
+        const told = asReply(error);
+        throw told instanceof ServerError ? told : asReply(cause ?? error);
+      });
     return {
       send: ([command = "", ...words]) => settle(redis.call(command, ...words)),
       subscribe: async (channel, receive) => {

@@ -34,177 +34,23 @@ export interface AcquireOptions {
 
 export interface LockSettings {
   readonly lease: number;
-  readonly wait: number | undefined;
+  readonly wait: number;
 }
 
 /** Refuses options that do not exist: they would be ignored in silence. */
 export function known(what: string, options: object, names: readonly string[]): void {
   for (const name of Object.keys(options)) {
-    if (!names.includes(name)) throw new Invalid(`${name} is no option of a ${what}; its options: ${names.join(", ")}`);
+    if (!names.includes(name)) throw new Invalid(`${name} is no option of ${what}; its options: ${names.join(", ")}`);
   }
 }
 
-const OPTIONS = { "": ["lease", "wait", "renew", "owner", "fenced", "fair"], READ: ["lease", "wait", "renew", "owner"] };
-
-/** What locks of each kind can do. */
-abstract class Handle<G extends Guard> {
-  readonly #shared: Shared;
-  readonly #order: Omit<Order, "party" | "wait">;
-  readonly #wait: number;
-  readonly #owner: string | undefined;
-  readonly #mode: Mode;
-
-  /** @internal */
-  constructor(
-    shared: Shared,
-    readonly name: string,
-    settings: LockSettings,
-    options: LockOptions,
-    mode: Mode,
-  ) {
-    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
-    known("lock", options, mode === "READ" ? OPTIONS.READ : OPTIONS[""].filter((option) => mode === "" || option !== "fair"));
-    const bytes = options.owner === undefined ? 1 : Buffer.byteLength(options.owner);
-    if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
-    const { renew = true, fair = false, fenced = false } = options;
-    this.#shared = shared;
-    this.#mode = mode;
-    this.#owner = options.owner;
-    this.#wait = waiting("wait", options.wait ?? settings.wait ?? Infinity);
-    this.#order = { lease: milliseconds("lease", options.lease ?? settings.lease, 1), renew, fair, fenced };
-  }
-
-  /** @internal */
-  protected abstract guard(acquisition: Acquisition, shared: Shared): G;
-
-  /** Waits for the lock. Rejects with `Timeout` when the wait is over. */
-  async acquire(options: AcquireOptions = {}): Promise<G> {
-    known("call of acquire", options, ["timeout", "signal"]);
-    const wait = waiting("timeout", options.timeout ?? this.#wait);
-    return this.#acquire(wait === Infinity ? null : Math.max(wait, 1), options.signal);
-  }
-
-  /** Asks once. Rejects with `Denied` if another owner holds the lock. */
-  async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<G> {
-    return this.#acquire(0, options.signal);
-  }
-
-  /** Holds the lock while `work` runs, and rejects with `LockLost` if it was lost by the end, unless `work` failed itself. */
-  async run<T>(work: (held: G) => Promise<T> | T, options: AcquireOptions = {}): Promise<T> {
-    const held = await this.acquire(options);
-    let result: T;
-    try {
-      result = await work(held);
-    } catch (error) {
-      await held.release().catch(() => undefined);
-      throw error;
-    }
-    await held.release();
-    return result;
-  }
-
-  /** Whether anybody holds it now. */
-  async locked(): Promise<boolean> {
-    return (await this.info()).lease !== null;
-  }
-
-  /** The lock as its server sees it. */
-  async info(): Promise<Info> {
-    return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
-  }
-
-  /** Takes the lock from whoever holds it; the holders learn of it by their next renewal. Whether anybody held it. */
-  async forceRelease(): Promise<boolean> {
-    return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
-  }
-
-  async #acquire(wait: number | null, signal: AbortSignal | undefined): Promise<G> {
-    const shared = this.#shared;
-    const owner = this.#owner ?? shared.owner();
-    const order = { ...this.#order, wait, party: { lock: this.name, owner, mode: this.#mode } };
-    const began = performance.now();
-    // An owner with a name has one acquisition of a lock at a time; who comes later enters it.
-    for (let other = shared.find(order); other; other = shared.find(order)) {
-      signal?.throwIfAborted();
-      if (other.machine.phase === "held") {
-        await other.level(1);
-        return this.guard(other, shared);
-      }
-      const waited = performance.now() - began;
-      if (wait !== null && waited >= wait) throw new Timeout(this.name, waited);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-    return this.guard(await shared.acquire(order, signal), shared);
-  }
-}
-
-function waiting(word: string, value: number): number {
+/** A time to wait, in ms. */
+export function waiting(word: string, value: number): number {
   return value === Infinity ? value : milliseconds(word, value, 0);
 }
 
-/** A plain lock: one holder at a time. */
-export class Lock extends Handle<Guard> {
-  /** @internal */
-  constructor(shared: Shared, name: string, settings: LockSettings, options: LockOptions) {
-    super(shared, name, settings, options, "");
-  }
-
-  /** @internal */
-  protected guard(acquisition: Acquisition): Guard {
-    return new Guard(acquisition);
-  }
-}
-
-/** The read side of a read/write lock. */
-export class ReadLock extends Handle<Guard> {
-  /** @internal */
-  constructor(shared: Shared, name: string, settings: LockSettings, options: ReadOptions) {
-    super(shared, name, settings, options, "READ");
-  }
-
-  /** @internal */
-  protected guard(acquisition: Acquisition): Guard {
-    return new Guard(acquisition);
-  }
-}
-
-/** The write side of a read/write lock. */
-export class WriteLock extends Handle<WriteGuard> {
-  /** @internal */
-  constructor(shared: Shared, name: string, settings: LockSettings, options: WriteOptions) {
-    super(shared, name, settings, options, "WRITE");
-  }
-
-  /** @internal */
-  protected guard(acquisition: Acquisition, shared: Shared): WriteGuard {
-    return new WriteGuard(acquisition, shared);
-  }
-}
-
-/** Many readers together, or one writer alone. */
-export class ReadWriteLock {
-  readonly #make: { read(options: ReadOptions): ReadLock; write(options: WriteOptions): WriteLock };
-
-  /** @internal */
-  constructor(
-    shared: Shared,
-    readonly name: string,
-    settings: LockSettings,
-  ) {
-    this.#make = {
-      read: (options) => new ReadLock(shared, name, settings, options),
-      write: (options) => new WriteLock(shared, name, settings, options),
-    };
-  }
-
-  read(options: ReadOptions = {}): ReadLock {
-    return this.#make.read(options);
-  }
-
-  write(options: WriteOptions = {}): WriteLock {
-    return this.#make.write(options);
-  }
-}
+const READ = ["lease", "wait", "renew", "owner"];
+const OPTIONS = { READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
 
 /** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
 export class Guard {
@@ -245,56 +91,155 @@ export class Guard {
   async reenter(): Promise<this> {
     this.check();
     await this.#acquisition.level(1);
-    return this.another(this.#acquisition);
+    return new (this.constructor as new (acquisition: Acquisition) => this)(this.#acquisition);
   }
 
   /** Rejects with `LockLost` if the lock was lost before, with `OutcomeUnknown` if a lost reply leaves that unknown. */
   release(): Promise<void> {
-    return (this.#released ??= this.#release());
+    return (this.#released ??= this.#acquisition.leave());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
-
-  /** @internal */
-  protected another(acquisition: Acquisition): this {
-    return new Guard(acquisition) as this;
-  }
-
-  async #release(): Promise<void> {
-    const acquisition = this.#acquisition;
-    acquisition.guards -= 1;
-    return acquisition.guards > 0 ? acquisition.level(-1) : acquisition.release();
-  }
 }
 
 /** A held write lock. */
 export class WriteGuard extends Guard {
-  readonly #shared: Shared;
-  readonly #order: Order;
+  readonly #read: () => Promise<Acquisition>;
 
   /** @internal */
-  constructor(acquisition: Acquisition, shared: Shared) {
+  constructor(acquisition: Acquisition) {
     super(acquisition);
-    this.#shared = shared;
-    this.#order = acquisition.order;
+    const { shared, order } = acquisition;
+    this.#read = () => shared.acquire({ ...order, fenced: false, wait: 0, party: { ...order.party, mode: "READ" } }, undefined);
   }
 
   /** Reads instead of writing, without letting another writer in between. This guard is released. */
   async downgrade(): Promise<Guard> {
     this.check();
-    const order = { ...this.#order, fenced: false, wait: 0, party: { ...this.#order.party, mode: "READ" as const } };
-    const reader = new Guard(await this.#shared.acquire(order, undefined));
-    await this.release().catch(async (error: unknown) => {
+    const reader = new Guard(await this.#read());
+    try {
+      await this.release();
+    } catch (error) {
       await reader.release().catch(() => undefined);
       throw error;
-    });
+    }
     return reader;
   }
+}
+
+/** A lock by its name, of a kind whose guards are `G`. */
+class Handle<G extends Guard> {
+  readonly #shared: Shared;
+  readonly #order: Omit<Order, "party">;
+  readonly #guard: new (acquisition: Acquisition) => G;
+  readonly #party: (owner: string) => Order["party"];
+  readonly #owner: string | undefined;
 
   /** @internal */
-  protected override another(acquisition: Acquisition): this {
-    return new WriteGuard(acquisition, this.#shared) as this;
+  constructor(
+    shared: Shared,
+    readonly name: string,
+    settings: LockSettings,
+    options: LockOptions,
+    mode: Mode,
+    guard: new (acquisition: Acquisition) => G,
+  ) {
+    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
+    known("this lock", options, OPTIONS[mode]);
+    const { renew = true, fair = false, fenced = false, owner } = options;
+    const bytes = Buffer.byteLength(owner ?? "x");
+    if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+    const lease = milliseconds("lease", options.lease ?? settings.lease, 1);
+    this.#shared = shared;
+    this.#owner = owner;
+    this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced };
+    this.#party = (known) => ({ lock: name, owner: known, mode });
+    this.#guard = guard;
   }
+
+  /** Waits for the lock. Rejects with `Timeout` when the wait is over. */
+  async acquire(options: AcquireOptions = {}): Promise<G> {
+    known("acquire", options, ["timeout", "signal"]);
+    return this.#acquire(Math.max(waiting("timeout", options.timeout ?? this.#order.wait), 1), options.signal);
+  }
+
+  /** Asks once. Rejects with `Denied` if another owner holds the lock. */
+  async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<G> {
+    return this.#acquire(0, options.signal);
+  }
+
+  /** Holds the lock while `work` runs, and rejects with `LockLost` if it was lost by the end, unless `work` failed itself. */
+  async run<T>(work: (held: G) => Promise<T> | T, options: AcquireOptions = {}): Promise<T> {
+    const held = await this.acquire(options);
+    let result: T;
+    try {
+      result = await work(held);
+    } catch (error) {
+      await held.release().catch(() => undefined);
+      throw error;
+    }
+    await held.release();
+    return result;
+  }
+
+  /** Whether anybody holds it now. */
+  async locked(): Promise<boolean> {
+    return (await this.info()).lease !== null;
+  }
+
+  /** The lock as its server sees it. */
+  async info(): Promise<Info> {
+    return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
+  }
+
+  /** Takes the lock from whoever holds it; the holders learn of it by their next renewal. Whether anybody held it. */
+  async forceRelease(): Promise<boolean> {
+    return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
+  }
+
+  async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
+    const shared = this.#shared;
+    const order = { ...this.#order, wait, party: this.#party(this.#owner ?? shared.owner()) };
+    const began = performance.now();
+    // An owner with a name has one acquisition of a lock at a time; who comes later enters it.
+    for (let other = shared.find(order); other; other = shared.find(order)) {
+      signal?.throwIfAborted();
+      if (other.machine.phase === "held") {
+        await other.level(1);
+        return new this.#guard(other);
+      }
+      const waited = performance.now() - began;
+      if (waited >= wait) throw new Timeout(this.name, waited);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return new this.#guard(await shared.acquire(order, signal));
+  }
+}
+
+/** A plain lock: one holder at a time. */
+export type Lock = Handle<Guard>;
+/** The read side of a read/write lock. */
+export type ReadLock = Handle<Guard>;
+/** The write side of a read/write lock. */
+export type WriteLock = Handle<WriteGuard>;
+
+export function lock(shared: Shared, name: string, settings: LockSettings, options: LockOptions): Lock {
+  return new Handle(shared, name, settings, options, "", Guard);
+}
+
+/** Many readers together, or one writer alone. */
+export interface ReadWriteLock {
+  readonly name: string;
+  read(options?: ReadOptions): ReadLock;
+  write(options?: WriteOptions): WriteLock;
+}
+
+export function readWriteLock(shared: Shared, name: string, settings: LockSettings): ReadWriteLock {
+  return {
+    name,
+    read: (options = {}) => new Handle(shared, name, settings, options, "READ", Guard),
+    write: (options = {}) => new Handle(shared, name, settings, options, "WRITE", WriteGuard),
+  };
 }

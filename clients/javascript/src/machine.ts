@@ -7,8 +7,8 @@
 export interface Plan {
   /** In ms. */
   readonly lease: number;
-  /** In ms; `null` waits for ever, 0 asks once. */
-  readonly wait: number | null;
+  /** In ms; 0 asks once. */
+  readonly wait: number;
   readonly renew: boolean;
   readonly fenced: boolean;
   /** How long the server may take to answer a command, in ms. */
@@ -137,7 +137,7 @@ export class Machine {
   #take(input: Input): void {
     switch (input.type) {
       case "start":
-        this.#end = this.#plan.wait === null ? Infinity : this.#now + (this.#plan.wait || 2 * this.#plan.response);
+        this.#end = this.#now + (this.#plan.wait || 2 * this.#plan.response);
         return this.#ask();
       case "reply":
         return this.#reply(input.id, input.sentAt, input.answer);

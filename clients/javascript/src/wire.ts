@@ -101,6 +101,7 @@ export function message(text: string): Message | undefined {
 /** A lock, as its server sees it. Times are in ms; -1 is a lease without end, or a wait without one. */
 export interface Info {
   readonly kind: "none" | "mutex" | "readwrite";
+  readonly mode: "read" | "write" | null;
   /** What is left of the lease; `null` if the lock is free. */
   readonly lease: number | null;
   /** The last fencing token, or 0. */
@@ -113,42 +114,24 @@ export interface Info {
   readonly queue: readonly { owner: string; mode: string | null; via: string; age: number; waitLeft: number; clientId: number }[];
 }
 
-/** A map of RESP3, as a driver has it, or the flat array of RESP2. */
-function fields(reply: unknown): Map<string, unknown> {
-  if (reply instanceof Map) return new Map([...(reply as Map<unknown, unknown>)].map(([name, value]) => [String(name), value]));
-  const map = new Map<string, unknown>();
-  if (Array.isArray(reply)) for (let n = 0; n + 1 < reply.length; n += 2) map.set(String(reply[n]), reply[n + 1]);
-  else if (typeof reply === "object" && reply !== null) for (const [name, value] of Object.entries(reply)) map.set(name, value);
-  return map;
+/** A reply's maps, as a driver has those of RESP3 or flat as in RESP2, as an object with the names of `Info`. */
+function read(reply: unknown): unknown {
+  let pairs: [unknown, unknown][];
+  if (reply instanceof Map) pairs = [...(reply as Map<unknown, unknown>)];
+  else if (Array.isArray(reply) && typeof reply[0] !== "string") return reply.map(read);
+  else if (Array.isArray(reply)) pairs = reply.flatMap((name, n) => (n % 2 === 0 ? [[name, reply[n + 1]] as [unknown, unknown]] : []));
+  else if (typeof reply === "object" && reply !== null) pairs = Object.entries(reply);
+  else return reply;
+  // `lease-ms` is `lease`, `client-id` is `clientId`.
+  const name = (text: string) => text.replace(/-ms$/, "").replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(pairs.map(([key, value]) => [name(String(key)), read(value)]));
 }
 
 export function info(reply: unknown): Info {
-  const lock = fields(reply);
+  const lock = read(reply) as Info;
   // Without this it would be that nobody holds the lock.
-  if (!lock.has("kind")) throw unexpected("RLOCK.INFO", reply);
-  const list = (name: string) => ((lock.get(name) as unknown[] | undefined) ?? []).map(fields);
-  const lease = Number(lock.get("lease-ms"));
-  return {
-    kind: String(lock.get("kind")) as Info["kind"],
-    lease: lease === -2 ? null : lease,
-    token: Number(lock.get("token") ?? 0),
-    holderCount: Number(lock.get("holder-count") ?? 0),
-    waiterCount: Number(lock.get("waiter-count") ?? 0),
-    holders: list("holders").map((holder) => ({
-      owner: String(holder.get("owner")),
-      mode: (holder.get("mode") ?? null) as string | null,
-      holds: Number(holder.get("holds")),
-      lease: Number(holder.get("lease-ms")),
-    })),
-    queue: list("queue").map((waiter) => ({
-      owner: String(waiter.get("owner")),
-      mode: (waiter.get("mode") ?? null) as string | null,
-      via: String(waiter.get("via")),
-      age: Number(waiter.get("age-ms")),
-      waitLeft: Number(waiter.get("wait-left-ms")),
-      clientId: Number(waiter.get("client-id")),
-    })),
-  };
+  if (typeof lock !== "object" || (lock as Info | null)?.kind === undefined) throw unexpected("RLOCK.INFO", reply);
+  return lock.lease === -2 ? { ...lock, lease: null } : lock;
 }
 
 /** What a failed request means: the server's error, or none. */

@@ -11,7 +11,7 @@ export { sleep };
 
 const root = resolve(import.meta.dirname, "../../..");
 
-function serverProgram() {
+export function serverProgram() {
   if (process.env.RLOCK_TEST_SERVER) return process.env.RLOCK_TEST_SERVER;
   if (process.env.REDIS_SERVER) return process.env.REDIS_SERVER;
   const env = join(root, ".deps/env");
@@ -73,7 +73,7 @@ export async function startServer(...more) {
   };
 }
 
-function answers(port) {
+export function answers(port) {
   return new Promise((done) => {
     const socket = createConnection({ port, host: "127.0.0.1" }, () => socket.write("PING\r\n"));
     socket.on("data", (data) => {

@@ -96,7 +96,7 @@ test("whoever hears nothing asks again after a second, then as often as the leas
 test("what is left of a wait is never 0 on the wire, unless it is for ever", () => {
   const m = machine({ wait: 0.2 });
   assert.equal(m.feed("start", 0), "ENQUEUE 1, timer 0.2");
-  assert.equal(machine({ wait: null }).feed("start", 0), "ENQUEUE 0");
+  assert.equal(machine({ wait: Infinity }).feed("start", 0), "ENQUEUE 0");
 });
 
 test("a wait ends when it is over, whatever the server says, and leaves nothing behind", () => {
