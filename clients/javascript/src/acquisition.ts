@@ -2,20 +2,20 @@
 import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import type { Shared } from "./client.js";
 import { Machine, type Input, type Output, type Plan, type Refusal } from "./machine.js";
-import { Unsent, acquire, answer, failure, words, type Extras, type Message, type Party } from "./wire.js";
+import { Unsent, acquire, answer, failure, words, type Extras, type Message, type Claim } from "./wire.js";
 
 const NOT_SUBSCRIBED = new Unsent(new Unreachable(new Error("not subscribed yet")));
 
 export interface Order extends Extras {
-  readonly party: Party;
+  readonly claim: Claim;
   /** In ms; 0 asks once. */
   readonly wait: number;
   readonly renew: boolean;
 }
 
 /** Names an acquisition among those of its client. */
-export function address(party: Party): string {
-  return `${party.mode} ${encodeURIComponent(party.owner)} ${party.lock}`;
+export function address(claim: Claim): string {
+  return `${claim.mode} ${encodeURIComponent(claim.owner)} ${claim.lock}`;
 }
 
 /** One owner's acquisition of one lock, from the first request to the last. */
@@ -43,7 +43,7 @@ export class Acquisition {
   }
 
   get lock(): string {
-    return this.order.party.lock;
+    return this.order.claim.lock;
   }
 
   /** Resolves when the lock is held; rejects without a trace in the server otherwise. */
@@ -117,11 +117,11 @@ export class Acquisition {
 
   async #raise(): Promise<void> {
     this.check();
-    const { party } = this.order;
+    const { claim } = this.order;
     this.guards += 1;
     try {
       // Never the first hold: one that was lost must not come back in silence.
-      const reply = await this.shared.request(party.lock, acquire(party, { ...this.order, fair: false }, this.guards));
+      const reply = await this.shared.request(claim.lock, acquire(claim, { ...this.order, fair: false }, this.guards));
       const held = answer("ACQUIRE", reply);
       if (held.kind === "held") this.token = Math.max(this.token, held.token);
       else this.feed({ type: "lose", why: "taken" });
@@ -133,11 +133,11 @@ export class Acquisition {
   }
 
   async #lower(): Promise<void> {
-    const { party } = this.order;
-    const mode = party.mode === "" ? [] : [party.mode];
+    const { claim } = this.order;
+    const mode = claim.mode === "" ? [] : [claim.mode];
     // Whatever comes of it: the last release removes all holds.
     await this.shared
-      .request(party.lock, ["RLOCK.RELEASE", party.lock, party.owner, ...mode, "HOLDS", String(this.guards)])
+      .request(claim.lock, ["RLOCK.RELEASE", claim.lock, claim.owner, ...mode, "HOLDS", String(this.guards)])
       .catch(() => undefined);
     this.check();
   }
@@ -182,7 +182,7 @@ export class Acquisition {
 
   #lost(why: LostReason): void {
     this.shared.tell({ type: "lost", lock: this.lock, why, held: this.shared.clock.now() - this.#acquired });
-    // Nobody need release what is lost; those who do come back.
+    // A lost lock needs no release; one that is released all the same enters again.
     if (why !== "closed") this.shared.leave(this);
     this.loss.abort(new LockLost(this.lock, why));
   }
@@ -200,19 +200,19 @@ export class Acquisition {
 
   #send({ id, command, wait, look }: Extract<Output, { type: "send" }>): void {
     const { shared, order } = this;
-    const { party } = order;
+    const { claim } = order;
     const sentAt = shared.clock.now();
     const heard = command === "ENQUEUE";
     const requested =
       heard && !shared.link.ready(true)
         ? Promise.reject(NOT_SUBSCRIBED)
-        : shared.link.request(words(command, party, order, wait ?? 0, shared.channel));
-    // Who asks again wants to know how long the holder's lease can last; not every user may.
-    const lease = look === true ? shared.link.request(["PTTL", party.lock]).catch(() => undefined) : undefined;
+        : shared.link.request(words(command, claim, order, wait ?? 0, shared.channel));
+    // A repeat also asks how long the holder's lease can last, which not every user may.
+    const lease = look === true ? shared.link.request(["PTTL", claim.lock]).catch(() => undefined) : undefined;
     Promise.all([requested, lease]).then(
       ([reply, holderLease]) => this.feed({ type: "reply", id, sentAt, answer: answer(command, reply, holderLease) }),
       (cause: unknown) => {
-        const { failure: kind, error } = failure(party.lock, cause, shared.link.driver.follows);
+        const { failure: kind, error } = failure(claim.lock, cause, shared.link.driver.follows);
         this.feed({ type: "reply", id, sentAt, answer: { kind: "error", failure: kind, error } });
         if (kind === "passing" && error.message.includes("READONLY")) shared.link.doubt(error);
       },

@@ -24,7 +24,7 @@ export interface ClientOptions {
   readonly onEvent?: OnEvent;
 }
 
-/** At most 64 characters that mean nothing to servers, channels and those who split an owner. */
+/** At most 64 characters without a meaning in commands, channels and owners. */
 function word(text: string, otherwise: string): string {
   return (
     text
@@ -75,7 +75,7 @@ export class Shared {
   }
 
   find(order: Order): Acquisition | undefined {
-    return this.#acquisitions.get(address(order.party));
+    return this.#acquisitions.get(address(order.claim));
   }
 
   /** Acquires a lock; what it leaves in the server when that fails is taken care of. */
@@ -101,13 +101,13 @@ export class Shared {
   }
 
   enter(acquisition: Acquisition): void {
-    this.#acquisitions.set(address(acquisition.order.party), acquisition);
+    this.#acquisitions.set(address(acquisition.order.claim), acquisition);
     this.timers.enter(acquisition);
   }
 
   leave(acquisition: Acquisition): void {
     this.timers.forget(acquisition);
-    this.#acquisitions.delete(address(acquisition.order.party));
+    this.#acquisitions.delete(address(acquisition.order.claim));
     if (this.#acquisitions.size === 0) this.#emptied();
   }
 
@@ -121,7 +121,7 @@ export class Shared {
   }
 
   async close(timeout: number): Promise<void> {
-    // Those that wait leave the queue; those that hold learn of it, and release when their work has ended.
+    // Waiters leave the queue; holders are notified, and release when their work has ended.
     for (const acquisition of [...this.#acquisitions.values()]) {
       acquisition.feed({ type: "cancel", error: new Closed() });
       acquisition.feed({ type: "lose", why: "closed" });
@@ -147,11 +147,11 @@ export class Shared {
   #receive(text: string): void {
     const told = message(text);
     if (!told) return;
-    const acquisition = this.#acquisitions.get(address(told.party));
+    const acquisition = this.#acquisitions.get(address(told.claim));
     if (acquisition) return acquisition.message(told);
-    // Nobody waits for it any more. An owner that the user named may be in use again by the time the release arrives.
-    if (told.notice !== "granted" || !told.party.owner.startsWith(`${this.identity}:`)) return;
-    const { lock, owner, mode } = told.party;
+    // Its wait is over. A named owner may be in use again by the time that the release arrives.
+    if (told.notice !== "granted" || !told.claim.owner.startsWith(`${this.identity}:`)) return;
+    const { lock, owner, mode } = told.claim;
     this.link.request(["RLOCK.RELEASE", lock, owner, ...(mode === "" ? [] : [mode]), "ALL"]).catch(() => undefined);
   }
 }

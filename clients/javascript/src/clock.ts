@@ -1,10 +1,10 @@
 import { uptime } from "node:os";
 
 /**
- * Milliseconds that go on while the machine is suspended.
+ * Milliseconds, suspended time included.
  *
- * On Linux the precise clock stands still in suspend, and the one that goes on has steps of 10 ms: the first is corrected by
- * what the second is ahead. Elsewhere the precise clock goes on.
+ * On Linux the precise clock stops in suspend, and the clock that does not has steps of 10 ms: their difference corrects the
+ * first. Elsewhere the precise clock includes suspended time.
  */
 export class Clock {
   /** A suspend of less than this may go unnoticed: it is taken off each deadline. */

@@ -14,7 +14,7 @@ export type Event =
 
 export type OnEvent = (event: Event) => unknown;
 
-/** Calls the hook a moment later: what it throws, and what it does with the client, changes nothing of what is under way. */
+/** Calls the hook a moment later: neither its errors nor its own calls of the client disturb the lock that it reports. */
 export function hook(receiver: OnEvent | undefined): (event: Event) => void {
   if (!receiver) return () => undefined;
   const warn = (error: unknown) => process.emitWarning(`onEvent failed: ${String(error)}`, "RlockWarning");

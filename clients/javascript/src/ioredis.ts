@@ -7,22 +7,17 @@ import { ServerError } from "./wire.js";
 
 export * from "./index.js";
 
-/** A client of ioredis, of whichever copy: only its settings are used. */
-interface LikeRedis {
+/** A `Redis` or a `Cluster`, of any copy of ioredis. */
+export interface Like {
   readonly options: object;
-  duplicate(override?: object): unknown;
+  duplicate(...settings: never[]): unknown;
 }
 
-/** A cluster of ioredis. */
-interface LikeCluster {
-  readonly isCluster: boolean;
-  readonly options: object;
-  duplicate(nodes?: never[], override?: object): unknown;
-}
+type Target = string | RedisOptions | Like;
 
 /** What is used of a connection: the same in all versions. */
 interface Raw {
-  readonly stream: { unref(): void };
+  readonly stream?: { unref(): void; destroy(): void };
   connect(): Promise<unknown>;
   disconnect(): void;
   call(command: string, ...words: string[]): Promise<unknown>;
@@ -64,12 +59,12 @@ class IoredisDriver implements Driver {
   readonly server: string;
   readonly cluster: boolean;
   readonly follows: boolean;
-  readonly #target: string | RedisOptions | LikeRedis | LikeCluster;
+  readonly #target: Target;
 
-  constructor(target: string | RedisOptions | LikeRedis | LikeCluster) {
+  constructor(target: Target) {
     this.#target = target;
     const options = (typeof target === "string" ? {} : "duplicate" in target ? target.options : target) as RedisOptions;
-    this.cluster = typeof target === "object" && "isCluster" in target && target.isCluster;
+    this.cluster = typeof target === "object" && "isCluster" in target && target.isCluster === true;
     this.follows = Boolean(options.sentinels);
     const address = options.path ?? `${options.host ?? "localhost"}:${String(options.port ?? 6379)}`;
     const sentinel = options.sentinels ? `sentinel ${options.name ?? ""}` : undefined;
@@ -77,18 +72,27 @@ class IoredisDriver implements Driver {
   }
 
   async open({ timeout, closed }: Parameters<Driver["open"]>[0]): Promise<Connection> {
-    const redis = this.#make({ ...OURS, connectTimeout: timeout });
+    const redis = this.#make({ ...OURS, connectTimeout: timeout, sentinelCommandTimeout: timeout / 4 });
     let cause: unknown;
     redis.on("error", (error: unknown) => (cause = error));
     redis.on("end", () => closed(asReply(cause ?? new Error("the connection was closed"))));
+    // The driver's own time-out ends when the server accepts, not when it answers.
+    const close = () => {
+      redis.disconnect();
+      // The driver waits for the server to close, too.
+      redis.stream?.destroy();
+    };
+    const late = setTimeout(close, timeout);
     try {
       await redis.connect();
     } catch (error) {
-      redis.disconnect();
+      close();
       throw asReply(cause ?? error);
+    } finally {
+      clearTimeout(late);
     }
     // An idle client keeps no process alive.
-    if (!this.cluster) redis.stream.unref();
+    redis.stream?.unref();
     // Why the connection failed says more than that it is closed.
     const settle = <T>(reply: Promise<T>) =>
       reply.catch((error: unknown) => {
@@ -101,20 +105,20 @@ class IoredisDriver implements Driver {
         redis.on("message", (_, message) => receive(String(message)));
         await settle(redis.subscribe(channel));
       },
-      close: () => redis.disconnect(),
+      close,
     };
   }
 
-  #make(ours: typeof OURS & { connectTimeout: number }): Raw {
+  #make(ours: typeof OURS & { connectTimeout: number; sentinelCommandTimeout: number }): Raw {
     const target = this.#target;
     if (typeof target === "string") return new Constructor(target, ours);
     if (!("duplicate" in target)) return new Constructor({ ...target, ...ours });
-    if (!("isCluster" in target) || !target.isCluster) return (target as LikeRedis).duplicate(ours) as Raw;
+    const duplicate = target.duplicate.bind(target) as (...settings: object[]) => Raw;
+    if (!this.cluster) return duplicate(ours);
     const { redisOptions } = target.options as { redisOptions?: object };
     const { keyPrefix, lazyConnect, ...nodes } = ours;
     // The cluster's own nodes are found by its own retries; commands in it are not repeated, except to follow a slot.
-    const cluster = { keyPrefix, lazyConnect, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...nodes } };
-    return (target as LikeCluster).duplicate([], cluster) as Raw;
+    return duplicate([], { keyPrefix, lazyConnect, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...nodes } });
   }
 }
 
@@ -123,7 +127,7 @@ export class Client extends AnyClient {
    * Connects by a URL, by settings, or by those of a client of ioredis that you have; the connections are its own. Behind
    * Sentinels, give settings with `sentinels` and `name`. In a cluster, give the `Cluster`: there it does not wait.
    */
-  static connect(target: string | RedisOptions | LikeRedis | LikeCluster, options: ClientOptions = {}): Promise<Client> {
+  static connect(target: Target, options: ClientOptions = {}): Promise<Client> {
     return new Client(new IoredisDriver(target), options).probe();
   }
 }

@@ -14,7 +14,7 @@ export interface Driver {
   /** For people. */
   readonly server: string;
   readonly cluster: boolean;
-  /** Whether another server may become the primary, and is found then. */
+  /** Whether the driver finds another server that becomes the primary. */
   readonly follows: boolean;
   open(options: { timeout: number; closed: (error: unknown) => void }): Promise<Connection>;
 }
@@ -127,7 +127,7 @@ export class Line {
 }
 
 export interface LinkEvents {
-  /** `heard`: grants are heard of too. */
+  /** `heard`: messages arrive too. */
   up(heard: boolean): void;
   /** `all`: commands cannot be sent either. */
   down(all: boolean): void;
@@ -179,7 +179,7 @@ export class Link {
     return this.#commands.request(words);
   }
 
-  /** Whether commands can be sent, and grants be heard of where that is needed. */
+  /** Whether commands can be sent and, if `heard`, messages arrive. */
   ready(heard: boolean): boolean {
     return this.#commands.up && (!heard || this.#heard);
   }

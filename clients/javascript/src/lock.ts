@@ -68,7 +68,7 @@ export class Guard {
 
   /** The owner, as the server knows it. */
   get owner(): string {
-    return this.#acquisition.order.party.owner;
+    return this.#acquisition.order.claim.owner;
   }
 
   /** The fencing token of a fenced lock, the newest one; 0 for others. */
@@ -112,7 +112,7 @@ export class WriteGuard extends Guard {
   constructor(acquisition: Acquisition) {
     super(acquisition);
     const { shared, order } = acquisition;
-    this.#read = () => shared.acquire({ ...order, fenced: false, wait: 0, party: { ...order.party, mode: "READ" } }, undefined);
+    this.#read = () => shared.acquire({ ...order, fenced: false, wait: 0, claim: { ...order.claim, mode: "READ" } }, undefined);
   }
 
   /** Reads instead of writing, without letting another writer in between. This guard is released. */
@@ -132,9 +132,9 @@ export class WriteGuard extends Guard {
 /** A lock by its name, of a kind whose guards are `G`. */
 class Handle<G extends Guard> {
   readonly #shared: Shared;
-  readonly #order: Omit<Order, "party">;
+  readonly #order: Omit<Order, "claim">;
   readonly #guard: new (acquisition: Acquisition) => G;
-  readonly #party: (owner: string) => Order["party"];
+  readonly #claim: (owner: string) => Order["claim"];
   readonly #owner: string | undefined;
 
   /** @internal */
@@ -155,7 +155,7 @@ class Handle<G extends Guard> {
     this.#shared = shared;
     this.#owner = owner;
     this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced };
-    this.#party = (known) => ({ lock: name, owner: known, mode });
+    this.#claim = (known) => ({ lock: name, owner: known, mode });
     this.#guard = guard;
   }
 
@@ -184,7 +184,7 @@ class Handle<G extends Guard> {
     return result;
   }
 
-  /** Whether anybody holds it now. */
+  /** Whether the lock is held. */
   async locked(): Promise<boolean> {
     return (await this.info()).lease !== null;
   }
@@ -194,16 +194,16 @@ class Handle<G extends Guard> {
     return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
   }
 
-  /** Takes the lock from whoever holds it; the holders learn of it by their next renewal. Whether anybody held it. */
+  /** Removes all holds; the holders notice it at their next renewal. Returns whether the lock was held. */
   async forceRelease(): Promise<boolean> {
     return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
   }
 
   async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
     const shared = this.#shared;
-    const order = { ...this.#order, wait, party: this.#party(this.#owner ?? shared.owner()) };
+    const order = { ...this.#order, wait, claim: this.#claim(this.#owner ?? shared.owner()) };
     const began = performance.now();
-    // An owner with a name has one acquisition of a lock at a time; who comes later enters it.
+    // A named owner has one acquisition of a lock at a time; a later one re-enters it.
     for (let other = shared.find(order); other; other = shared.find(order)) {
       signal?.throwIfAborted();
       if (other.machine.phase === "held") {

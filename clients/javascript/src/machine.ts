@@ -94,7 +94,7 @@ export class Machine {
   #id = 0;
   /** The command whose reply counts. */
   #pending: number | undefined;
-  /** Whether it waits for the link. */
+  /** Whether the link is down. */
   down = false;
   #end = Infinity;
   /** When the next request is due. */
@@ -115,7 +115,7 @@ export class Machine {
     this.#plan = plan;
   }
 
-  /** Whether it hears of its lock by messages now. */
+  /** Whether it needs messages now. */
   get waits(): boolean {
     return this.#plan.wait !== 0 && ["asking", "queued", "confirming"].includes(this.phase);
   }

@@ -6,16 +6,8 @@ import type { Connection, Driver } from "./link.js";
 
 export * from "./index.js";
 
-/** A client of node-redis, of whichever copy and with whichever modules: only its settings are used. */
-interface LikeClient {
-  readonly isOpen: boolean;
-  readonly options?: object;
-  duplicate(overrides?: never): unknown;
-}
-
-/** A cluster of node-redis. */
-interface LikeCluster {
-  readonly slots: unknown;
+/** The result of `createClient` or `createCluster`, of any copy of node-redis and with any modules. */
+export interface Like {
   duplicate(overrides?: never): unknown;
 }
 
@@ -23,7 +15,7 @@ type Sentinels = Pick<
   RedisSentinelOptions,
   "name" | "sentinelRootNodes" | "nodeClientOptions" | "sentinelClientOptions" | "nodeAddressMap"
 >;
-type Target = string | RedisClientOptions | Sentinels | LikeClient | LikeCluster;
+type Target = string | RedisClientOptions | Sentinels | Like;
 
 type Raw = Pick<ReturnType<typeof createClient>, "connect" | "destroy" | "sendCommand" | "subscribe" | "unref" | "on" | "isOpen">;
 
@@ -79,7 +71,7 @@ class NodeRedisDriver implements Driver {
     const { target } = this;
     if (typeof target === "string") return { url: target };
     if ("sentinelRootNodes" in target) return target.nodeClientOptions ?? {};
-    return ("duplicate" in target ? (target as LikeClient).options : target) ?? {};
+    return ("duplicate" in target ? (target as { options?: object }).options : target) ?? {};
   }
 
   async #connect(address: object, timeout: number, closed: (error: unknown) => void, of = this.#settings()): Promise<Raw> {
@@ -95,11 +87,15 @@ class NodeRedisDriver implements Driver {
       closed(asReply(error));
     });
     redis.on("end", () => closed(asReply(cause ?? new Error("the connection was closed"))));
+    // The driver's own time-out ends when the server accepts, not when it answers.
+    const late = setTimeout(() => close(redis), timeout);
     try {
       await redis.connect();
     } catch (error) {
       close(redis);
       throw asReply(cause ?? error);
+    } finally {
+      clearTimeout(late);
     }
     return redis;
   }
@@ -109,24 +105,30 @@ class NodeRedisDriver implements Driver {
     const { target } = this;
     if (typeof target === "string" || !("sentinelRootNodes" in target)) return {};
     let trouble: unknown = new Error("no Sentinel is given");
-    for (const node of target.sentinelRootNodes) {
+    const { sentinelRootNodes: nodes, sentinelClientOptions: of = {} } = target;
+    for (const node of nodes) {
+      // One that hangs must leave time for the others.
+      const share = timeout / (nodes.length + 1);
+      let late: NodeJS.Timeout | undefined;
       try {
-        const of = (target.sentinelClientOptions ?? {}) as RedisClientOptions;
-        const sentinel = await this.#connect(node, timeout, () => undefined, of);
-        const reply = await sentinel
-          .sendCommand<unknown>(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.name])
+        const sentinel = await this.#connect(node, share, () => undefined, of as RedisClientOptions);
+        late = setTimeout(() => close(sentinel), share);
+        const reply: unknown = await sentinel
+          .sendCommand(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.name])
           .finally(() => close(sentinel));
         if (Array.isArray(reply)) return mapped(target, String(reply[0]), Number(reply[1]));
         trouble = new Error(`the Sentinels know no primary ${target.name}`);
       } catch (error) {
         trouble = error;
+      } finally {
+        clearTimeout(late);
       }
     }
     throw new Unreachable(trouble);
   }
 
   async #openCluster(): Promise<Connection> {
-    const cluster = (this.target as LikeCluster).duplicate() as RawCluster;
+    const cluster = (this.target as Like).duplicate() as RawCluster;
     cluster.on("error", () => undefined);
     await settled(cluster.connect());
     return {

@@ -6,10 +6,8 @@ interface Sleeper {
 
 /** The longest sleep: timers may stand still while the machine is suspended, the clock does not. */
 const NAP = 1_000;
-/** The longest that Node's timers take. */
-const LONGEST = 2 ** 31 - 1;
 
-/** When each machine is to be woken, with one timer. While there is one, the process is kept alive. */
+/** The wake-ups of all machines, with one timer. While there is a machine, the process is kept alive. */
 export class Timers {
   readonly #plans = new Map<Sleeper, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -39,7 +37,7 @@ export class Timers {
     let at = now + NAP;
     for (const plan of this.#plans.values()) at = Math.min(at, plan);
     this.#at = this.#plans.size === 0 ? Infinity : at;
-    this.#timer = this.#plans.size === 0 ? undefined : setTimeout(() => this.#wake(), Math.min(Math.max(0, Math.ceil(at - now)), LONGEST));
+    this.#timer = this.#plans.size === 0 ? undefined : setTimeout(() => this.#wake(), Math.max(0, Math.ceil(at - now)));
   }
 
   #wake(): void {

@@ -5,7 +5,7 @@ import type { Answer, Command, Failure, Notice } from "./machine.js";
 export type Mode = "" | "READ" | "WRITE";
 
 /** An owner of a lock, and in which way it holds or waits. */
-export interface Party {
+export interface Claim {
   readonly lock: string;
   readonly owner: string;
   readonly mode: Mode;
@@ -18,15 +18,15 @@ export interface Extras {
 }
 
 /** The words of a command of the machine. */
-export function words(command: Command, party: Party, extras: Extras, wait: number, channel: string): string[] {
-  const { lock, owner, mode } = party;
+export function words(command: Command, claim: Claim, extras: Extras, wait: number, channel: string): string[] {
+  const { lock, owner, mode } = claim;
   const modes = mode === "" ? [] : [mode];
   const lease = String(extras.lease);
   switch (command) {
     case "ACQUIRE":
-      return acquire(party, extras, 1);
+      return acquire(claim, extras, 1);
     case "ENQUEUE":
-      return [...acquire(party, extras, 1), "ENQUEUE", String(wait), channel];
+      return [...acquire(claim, extras, 1), "ENQUEUE", String(wait), channel];
     case "RENEW":
       return ["RLOCK.RENEW", lock, owner, lease, ...modes];
     case "CANCEL":
@@ -36,13 +36,13 @@ export function words(command: Command, party: Party, extras: Extras, wait: numb
   }
 }
 
-export function acquire(party: Party, extras: Extras, holds: number): string[] {
-  const { lock, owner, mode } = party;
+export function acquire(claim: Claim, extras: Extras, holds: number): string[] {
+  const { lock, owner, mode } = claim;
   const more = [...(mode === "" ? [] : [mode]), ...(extras.fair ? ["FAIR"] : []), ...(extras.fenced ? ["FENCED"] : [])];
   return ["RLOCK.ACQUIRE", lock, owner, String(extras.lease), "HOLDS", String(holds), ...more];
 }
 
-/** A server's error as one of ours, and whether the same command may succeed later. */
+/** A server's error as an error of this package, and whether the same command may succeed later. */
 export function refusal(lock: string, message: string, follows = false): { failure: Failure; error: RlockError } {
   const word = message.split(" ", 1)[0] ?? "";
   if (/^ERR unknown command/i.test(message)) return { failure: "final", error: new ModuleMissing(message) };
@@ -77,7 +77,7 @@ function unexpected(command: string, reply: unknown): Unsupported {
 
 export interface Message {
   readonly notice: Notice;
-  readonly party: Party;
+  readonly claim: Claim;
   readonly token: number;
 }
 
@@ -90,10 +90,10 @@ export function message(text: string): Message | undefined {
   const word = fields[{ granted: 7, timeout: 4, dropped: 5 }[notice]];
   const mode = word === "read" ? "READ" : word === "write" ? "WRITE" : "";
   try {
-    const party = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode } as const;
-    return { notice, party, token: notice === "granted" ? Number(fields[6]) : 0 };
+    const claim = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode } as const;
+    return { notice, claim, token: notice === "granted" ? Number(fields[6]) : 0 };
   } catch {
-    // Not UTF-8: no name of ours.
+    // Not UTF-8: not a name of this client.
     return undefined;
   }
 }
@@ -129,7 +129,7 @@ function read(reply: unknown): unknown {
 
 export function info(reply: unknown): Info {
   const lock = read(reply) as Info;
-  // Without this it would be that nobody holds the lock.
+  // Without this it would read as a free lock.
   if (typeof lock !== "object" || (lock as Info | null)?.kind === undefined) throw unexpected("RLOCK.INFO", reply);
   return lock.lease === -2 ? { ...lock, lease: null } : lock;
 }

@@ -37,7 +37,7 @@ test("the clock goes on in suspend, and never back", () => {
 });
 
 test("messages are read, and unknown ones skipped", () => {
-  const told = (notice, lock, owner, mode = "", token = 0) => ({ notice, party: { owner, lock, mode }, token });
+  const told = (notice, lock, owner, mode = "", token = 0) => ({ notice, claim: { owner, lock, mode }, token });
   assert.deepEqual(message("granted 0 me:1 invoice:7 1 5000 9"), told("granted", "invoice:7", "me:1", "", 9));
   assert.deepEqual(message("granted 3 a%20b%25 %C3%BC{x} 1 1 0 read more"), told("granted", "ü{x}", "a b%", "READ"));
   assert.deepEqual(message("timeout 0 me:1 k write"), told("timeout", "k", "me:1", "WRITE"));

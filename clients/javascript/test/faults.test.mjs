@@ -178,6 +178,25 @@ for (const driver of await drivers()) {
         await until("it is free", async () => !(await lock.locked().catch(() => true)));
       }));
 
+    test("a server that accepts and never answers: attempts to connect do not pile up, and end with the client", async () => {
+      const other = await startServer();
+      const sockets = () => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap").length;
+      const before_ = sockets();
+      const client = await driver.connect(other.url, { lease: 1_200, responseTimeout: 300 });
+      const held = await client.lock("a").acquire();
+      other.pause();
+      let most = 0;
+      for (let turn = 0; turn < 60; turn++) {
+        await sleep(50);
+        most = Math.max(most, sockets() - before_);
+      }
+      assert(most <= 6, `${most} sockets`);
+      assert(held.signal.aborted);
+      await client.close({ timeout: 100 });
+      await until("nothing is left", () => sockets() <= before_);
+      await other.stop();
+    });
+
     test("a half-open subscription does not end a wait", () =>
       through(async (client, way) => {
         const lock = client.lock(fresh());

@@ -1,7 +1,9 @@
 // Several servers: Sentinels and a fail-over, and a cluster.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -45,7 +47,10 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
   const watch = await sentinel(first.port);
   await until("the Sentinel knows the replica", async () => (await watch.raw.send("SENTINEL", "REPLICAS", "locks")).length === 1, 20_000);
 
-  const nodes = [{ host: "127.0.0.1", port: watch.port }];
+  // One Sentinel accepts and never answers.
+  const silent = createServer().listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const nodes = [silent.address().port, watch.port].map((port) => ({ host: "127.0.0.1", port }));
   const clients = [
     await packages.ioredis.Client.connect({ sentinels: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
     await packages.redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
@@ -79,6 +84,7 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
   for (const each of await Promise.all(waiting)) await each.release();
   await Promise.all(clients.map((client) => client.close()));
   look.close();
+  silent.close();
   await watch.stop();
   await Promise.all([first.stop(), second.stop()]);
 });
