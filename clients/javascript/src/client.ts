@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { Acquisition, address, type Order } from "./acquisition.js";
 import { Clock } from "./clock.js";
-import { Closed, Invalid, ModuleMissing, RlockError, Unsupported } from "./errors.js";
+import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
 import { known, lock, readWriteLock, waiting, type Lock, type LockOptions, type LockSettings, type ReadWriteLock } from "./lock.js";
@@ -134,7 +134,9 @@ export class Shared {
     });
     clearTimeout(timer);
     this.link.close();
-    for (const acquisition of this.#acquisitions.values()) acquisition.abandon();
+    const left = [...this.#acquisitions.values()];
+    for (const acquisition of left) acquisition.abandon();
+    if (left.length > 0) throw new Unflushed(left.length);
   }
 
   #each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
@@ -205,7 +207,7 @@ export class Client {
 
   /**
    * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (5,000) until they are released,
-   * and closes the connections. Locks whose guards are not released by then stay held until lease end.
+   * and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
    */
   close(options: { readonly timeout?: number } = {}): Promise<void> {
     return (this.#shared.closing ??= this.#shared.close(options.timeout ?? 5_000));

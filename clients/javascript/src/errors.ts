@@ -119,3 +119,10 @@ export class Closed extends RlockError {
     super("CLOSED", "this client was closed; create a new one");
   }
 }
+
+/** The client was closed before every release was answered. */
+export class Unflushed extends RlockError {
+  constructor(locks: number) {
+    super("UNFLUSHED", `${locks.toFixed()} locks were not released when the client closed; they are free at their lease ends`);
+  }
+}

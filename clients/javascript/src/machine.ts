@@ -77,6 +77,8 @@ const LONGEST_PAUSE = 1_000;
 /** Renewals that are due so soon go along with those that are due now. */
 const WINDOW = 100;
 const DOUBLINGS = 6;
+/** How long after the last answer a stray request is released. */
+const STRAY = 1_000;
 const NO_ANSWER = new Error("no answer in time");
 
 /** When a lease ends by the local clock: before the server's, whose clock may run faster. */
@@ -106,6 +108,8 @@ export class Machine {
   #renewAt = 0;
   #failures = 0;
   #repeated = false;
+  /** Whether a request may have reached the server that was never answered. */
+  #stray = false;
   #queued = false;
   #giveUp = 0;
   #timer: number | undefined;
@@ -207,6 +211,7 @@ export class Machine {
   }
 
   #reply(id: number, sentAt: number, answer: Answer): void {
+    if (answer.kind === "error" && answer.failure === "unanswered") this.#stray = true;
     if (id !== this.#pending) return;
     this.#pending = undefined;
     if (answer.kind === "error" && answer.failure === "unsent") this.down = true;
@@ -223,7 +228,7 @@ export class Machine {
       case "releasing":
         return this.#released(answer);
       case "leaving":
-        if (answer.kind !== "error" || answer.failure === "final" || answer.failure === "gone") return this.#finish();
+        if (answer.kind !== "error" || answer.failure === "final" || answer.failure === "gone") return this.#done();
         return this.#rest();
     }
   }
@@ -377,7 +382,17 @@ export class Machine {
 
   #settle(outcome: Outcome): void {
     this.#out.push({ type: "released", outcome });
-    this.#finish();
+    this.#done();
+  }
+
+  /** The release was answered; a stray request that the server carries out after it would hold for no caller. */
+  #done(): void {
+    if (!this.#stray || this.down) return this.#finish();
+    this.phase = "leaving";
+    this.#stray = false;
+    this.#queued = true;
+    this.#next = this.#now + STRAY;
+    this.#giveUp = this.#now + 3 * STRAY;
   }
 
   /** Ends the acquisition without the lock, and leaves nothing of it in the server. */

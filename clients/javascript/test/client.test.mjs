@@ -88,7 +88,7 @@ test("a guard that is forgotten and collected keeps its lock, as the process liv
   }
   assert.equal(collected, true);
   assert.equal(await lock.locked(), true);
-  await client.close({ timeout: 0 });
+  await assert.rejects(client.close({ timeout: 0 }), { name: "Unflushed" });
 });
 
 test("a hook that uses the client, and listeners that do", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Raw, drivers, packages, peers, sleep, stall, startServer, until, waiters } from "./kit.mjs";
 
-const { Closed, Denied, Invalid, LockLost, NotALock, Timeout } = packages.ioredis;
+const { Closed, Denied, Invalid, LockLost, NotALock, Timeout, Unflushed } = packages.ioredis;
 
 let server;
 let raw;
@@ -318,7 +318,7 @@ for (const driver of await drivers()) {
       // A guard that nobody releases does not hold up the end for ever.
       const other = await driver.connect(server.url);
       const forgotten = await other.lock(fresh()).acquire();
-      await other.close({ timeout: 100 });
+      await assert.rejects(other.close({ timeout: 100 }), is(Unflushed));
       assert.throws(() => forgotten.check(), is(LockLost, { why: "closed" }));
       await forgotten.release().catch(() => undefined);
     });

@@ -1,6 +1,8 @@
 // Tables of the machine: what goes in at which moment, and what comes out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { Machine, leaseEnd } from "../dist/esm/machine.js";
 
 const PLAN = { lease: 3_000, wait: 10_000, renew: true, fenced: false, response: 500, slack: 0 };
@@ -276,7 +278,9 @@ test("releases: 1 and 0 are done, null is a loss, null after a repeat is unknown
   unknown.feed("release", 10);
   assert.equal(unknown.reply(failed("unanswered"), 510), "timer 530");
   assert.equal(unknown.feed("linkUp", 520), `RELEASE, timer ${deadline(0)}`);
-  assert.equal(unknown.reply(NULL, 521), "released unknown, ended, timer undefined");
+  assert.equal(unknown.reply(NULL, 521), "released unknown, timer 1521");
+  assert.equal(unknown.feed("tick", 1_521), "CANCEL, RELEASE, timer 3521");
+  assert.equal(unknown.reply(NULL, 1_522), "ended, timer undefined");
   const unsent = held();
   unsent.feed("linkDown", 9);
   assert.equal(unsent.feed("release", 10), "");
@@ -312,4 +316,57 @@ test("a coarse clock's error is taken off each deadline", () => {
   m.feed("start", 0);
   m.reply(HELD, 1, 0);
   assert.equal(m.it.deadline, 2_970 - 2 - 20);
+});
+
+/** The stories that all clients play: clients/conformance/machine/README.md. */
+const stories = process.env.RLOCK_STORIES ?? join(import.meta.dirname, "../../conformance/machine");
+
+function storyAnswer({ value, error, holder_lease: holderLease }) {
+  if (error !== undefined) return failed(error);
+  if (value === null) return NULL;
+  if (!Array.isArray(value)) return { kind: "integer", value };
+  return value[0] === 0 ? { kind: "queued", holderLease } : { kind: "held", token: value[2] };
+}
+
+function storyInput(line) {
+  const inputs = {
+    reply: () => ({ type: "reply", id: line.n, sentAt: line.sent, answer: storyAnswer(line) }),
+    message: () => ({ type: "message", notice: line.word, token: line.token ?? 0 }),
+    down: () => ({ type: "linkDown" }),
+    up: () => ({ type: "linkUp" }),
+    cancel: () => ({ type: "cancel", error: new Error("cancelled") }),
+    close: () => ({ type: "lose", why: "closed" }),
+  };
+  return inputs[line.in]?.() ?? { type: line.in };
+}
+
+function storyOutput(output) {
+  const outputs = {
+    send: ({ command, id, wait, look }) => ({ send: command, n: id, ...(wait !== undefined && { wait }), ...(look && { look }) }),
+    timer: ({ at }) => ({ timer: at ?? null }),
+    held: ({ token }) => ({ guard: token }),
+    refused: ({ refusal }) => ({ refused: refusal.kind }),
+    renewed: () => ({ renewed: true }),
+    renewalFailed: () => ({ renewal_failed: true }),
+    lost: ({ why }) => ({ lost: why }),
+    released: ({ outcome }) => ({ released: outcome.kind }),
+    ended: () => ({ ended: true }),
+  };
+  return outputs[output.type](output);
+}
+
+test("the stories of all clients' machines", () => {
+  assert(existsSync(stories), `no stories in ${stories}`);
+  const files = readdirSync(stories).filter((name) => name.endsWith(".jsonl"));
+  assert(files.length >= 49, `${files.length} stories`);
+  for (const file of files) {
+    const lines = readFileSync(join(stories, file), "utf8").trim().split("\n");
+    const [{ plan }, ...steps] = lines.map((line) => JSON.parse(line));
+    const it = new Machine({ wait: Infinity, renew: true, fenced: false, response: 5_000, slack: 0, ...plan });
+    for (const [number, step] of steps.entries()) {
+      const out = it.input(storyInput(step), step.at).map(storyOutput);
+      const state = it.phase === "leaving" ? "cancelling" : it.phase;
+      assert.deepEqual({ out, state }, { out: step.out, state: step.state }, `${file}:${number + 2}`);
+    }
+  }
 });
