@@ -19,7 +19,7 @@ newest)
     npm run --silent lint
     npm test --silent
     ;;
-oldest) RLOCK_DRIVERS=oldest node --test test/locks.test.mjs test/faults.test.mjs ;;
+oldest) RLOCK_DRIVERS=oldest node --test --test-reporter=spec test/locks.test.mjs test/faults.test.mjs ;;
 *)
     echo "usage: check.sh [newest | oldest]" >&2
     exit 2

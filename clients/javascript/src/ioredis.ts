@@ -82,7 +82,7 @@ class IoredisDriver implements Driver {
       // The driver waits for the server to close, too.
       redis.stream?.destroy();
     };
-    const late = setTimeout(close, timeout);
+    const late = setTimeout(close, timeout).unref();
     try {
       await redis.connect();
     } catch (error) {

@@ -21,6 +21,7 @@ export interface Driver {
 
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 1_000;
+const LEAST_TO_CONNECT = 1_000;
 
 /** One connection, opened again whenever it is lost. */
 export class Line {
@@ -68,17 +69,18 @@ export class Line {
   }
 
   /** A driver's own time-outs do not end a command that was sent. A connection that leaves one unanswered is given up. */
-  async #within<T>(reply: Promise<T>, what: string, keepsAlive: boolean): Promise<T> {
+  async #within<T>(reply: Promise<T>, what: string, keepsAlive: boolean, ms = this.response): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     let over = false;
+    const fail = this.#fail;
     const late = new Promise<never>((_, reject) => {
       const expire = () => {
-        const error = new Error(`${what}: no reply within ${String(this.response)} ms`);
+        const error = new Error(`${what}: no reply within ${String(ms)} ms`);
         reject(error);
-        if (!this.driver.cluster && !over) this.#fail?.(error);
+        if (!this.driver.cluster && !over) fail?.(error);
       };
       // After a loop that was blocked, timers run before what has arrived is read.
-      timer = setTimeout(() => setImmediate(expire), this.response);
+      timer = setTimeout(() => setImmediate(expire), ms);
       if (!keepsAlive) timer.unref();
     });
     try {
@@ -112,12 +114,14 @@ export class Line {
       this.#pause.ms = Math.min(this.#pause.ms * 2, LONGEST_PAUSE);
     };
     this.#fail = fail;
-    const opening = this.driver.open({ timeout: this.response, closed: fail }).then(async (opened) => {
+    // A handshake takes several round trips, with TLS some more, and may be the first of a busy process.
+    const timeout = Math.max(this.response, LEAST_TO_CONNECT);
+    const opening = this.driver.open({ timeout, closed: fail }).then(async (opened) => {
       connection = opened;
       if (over) return opened.close();
       await this.prepare(opened);
     });
-    this.#within(opening, "connecting", false).then(() => {
+    this.#within(opening, "connecting", false, timeout).then(() => {
       if (over || !connection) return;
       this.#connection = connection;
       this.#pause.ms = FIRST_PAUSE;

@@ -88,7 +88,7 @@ class NodeRedisDriver implements Driver {
     });
     redis.on("end", () => closed(asReply(cause ?? new Error("the connection was closed"))));
     // The driver's own time-out ends when the server accepts, not when it answers.
-    const late = setTimeout(() => close(redis), timeout);
+    const late = setTimeout(() => close(redis), timeout).unref();
     try {
       await redis.connect();
     } catch (error) {

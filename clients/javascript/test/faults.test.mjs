@@ -72,14 +72,15 @@ for (const driver of await drivers()) {
     const through = async (work, options = {}) => {
       const way = await proxy(server.port);
       const events = [];
-      const client = await driver.connect(way.url, { ...PACE, onEvent: (event) => events.push(event), ...options });
+      let client;
       try {
+        client = await driver.connect(way.url, { ...PACE, onEvent: (event) => events.push(event), ...options });
         await work(client, way, events);
       } finally {
         server.resume();
         way.swallow = undefined;
         way.refuse = false;
-        await client.close().catch(() => undefined);
+        await client?.close().catch(() => undefined);
         way.close();
       }
     };
