@@ -70,7 +70,12 @@ function fresh(handle) {
 }
 
 function keep(handle, held) {
-  const told = () => say({ event: "lost", guard: handle, why: held.signal.reason.why, at: stamp() });
+  const told = () => {
+    const { why } = held.signal.reason;
+    say({ event: "lost", guard: handle, why, at: stamp() });
+    // A closing client waits until the work under its guards has ended: here, with the client.
+    if (why === "closed") held.release().catch(() => undefined);
+  };
   if (held.signal.aborted) told();
   held.signal.addEventListener("abort", told);
   guards.set(handle, { guard: held, forget: () => held.signal.removeEventListener("abort", told) });

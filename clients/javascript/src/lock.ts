@@ -83,7 +83,7 @@ export class Guard {
 
   /** Throws `LockLost` unless the lock is held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
   check(): number {
-    if (this.#released) throw new LockLost(this.name, "released");
+    if (this.#released && !this.signal.aborted) throw new LockLost(this.name, "released");
     return this.#acquisition.check();
   }
 
