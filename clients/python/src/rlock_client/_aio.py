@@ -1,0 +1,236 @@
+"""The face for asyncio. The links live in the engine's thread, so that a busy loop does not stop the renewals."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from ._engine import Acquisition
+from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._wire import Info, info
+
+T = TypeVar("T")
+G = TypeVar("G", bound="AsyncGuard")
+
+
+async def outcome(future: Future[T], unheard: Callable[[], None] = lambda: None) -> T:
+    """Waits for the engine. `unheard` is called in its thread where this loop has been closed."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def tell(_: Future[T]) -> None:
+        try:
+            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+        except RuntimeError:
+            unheard()
+
+    future.add_done_callback(tell)
+    await done
+    return future.result()
+
+
+class AsyncGuard(BaseGuard):
+    __doc__ = BaseGuard.__doc__
+
+    def __init__(self, lock: Any, one: Acquisition, token: int = 0) -> None:
+        super().__init__(lock, one, token)
+        self.lost = asyncio.Event()  # set as soon as others may hold the lock
+        self._task: asyncio.Task[Any] | None = None
+        self._requests = 0  # to cancel the task, before it entered the block
+        self._cancelled = False
+        loop, me = asyncio.get_running_loop(), weakref.ref(self)
+
+        def tell() -> None:
+            try:
+                loop.call_soon_threadsafe(lambda: guard._lose() if (guard := me()) else None)
+            except RuntimeError:
+                pass  # the loop has been closed
+
+        one.on_lost.append(tell)
+        if one.lost.is_set():
+            tell()
+
+    def _lose(self) -> None:
+        self.lost.set()
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    async def release(self) -> None:
+        """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
+        if self._drop():
+            await outcome(self._one.released)
+
+    async def reenter(self: G) -> G:
+        """Another guard of the same hold. The lock is held until all of them are released."""
+        self.check()
+        future = self._engine.call(self._engine.reenter, self._one)
+        try:
+            token = await outcome(future, lambda: self._engine.drop(self._one) and None)
+        except asyncio.CancelledError:
+            future.add_done_callback(lambda future: None if future.exception() else self._engine.drop(self._one) and None)
+            raise
+        return type(self)(self._lock, self._one, token)
+
+    async def __aenter__(self: G) -> G:
+        self._task = asyncio.current_task()
+        self._requests = requests(self._task)
+        if self._one.lost.is_set():
+            self._lose()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Releases the lock, and is shielded from cancellation while it does."""
+        task, self._task = self._task, None
+        releasing = asyncio.ensure_future(self._released())
+        interrupted = False
+        while not releasing.done():
+            try:
+                await asyncio.wait([releasing])
+            except asyncio.CancelledError:
+                interrupted = True
+        failure = releasing.result()
+        interrupted = interrupted or kind is asyncio.CancelledError
+        if self._cancelled and task is not None:
+            if hasattr(task, "uncancel"):
+                task.uncancel()
+            # Else somebody else wants the task to end.
+            interrupted = interrupted and requests(task) > self._requests
+            if not interrupted and (kind is None or kind is asyncio.CancelledError) and failure is not None:
+                raise failure from None
+        if kind is None and interrupted:
+            raise asyncio.CancelledError
+        if kind is None and failure is not None:
+            raise failure
+
+    async def _released(self) -> Exception | None:
+        try:
+            if not self._over:
+                await self.release()
+        except Exception as error:
+            return error
+        return None
+
+    async def _acquired(self: G) -> G:
+        # The engine's future would keep this guard alive in a loop that has been closed.
+        engine, one = self._engine, self._one
+        try:
+            self.token = await outcome(one.acquired, lambda: engine.drop(one) and None)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+
+def requests(task: asyncio.Task[Any] | None) -> int:
+    """How many requests to cancel the task are not taken back; Python 3.10 does not count them."""
+    return task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
+
+
+class AsyncWriteGuard(AsyncGuard):
+    __doc__ = BaseGuard.__doc__
+
+    async def downgrade(self) -> AsyncGuard:
+        """Turns this guard into a reader's, without another writer in between."""
+        self.check()
+        read = await AsyncGuard(self._lock, self._as_reader())._acquired()
+        await self.release()
+        return read
+
+
+class AnyAsyncLock(BaseLock, Generic[G]):
+    _guard: type[G]
+
+    async def acquire(self, timeout: Seconds | None = None) -> G:
+        """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        return await self._guard(self, self._ask(timeout))._acquired()
+
+    async def try_acquire(self) -> G:
+        """Asks once. Raises Denied if another owner holds the lock."""
+        return await self.acquire(0)
+
+    async def locked(self) -> bool:
+        return (await self.info()).locked
+
+    async def info(self) -> Info:
+        """Holders and queue, as the server sees them."""
+        return info((await outcome(self._engine.call(self._engine.ask, self.name, b"RLOCK.INFO", self.name)))[0])
+
+    async def force_release(self) -> bool:
+        """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
+        reply = await outcome(self._engine.call(self._engine.ask, self.name, b"RLOCK.FORCERELEASE", self.name))
+        return bool(reply[0] == 1)
+
+    async def __aenter__(self) -> G:
+        guard = await self.acquire()
+        return await self._enter(id(asyncio.current_task()), guard).__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._exit(id(asyncio.current_task())).__aexit__(kind, error, trace)
+
+
+class AsyncLock(AnyAsyncLock[AsyncGuard]):
+    __doc__ = BaseLock.__doc__
+    _guard = AsyncGuard
+
+
+class AsyncWriteLock(AnyAsyncLock[AsyncWriteGuard]):
+    __doc__ = BaseLock.__doc__
+    _guard = AsyncWriteGuard
+
+
+class AsyncClient(BaseClient):
+    __doc__ = BaseClient.__doc__
+
+    def lock(
+        self,
+        name: str | bytes,
+        *,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+        fair: bool = False,
+        fenced: bool = False,
+    ) -> AsyncLock:
+        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder."""
+        return AsyncLock(self, self._spec(name, lease, renew=renew, fair=fair, fenced=fenced), wait)
+
+    def read_write_lock(
+        self, name: str | bytes, *, lease: Seconds | None = None, wait: Seconds | None = None, renew: bool = True
+    ) -> AsyncReadWriteLock:
+        return AsyncReadWriteLock(self, name, lease, wait, renew)
+
+    async def close(self, timeout: Seconds = 5.0) -> None:
+        """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
+        await outcome(self._engine.begin_close(nanoseconds("a timeout", timeout)))
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class AsyncReadWriteLock:
+    """Many readers hold it together, or one writer alone."""
+
+    def __init__(
+        self, client: AsyncClient, name: str | bytes, lease: Seconds | None, wait: Seconds | None, renew: bool
+    ) -> None:
+        self._client, self._name, self._lease, self._wait, self._renew = client, name, lease, wait, renew
+
+    def read(self) -> AsyncLock:
+        spec = self._client._spec(self._name, self._lease, b"READ", renew=self._renew)
+        return AsyncLock(self._client, spec, self._wait)
+
+    def write(self, *, fenced: bool = False) -> AsyncWriteLock:
+        spec = self._client._spec(self._name, self._lease, b"WRITE", renew=self._renew, fenced=fenced)
+        return AsyncWriteLock(self._client, spec, self._wait)

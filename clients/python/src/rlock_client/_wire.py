@@ -1,0 +1,235 @@
+"""The module's commands, replies and messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from redis import exceptions as driver
+
+from . import _errors as errors
+from ._machine import MS, Answer, Command, Failed, Failure, Granted, Waits
+
+Words = tuple[bytes, ...]
+
+LONGEST_MS = 2**43  # the longest time that the server takes
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is asked for."""
+
+    key: bytes
+    lease: int
+    mode: bytes = b""  # READ, WRITE, or neither
+    fair: bool = False
+    fenced: bool = False
+    renew: bool = True
+
+    @property
+    def lock(self) -> str:
+        """The name, for people."""
+        return self.key.decode("utf-8", "backslashreplace")
+
+
+def number(value: int) -> bytes:
+    return b"%d" % value
+
+
+def mode_of(spec: Spec) -> Words:
+    return (spec.mode,) if spec.mode else ()
+
+
+def acquire(spec: Spec, owner: bytes, holds: int = 1, wait_ms: int | None = None, channel: bytes = b"") -> Words:
+    words = (b"RLOCK.ACQUIRE", spec.key, owner, number(spec.lease // MS), b"HOLDS", number(holds), *mode_of(spec))
+    words += (b"FAIR",) * spec.fair + (b"FENCED",) * spec.fenced
+    return words if wait_ms is None else (*words, b"ENQUEUE", number(wait_ms), channel)
+
+
+def release(spec: Spec, owner: bytes, holds: int = 0) -> Words:
+    left = (b"HOLDS", number(holds)) if holds else (b"ALL",)
+    return (b"RLOCK.RELEASE", spec.key, owner, *left, *mode_of(spec))
+
+
+def words_of(command: Command, spec: Spec, owner: bytes, wait_ms: int, channel: bytes) -> Words:
+    if command == "ENQUEUE":
+        return acquire(spec, owner, wait_ms=wait_ms, channel=channel)
+    if command == "ACQUIRE":
+        return acquire(spec, owner)
+    if command == "RENEW":
+        return (b"RLOCK.RENEW", spec.key, owner, number(spec.lease // MS), *mode_of(spec))
+    if command == "CANCEL":
+        return (b"RLOCK.CANCEL", spec.key, owner)
+    return release(spec, owner)
+
+
+def pack(commands: list[Words]) -> bytes:
+    """Commands as RESP2 and RESP3 have them."""
+    parts = []
+    for words in commands:
+        parts.append(b"*%d\r\n" % len(words))
+        parts.extend(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    return b"".join(parts)
+
+
+CODES: dict[type[Exception], str] = {
+    driver.BusyLoadingError: "LOADING",
+    driver.ReadOnlyError: "READONLY",
+    driver.NoPermissionError: "NOPERM",
+    driver.AuthenticationError: "NOAUTH",
+    driver.OutOfMemoryError: "OOM",
+    driver.TryAgainError: "TRYAGAIN",
+    driver.MasterDownError: "MASTERDOWN",
+    driver.ClusterDownError: "CLUSTERDOWN",
+    driver.MovedError: "MOVED",
+    driver.AskError: "ASK",
+}
+PASSING = frozenset({"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "MOVED", "ASK"})
+
+
+def code_and_text(error: Exception) -> tuple[str, str]:
+    """The server's error: its code, and the whole text. The driver takes the codes that it knows off the text."""
+    text = str(error)
+    code = CODES.get(type(error), "")
+    if code == "NOAUTH" and "required" not in text:
+        code = "WRONGPASS"
+    if code:
+        return code, f"{code} {text}"
+    found = re.match(r"[A-Z]+\b", text)
+    return (found.group(), text) if found else ("ERR", f"ERR {text}")
+
+
+def refusal(error: Exception, lock: str = "", follows: bool = False) -> Failed:
+    """What the server's refusal means. `follows`: another server may have become the primary."""
+    code, text = code_and_text(error)
+    if code in PASSING or (follows and code == "READONLY"):
+        return Failed(Failure.PASSING, errors.Refused(text))
+    if code == "ERR" and "rlock.accept is no" in text:
+        return Failed(Failure.DRAINING, errors.Refused(text))
+    if "unknown command" in text.lower():
+        return Failed(Failure.FINAL, errors.ModuleMissing(text))
+    if code in ("NOPERM", "NOAUTH", "WRONGPASS"):
+        return Failed(Failure.FINAL, errors.Permission(text))
+    if code == "QUEUEFULL":
+        return Failed(Failure.FINAL, errors.QueueFull(lock, text))
+    if code in ("WRONGTYPE", "WRONGLOCK"):
+        return Failed(Failure.NO_LOCK, errors.NotALock(lock, text))
+    return Failed(Failure.FINAL, errors.Refused(text))
+
+
+def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
+    """The reply of ACQUIRE: an array that may grow, or null."""
+    if value is None:
+        return None
+    if isinstance(value, list) and value and isinstance(value[0], int):
+        if value[0] > 0:
+            return Granted(value[2] if len(value) > 2 and isinstance(value[2], int) else 0)
+        known = isinstance(holder_lease_ms, int) and holder_lease_ms >= 0
+        return Waits(holder_lease_ms * MS if known else None)
+    return unexpected("RLOCK.ACQUIRE", value)
+
+
+def integer(value: Any, command: str) -> Answer:
+    return value if value is None or isinstance(value, int) else unexpected(command, value)
+
+
+def unexpected(command: str, value: Any) -> Failed:
+    text = f"{command} was answered with {value!r}; update the server's module, or this package"
+    return Failed(Failure.FINAL, errors.Unsupported(text))
+
+
+@dataclass(frozen=True)
+class Message:
+    word: str  # granted, timeout or dropped
+    owner: bytes
+    mode: bytes
+    token: int
+
+
+def parse(payload: bytes) -> Message | None:
+    """Reads a message; None for one with an unknown first word."""
+    fields = payload.split(b" ")
+    word = fields[0].decode("ascii", "replace")
+    if word not in ("granted", "timeout", "dropped") or len(fields) < 4:
+        return None
+    # Before the mode a grant has holds, lease and token, and a drop its reason.
+    at = {"granted": 7, "timeout": 4, "dropped": 5}[word]
+    mode = fields[at].upper() if len(fields) > at else b""
+    token = int(fields[6]) if word == "granted" and len(fields) > 6 and fields[6].isdigit() else 0
+    return Message(word, unquote_to_bytes(fields[2]), mode, token)
+
+
+@dataclass(frozen=True)
+class Holder:
+    owner: bytes
+    mode: str | None
+    holds: int
+    remaining: float | None  # None: it has no end
+
+
+@dataclass(frozen=True)
+class Waiter:
+    owner: bytes
+    mode: str | None
+    via: str
+    age: float | None  # None: unknown
+    wait_left: float | None  # None: it waits for ever
+
+
+@dataclass(frozen=True)
+class Info:
+    """A lock, as its server sees it. Times are in seconds."""
+
+    kind: str  # none, mutex or readwrite
+    mode: str | None
+    remaining: float | None  # None: it is free, or has no end
+    token: int
+    holder_count: int
+    waiter_count: int
+    holders: list[Holder] = field(default_factory=list)
+    queue: list[Waiter] = field(default_factory=list)
+
+    @property
+    def locked(self) -> bool:
+        return self.kind != "none"
+
+
+def pairs(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        items = list(value.items())
+    else:
+        items = list(zip(value[::2], value[1::2], strict=False)) if isinstance(value, list) else []
+    return {text(name) or "": item for name, item in items}
+
+
+def text(value: Any) -> str | None:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def seconds(ms: Any) -> float | None:
+    return ms / 1000 if isinstance(ms, int) and ms >= 0 else None
+
+
+def info(value: Any) -> Info:
+    """Reads the reply of INFO; fields that are not known are skipped."""
+    fields = pairs(value)
+    if "kind" not in fields:
+        raise errors.Unsupported(f"RLOCK.INFO was answered with {value!r}; update the server's module")
+    holders = [pairs(one) for one in fields.get("holders", [])]
+    queue = [pairs(one) for one in fields.get("queue", [])]
+    return Info(
+        kind=text(fields["kind"]) or "",
+        mode=text(fields.get("mode")),
+        remaining=seconds(fields.get("lease-ms")),
+        token=fields.get("token", 0),
+        holder_count=fields.get("holder-count", 0),
+        waiter_count=fields.get("waiter-count", 0),
+        holders=[Holder(h["owner"], text(h["mode"]), h["holds"], seconds(h["lease-ms"])) for h in holders],
+        queue=[
+            Waiter(w["owner"], text(w["mode"]), text(w["via"]) or "", seconds(w["age-ms"]), seconds(w["wait-left-ms"]))
+            for w in queue
+        ],
+    )
