@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from ._engine import Acquisition
@@ -17,14 +17,14 @@ T = TypeVar("T")
 G = TypeVar("G", bound="AsyncGuard")
 
 
-async def outcome(future: Future[T], unheard: Callable[[], None] = lambda: None) -> T:
+async def outcome(future: Future[T], unheard: Callable[[], object] = lambda: None) -> T:
     """Waits for the engine. `unheard` is called in its thread where this loop has been closed."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
     def tell(_: Future[T]) -> None:
         try:
-            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
         except RuntimeError:
             unheard()
 
@@ -36,7 +36,7 @@ async def outcome(future: Future[T], unheard: Callable[[], None] = lambda: None)
 class AsyncGuard(BaseGuard):
     __doc__ = BaseGuard.__doc__
 
-    def __init__(self, lock: Any, one: Acquisition, token: int = 0) -> None:
+    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0) -> None:
         super().__init__(lock, one, token)
         self.lost = asyncio.Event()  # set as soon as others may hold the lock
         self._task: asyncio.Task[Any] | None = None
@@ -45,10 +45,9 @@ class AsyncGuard(BaseGuard):
         loop, me = asyncio.get_running_loop(), weakref.ref(self)
 
         def tell() -> None:
-            try:
+            # Unless the loop has been closed.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(lambda: guard._lose() if (guard := me()) else None)
-            except RuntimeError:
-                pass  # the loop has been closed
 
         one.on_lost.append(tell)
         if one.lost.is_set():
@@ -70,9 +69,9 @@ class AsyncGuard(BaseGuard):
         self.check()
         future = self._engine.call(self._engine.reenter, self._one)
         try:
-            token = await outcome(future, lambda: self._engine.drop(self._one) and None)
+            token = await outcome(future, lambda: self._engine.drop(self._one))
         except asyncio.CancelledError:
-            future.add_done_callback(lambda future: None if future.exception() else self._engine.drop(self._one) and None)
+            future.add_done_callback(lambda future: None if future.exception() else self._engine.drop(self._one))
             raise
         return type(self)(self._lock, self._one, token)
 
@@ -83,9 +82,7 @@ class AsyncGuard(BaseGuard):
             self._lose()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Releases the lock, and is shielded from cancellation while it does."""
         task, self._task = self._task, None
         releasing = asyncio.ensure_future(self._released())
@@ -121,7 +118,7 @@ class AsyncGuard(BaseGuard):
         # The engine's future would keep this guard alive in a loop that has been closed.
         engine, one = self._engine, self._one
         try:
-            self.token = await outcome(one.acquired, lambda: engine.drop(one) and None)
+            self.token = await outcome(one.acquired, lambda: engine.drop(one))
         except BaseException:
             self._end()
             raise
@@ -138,7 +135,6 @@ class AsyncWriteGuard(AsyncGuard):
 
     async def downgrade(self) -> AsyncGuard:
         """Turns this guard into a reader's, without another writer in between."""
-        self.check()
         read = await AsyncGuard(self._lock, self._as_reader())._acquired()
         await self.release()
         return read
@@ -156,24 +152,22 @@ class AnyAsyncLock(BaseLock, Generic[G]):
         return await self.acquire(0)
 
     async def locked(self) -> bool:
-        return (await self.info()).locked
+        return (await self.info()).kind != "none"
 
     async def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info((await outcome(self._engine.call(self._engine.ask, self.name, b"RLOCK.INFO", self.name)))[0])
+        return info((await outcome(self._command(b"RLOCK.INFO")))[0])
 
     async def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        reply = await outcome(self._engine.call(self._engine.ask, self.name, b"RLOCK.FORCERELEASE", self.name))
-        return bool(reply[0] == 1)
+        return bool((await outcome(self._command(b"RLOCK.FORCERELEASE")))[0] == 1)
 
     async def __aenter__(self) -> G:
         guard = await self.acquire()
-        return await self._enter(id(asyncio.current_task()), guard).__aenter__()
+        self._enter(id(asyncio.current_task()), guard)
+        return await guard.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         await self._exit(id(asyncio.current_task())).__aexit__(kind, error, trace)
 
 
@@ -187,26 +181,9 @@ class AsyncWriteLock(AnyAsyncLock[AsyncWriteGuard]):
     _guard = AsyncWriteGuard
 
 
-class AsyncClient(BaseClient):
+class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
     __doc__ = BaseClient.__doc__
-
-    def lock(
-        self,
-        name: str | bytes,
-        *,
-        lease: Seconds | None = None,
-        wait: Seconds | None = None,
-        renew: bool = True,
-        fair: bool = False,
-        fenced: bool = False,
-    ) -> AsyncLock:
-        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder."""
-        return AsyncLock(self, self._spec(name, lease, renew=renew, fair=fair, fenced=fenced), wait)
-
-    def read_write_lock(
-        self, name: str | bytes, *, lease: Seconds | None = None, wait: Seconds | None = None, renew: bool = True
-    ) -> AsyncReadWriteLock:
-        return AsyncReadWriteLock(self, name, lease, wait, renew)
+    _lock, _write_lock = AsyncLock, AsyncWriteLock
 
     async def close(self, timeout: Seconds = 5.0) -> None:
         """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
@@ -217,20 +194,3 @@ class AsyncClient(BaseClient):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-class AsyncReadWriteLock:
-    """Many readers hold it together, or one writer alone."""
-
-    def __init__(
-        self, client: AsyncClient, name: str | bytes, lease: Seconds | None, wait: Seconds | None, renew: bool
-    ) -> None:
-        self._client, self._name, self._lease, self._wait, self._renew = client, name, lease, wait, renew
-
-    def read(self) -> AsyncLock:
-        spec = self._client._spec(self._name, self._lease, b"READ", renew=self._renew)
-        return AsyncLock(self._client, spec, self._wait)
-
-    def write(self, *, fenced: bool = False) -> AsyncWriteLock:
-        spec = self._client._spec(self._name, self._lease, b"WRITE", renew=self._renew, fenced=fenced)
-        return AsyncWriteLock(self._client, spec, self._wait)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ._faces import BaseClient, BaseGuard, BaseLock, Seconds
+from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._wire import Info, info
 
 G = TypeVar("G", bound="Guard")
@@ -33,9 +32,7 @@ class Guard(BaseGuard):
     def __enter__(self: G) -> G:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             if not self._over:
                 self.release()
@@ -57,7 +54,6 @@ class WriteGuard(Guard):
 
     def downgrade(self) -> Guard:
         """Turns this guard into a reader's, without another writer in between."""
-        self.check()
         read = Guard(self._lock, self._as_reader())._acquired()
         self.release()
         return read
@@ -75,23 +71,21 @@ class AnyLock(BaseLock, Generic[G]):
         return self.acquire(0)
 
     def locked(self) -> bool:
-        return self.info().locked
+        return self.info().kind != "none"
 
     def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info(self._engine.call(self._engine.ask, self.name, b"RLOCK.INFO", self.name).result()[0])
+        return info(self._command(b"RLOCK.INFO").result()[0])
 
     def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        reply = self._engine.call(self._engine.ask, self.name, b"RLOCK.FORCERELEASE", self.name).result()
-        return bool(reply[0] == 1)
+        return bool(self._command(b"RLOCK.FORCERELEASE").result()[0] == 1)
 
     def __enter__(self) -> G:
-        return self._enter(threading.get_ident(), self.acquire())
+        guard: G = self._enter(threading.get_ident(), self.acquire())
+        return guard
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._exit(threading.get_ident()).__exit__(kind, error, trace)
 
 
@@ -105,50 +99,16 @@ class WriteLock(AnyLock[WriteGuard]):
     _guard = WriteGuard
 
 
-class Client(BaseClient):
+class Client(BaseClient[Lock, WriteLock]):
     __doc__ = BaseClient.__doc__
-
-    def lock(
-        self,
-        name: str | bytes,
-        *,
-        lease: Seconds | None = None,
-        wait: Seconds | None = None,
-        renew: bool = True,
-        fair: bool = False,
-        fenced: bool = False,
-    ) -> Lock:
-        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder."""
-        return Lock(self, self._spec(name, lease, renew=renew, fair=fair, fenced=fenced), wait)
-
-    def read_write_lock(
-        self, name: str | bytes, *, lease: Seconds | None = None, wait: Seconds | None = None, renew: bool = True
-    ) -> ReadWriteLock:
-        return ReadWriteLock(self, name, lease, wait, renew)
+    _lock, _write_lock = Lock, WriteLock
 
     def close(self, timeout: Seconds = 5.0) -> None:
         """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
-        self._close(timeout)
+        self._engine.close(nanoseconds("a timeout", timeout))
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class ReadWriteLock:
-    """Many readers hold it together, or one writer alone."""
-
-    def __init__(
-        self, client: Client, name: str | bytes, lease: Seconds | None, wait: Seconds | None, renew: bool
-    ) -> None:
-        self._client, self._name, self._lease, self._wait, self._renew = client, name, lease, wait, renew
-
-    def read(self) -> Lock:
-        spec = self._client._spec(self._name, self._lease, b"READ", renew=self._renew)
-        return Lock(self._client, spec, self._wait)
-
-    def write(self, *, fenced: bool = False) -> WriteLock:
-        spec = self._client._spec(self._name, self._lease, b"WRITE", renew=self._renew, fenced=fenced)
-        return WriteLock(self._client, spec, self._wait)

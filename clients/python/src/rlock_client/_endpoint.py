@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from redis import connection as sync
 from redis.asyncio import connection as driver
@@ -19,11 +18,7 @@ from redis.backoff import NoBackoff
 
 from ._errors import Invalid, Unreachable, Unsupported
 
-FORMS = (
-    "write redis://[user:password@]host[:port][/database], rediss://…, unix://[user:password@]/path[?db=database], "
-    "redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_password=…] "
-    "or redis+cluster://[user:password@]host:port,host:port"
-)
+FORMS = "write redis://[user:password@]host[:port][/database], rediss://… or unix://[user:password@]/path[?db=database]"
 # What is taken from the driver's settings. Its retries, time-outs, codecs and pools are not: the machine repeats.
 TAKEN = {"host", "port", "path", "db", "username", "password", "credential_provider"}
 TAKEN |= {"socket_keepalive", "socket_type"}
@@ -96,26 +91,28 @@ def make(settings: Settings, tls: bool) -> driver.AbstractConnection:
         settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
     fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
     try:
-        return kind(**settings, **fixed)
+        made: driver.AbstractConnection = kind(**settings, **fixed)
+        return made
     except TypeError as error:
         raise Unsupported(f"a setting of the connection is for another kind of client ({error}); use a URL") from None
 
 
-async def opened(connection: driver.AbstractConnection) -> driver.AbstractConnection:
+async def opened(connection: Any) -> driver.AbstractConnection:
     try:
         await connection.connect()
     except BaseException:
         await connection.disconnect(nowait=True)
         raise
-    return connection
+    made: driver.AbstractConnection = connection
+    return made
 
 
-async def request(connection: driver.AbstractConnection, *words: str) -> Any:
+async def request(connection: Any, *words: str) -> Any:
     await connection.send_command(*words, check_health=False)
     return await connection.read_response()
 
 
-async def ask_sentinel(connection: driver.AbstractConnection, service: str) -> tuple[str, int]:
+async def ask_sentinel(connection: Any, service: str) -> tuple[str, int]:
     try:
         await connection.connect()
         address = await request(connection, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
@@ -127,41 +124,11 @@ async def ask_sentinel(connection: driver.AbstractConnection, service: str) -> t
 
 
 def from_url(url: str) -> Endpoint:
-    kind = re.match(r"redis(s?)\+(sentinel|cluster)://", url)
     try:
-        if kind is None:
-            settings = dict(driver.parse_url(url))
-            made = settings.pop("connection_class", driver.Connection)
-            return Endpoint(settings, tls=made is driver.SSLConnection)
-        parts = urlsplit(url)
-        login, _, hosts = parts.netloc.rpartition("@")
-        user, _, password = login.partition(":")
-        settings = {"username": unquote(user) or None, "password": unquote(password) or None}
-        path = [unquote(part) for part in parts.path.split("/") if part]
-        port = 26379 if kind[2] == "sentinel" else 6379
-        places = [with_port(host, port) for host in hosts.split(",")]
-        tls = kind[1] == "s"
-        if kind[2] == "cluster":
-            endpoint = Endpoint({**settings, "host": places[0][0], "port": places[0][1]}, tls, cluster=True)
-            endpoint.seeds = places
-            return endpoint
-        endpoint = Endpoint({**settings, "db": int(path[1]) if len(path) > 1 else 0}, tls)
-        endpoint.service = path[0]
-    except (ValueError, IndexError) as error:
+        settings = dict(driver.parse_url(url))
+    except ValueError as error:
         raise Invalid(f"not the URL of a server ({error}); {FORMS}") from None
-    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    login_there = {"username": query.get("sentinel_username"), "password": query.get("sentinel_password")}
-    endpoint.sentinels = [({**login_there, "host": host, "port": number}, tls) for host, number in places]
-    return endpoint
-
-
-def with_port(host: str, port: int) -> tuple[str, int]:
-    name, colon, number = host.rpartition(":")
-    if not colon or number.endswith("]"):
-        name, number = host, str(port)
-    if not name:
-        raise ValueError("a host is missing")
-    return name.strip("[]"), int(number)
+    return Endpoint(settings, tls=settings.pop("connection_class", None) is driver.SSLConnection)
 
 
 def from_client(client: Any) -> Endpoint:
@@ -203,5 +170,3 @@ def called(name: str | None) -> str:
 def plain(word: str, default: str) -> str:
     """At most 64 characters that mean nothing to servers and channels."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", word.strip()[:64]) or default
-
-

@@ -19,11 +19,11 @@ from . import _machine as machine
 from . import _wire as wire
 from ._clock import now
 from ._endpoint import Endpoint, called
-from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Permission, Timeout, Unreachable
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
 from ._events import Event, Hook
 from ._link import Link
-from ._machine import MS, Answer, Failed, Failure, Machine, Phase, Plan, Send, Why
-from ._wire import Spec, Words
+from ._machine import MS, Answer, Failed, Failure, Machine, Phase, Plan, Send, Tell, Timer, Why
+from ._wire import Spec
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -73,12 +73,12 @@ class Acquisition:
     def check(self) -> None:
         """Raises LockLost unless the lock is held, by the local clock."""
         if self.pid != os.getpid():
-            raise LockLost(self.spec.lock, "forked")
+            raise LockLost(lock=self.spec.lock, why="forked")
         with self.mutex:
             held = self.machine.phase is Phase.HELD
             if held and now() < self.machine.deadline:
                 return
-        raise LockLost(self.spec.lock, self.why or ("expired" if held else "released"))
+        raise LockLost(lock=self.spec.lock, why=self.why or ("expired" if held else "released"))
 
 
 class Engine:
@@ -211,7 +211,7 @@ class Engine:
             self.closed = True
             for one in list(self.acquisitions.values()):
                 fail(one.acquired, Closed())
-                fail(one.released, OutcomeUnknown(one.spec.lock))
+                fail(one.released, OutcomeUnknown(lock=one.spec.lock))
             loop.close()
             self._ended.set_result(None)
 
@@ -262,11 +262,11 @@ class Engine:
     ) -> None:
         with one.mutex:
             outputs = take(now(), *arguments, **named)
-            one.why = one.machine.why
+            one.why = one.machine.why or one.why
         for output in outputs:
             if isinstance(output, Send):
                 self._send(one, output)
-            elif isinstance(output, machine.Timer):
+            elif isinstance(output, Timer):
                 one.wake_at = output.at
             else:
                 self._tell(one, output)
@@ -319,49 +319,41 @@ class Engine:
             link.drop("the server is no longer a primary")
         return wire.refusal(error, lock, self.endpoint.follows)
 
-    def _tell(self, one: Acquisition, output: machine.Output) -> None:
-        lock, at = one.spec.lock, now()
+    def _tell(self, one: Acquisition, told: Tell) -> None:
+        lock, what, at = one.spec.lock, told.what, now()
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
-        if isinstance(output, machine.Held):
+        if what == "held":
             one.held_since = at
-            one.acquired.set_result(output.token)
+            one.acquired.set_result(told.token)
             self._look_again()
             self.hook(Event("acquired", lock, waited))
-        elif isinstance(output, machine.Refused):
-            error: Error = output.error or Closed()
-            if output.kind == "timeout":
-                error, error.__cause__ = Timeout(lock, waited), output.error
-                self.hook(Event("timed_out", lock, waited))
-            elif output.kind == "denied":
-                error = Denied(lock)
-                self.hook(Event("denied", lock))
+        elif what in ("timeout", "denied", "error"):
+            error = told.error or Closed()
+            if what != "error":
+                error = Timeout(lock=lock, waited=waited) if what == "timeout" else Denied(lock=lock)
+                error.__cause__ = told.error
+                self.hook(Event("timed_out", lock, waited) if what == "timeout" else Event("denied", lock))
             one.acquired.set_exception(error)
-        elif isinstance(output, machine.Renewed):
-            self.hook(Event("renewed", lock))
-        elif isinstance(output, machine.RenewalFailed):
-            self.hook(Event("renewal_failed", lock, error=output.error))
-        elif isinstance(output, machine.Lost):
-            self._lost(one, output.why, held)
-        elif isinstance(output, machine.Released) and output.kind == "ok":
+        elif what in ("renewed", "renewal_failed"):
+            self.hook(Event("renewed", lock) if what == "renewed" else Event("renewal_failed", lock, error=told.error))
+        elif what == "lost" or told.outcome == "lost":
+            one.why = why = one.machine.why or "taken"
+            one.lost.set()
+            for tell in one.on_lost:
+                tell()
+            fail(one.released, LockLost(lock=lock, why=why))
+            self.hook(Event("lost", lock, held, why))
+        elif what == "ended":
+            self.acquisitions.pop((one.owner, one.spec.mode), None)
+        elif told.outcome == "ok":
             one.released.set_result(None)
             self.hook(Event("released", lock, held))
-        elif isinstance(output, machine.Released) and output.kind == "lost":
-            one.why = "taken"
-            self._lost(one, "taken", held)
-        elif isinstance(output, machine.Released):
-            cause = output.error or Unreachable("no reply")
-            error = OutcomeUnknown(lock) if output.kind == "unknown" else cause
-            error.__cause__ = cause if error is not cause else None
-            fail(one.released, error)
         else:
-            self.acquisitions.pop((one.owner, one.spec.mode), None)
-
-    def _lost(self, one: Acquisition, why: Why, held: float) -> None:
-        one.lost.set()
-        for tell in one.on_lost:
-            tell()
-        fail(one.released, LockLost(one.spec.lock, why))
-        self.hook(Event("lost", one.spec.lock, held, why))
+            error = told.error or Unreachable("no reply")
+            if told.outcome == "unknown":
+                error = OutcomeUnknown(lock=lock)
+                error.__cause__ = told.error
+            fail(one.released, error)
 
     # Timers.
 
@@ -521,10 +513,10 @@ class Engine:
             self._input(one, one.machine.cancel, wire.refusal(error).error)
 
     def _message(self, payload: bytes) -> None:
-        message = wire.parse(payload)
-        one = self.acquisitions.get((message.owner, message.mode)) if message else None
-        if message and one is not None:
-            self._input(one, one.machine.message, message.word, message.token)
+        word, whose, token = wire.parse(payload) or ("", (b"", b""), 0)
+        one = self.acquisitions.get(whose)
+        if one is not None:
+            self._input(one, one.machine.message, word, token)
 
     # Other commands.
 

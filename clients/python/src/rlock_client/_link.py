@@ -12,10 +12,10 @@ from typing import Any
 from redis import exceptions as driver
 from redis.asyncio.connection import AbstractConnection
 
-from . import __version__
 from ._clock import now
 from ._errors import Error, Unreachable
 from ._machine import Failed, Failure
+from ._version import __version__
 from ._wire import Words, pack, refusal
 
 FIRST_PAUSE = 0.01

@@ -88,7 +88,6 @@ Answer = Granted | Waits | Failed | int | None
 class Send(NamedTuple):
     number: int
     command: Command
-    by: int
     wait_ms: int = 0  # of ENQUEUE; 0 is for ever
     look: bool = False  # also ask for the holder's lease
 
@@ -97,39 +96,16 @@ class Timer(NamedTuple):
     at: int | None
 
 
-class Held(NamedTuple):
-    token: int
+class Tell(NamedTuple):
+    """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
 
-
-class Refused(NamedTuple):
-    """The acquisition ended without the lock."""
-
-    kind: Literal["timeout", "denied", "error"]
-    error: Error | None
-
-
-class Renewed(NamedTuple):
-    """A renewal was confirmed."""
-
-
-class RenewalFailed(NamedTuple):
-    error: Error
-
-
-class Lost(NamedTuple):
-    why: Why
-
-
-class Released(NamedTuple):
-    kind: Literal["ok", "lost", "unknown", "error"]
+    what: Literal["held", "timeout", "denied", "error", "renewed", "renewal_failed", "lost", "released", "ended"]
     error: Error | None = None
+    token: int = 0
+    outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
 
 
-class Ended(NamedTuple):
-    """Nothing of the acquisition is left here or, as far as it is known, in the server."""
-
-
-Output = Send | Timer | Held | Refused | Renewed | RenewalFailed | Lost | Released | Ended
+Output = Send | Timer | Tell
 
 
 def lease_end(sent_at: int, lease: int) -> int:
@@ -143,7 +119,7 @@ P = ParamSpec("P")
 def _input(take: Callable[Concatenate[Machine, P], None]) -> Callable[Concatenate[Machine, int, P], list[Output]]:
     """An input takes the time before its arguments, and returns what is to be done."""
 
-    def run(self: Machine, now: int, *arguments: P.args, **named: P.kwargs) -> list[Output]:
+    def run(self: Machine, now: int, /, *arguments: P.args, **named: P.kwargs) -> list[Output]:
         self._out, self._now = [], now
         # Before anything else: a reply that comes too late must not bring a lost lock back.
         if self.phase is Phase.HELD and now >= self.deadline:
@@ -211,7 +187,7 @@ class Machine:
     def _send(self, command: Command, wait_ms: int = 0, look: bool = False) -> None:
         self._number += 1
         self._pending = self._number
-        self._out.append(Send(self._number, command, self._now + self._plan.response, wait_ms, look))
+        self._out.append(Send(self._number, command, wait_ms, look))
 
     def _ask(self) -> None:
         self.phase = Phase.ASKING
@@ -242,7 +218,7 @@ class Machine:
         self.phase, self.deadline = Phase.HELD, deadline
         self._renew_at = sent_at + self._plan.lease // 3
         self._pending = self._next = None
-        self._out.append(Held(self._token))
+        self._out.append(Tell("held", token=self._token))
 
     @_input
     def reply(self, number: int, sent_at: int, answer: Answer) -> None:
@@ -347,7 +323,7 @@ class Machine:
                 self._send("RENEW")
         elif self.phase is Phase.RELEASING:
             if self._now >= self._give_up:
-                self._settle(Released("unknown", self._error))
+                self._settle("unknown", self._error)
             elif due:
                 self._next = None
                 self._send("RELEASE")
@@ -365,11 +341,11 @@ class Machine:
             # Short pauses first: most failures are over soon.
             self._renew_at = self._now + self._plan.lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
             self._failures += 1
-            self._out.append(RenewalFailed(answer.error))
+            self._out.append(Tell("renewal_failed", answer.error))
         elif answer == 1:
             self._failures = 0
             self._extend(sent_at)
-            self._out.append(Renewed())
+            self._out.append(Tell("renewed"))
         else:
             self._lose("taken")
 
@@ -379,7 +355,7 @@ class Machine:
 
     def _lose(self, why: Why) -> None:
         self.phase, self.why, self._pending = Phase.LOST, why, None
-        self._out.append(Lost(why))
+        self._out.append(Tell("lost"))
         if why == "taken":
             # The server has nothing left to release.
             self._finish()
@@ -400,17 +376,17 @@ class Machine:
         if isinstance(answer, Failed) and answer.failure is not Failure.NO_LOCK:
             self._error = answer.error
             if answer.failure is Failure.FINAL:
-                self._settle(Released("error", answer.error))
+                self._settle("error", answer.error)
                 return
             self._repeated |= answer.failure is Failure.UNANSWERED
             self._rest()
         elif isinstance(answer, int):
-            self._settle(Released("ok"))
+            self._settle("ok")
         else:
-            self._settle(Released("unknown" if self._repeated else "lost", self._error))
+            self._settle("unknown" if self._repeated else "lost", self._error)
 
-    def _settle(self, outcome: Released) -> None:
-        self._out.append(outcome)
+    def _settle(self, outcome: Literal["ok", "lost", "unknown", "error"], error: Error | None = None) -> None:
+        self._out.append(Tell("released", error, outcome=outcome))
         self._done()
 
     def _left(self, answer: Answer) -> None:
@@ -432,7 +408,7 @@ class Machine:
         if self._asks == 0:
             self._refuse(kind, error)
             return
-        self._out.append(Refused(kind, error or self._error))
+        self._out.append(Tell(kind, error or self._error))
         self.phase, self._pause = Phase.LEAVING, FIRST_PAUSE
         self._depart()
 
@@ -446,12 +422,12 @@ class Machine:
         self._send("RELEASE")
 
     def _refuse(self, kind: Literal["timeout", "denied", "error"], error: Error | None = None) -> None:
-        self._out.append(Refused(kind, error or self._error))
+        self._out.append(Tell(kind, error or self._error))
         self._finish()
 
     def _finish(self) -> None:
         self.phase, self._pending = Phase.ENDED, None
-        self._out.append(Ended())
+        self._out.append(Tell("ended"))
 
     def _wake_at(self) -> int | None:
         next_at = None if self.down else self._next

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -114,9 +113,9 @@ def refusal(error: Exception, lock: str = "", follows: bool = False) -> Failed:
     if code in ("NOPERM", "NOAUTH", "WRONGPASS"):
         return Failed(Failure.FINAL, errors.Permission(text))
     if code == "QUEUEFULL":
-        return Failed(Failure.FINAL, errors.QueueFull(lock, text))
+        return Failed(Failure.FINAL, errors.QueueFull(text, lock=lock))
     if code in ("WRONGTYPE", "WRONGLOCK"):
-        return Failed(Failure.NO_LOCK, errors.NotALock(lock, text))
+        return Failed(Failure.NO_LOCK, errors.NotALock(text, lock=lock))
     return Failed(Failure.FINAL, errors.Refused(text))
 
 
@@ -141,16 +140,8 @@ def unexpected(command: str, value: Any) -> Failed:
     return Failed(Failure.FINAL, errors.Unsupported(text))
 
 
-@dataclass(frozen=True)
-class Message:
-    word: str  # granted, timeout or dropped
-    owner: bytes
-    mode: bytes
-    token: int
-
-
-def parse(payload: bytes) -> Message | None:
-    """Reads a message; None for one with an unknown first word."""
+def parse(payload: bytes) -> tuple[str, tuple[bytes, bytes], int] | None:
+    """Reads a message: its word, whose it is (owner and mode), and a token. None for an unknown first word."""
     fields = payload.split(b" ")
     word = fields[0].decode("ascii", "replace")
     if word not in ("granted", "timeout", "dropped") or len(fields) < 4:
@@ -159,77 +150,32 @@ def parse(payload: bytes) -> Message | None:
     at = {"granted": 7, "timeout": 4, "dropped": 5}[word]
     mode = fields[at].upper() if len(fields) > at else b""
     token = int(fields[6]) if word == "granted" and len(fields) > 6 and fields[6].isdigit() else 0
-    return Message(word, unquote_to_bytes(fields[2]), mode, token)
-
-
-@dataclass(frozen=True)
-class Holder:
-    owner: bytes
-    mode: str | None
-    holds: int
-    remaining: float | None  # None: it has no end
-
-
-@dataclass(frozen=True)
-class Waiter:
-    owner: bytes
-    mode: str | None
-    via: str
-    age: float | None  # None: unknown
-    wait_left: float | None  # None: it waits for ever
+    return word, (unquote_to_bytes(fields[2]), mode), token
 
 
 @dataclass(frozen=True)
 class Info:
-    """A lock, as its server sees it. Times are in seconds."""
+    """A lock, as its server sees it. `holders` and `queue` have the fields of RLOCK.INFO."""
 
     kind: str  # none, mutex or readwrite
-    mode: str | None
-    remaining: float | None  # None: it is free, or has no end
+    lease_ms: int  # -1: it has no end, -2: the lock is free
     token: int
     holder_count: int
     waiter_count: int
-    holders: list[Holder] = field(default_factory=list)
-    queue: list[Waiter] = field(default_factory=list)
-
-    @property
-    def locked(self) -> bool:
-        return self.kind != "none"
+    holders: list[dict[str, Any]]
+    queue: list[dict[str, Any]]
 
 
 def pairs(value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        items = list(value.items())
-    else:
-        items = list(zip(value[::2], value[1::2], strict=False)) if isinstance(value, list) else []
-    return {text(name) or "": item for name, item in items}
-
-
-def text(value: Any) -> str | None:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-
-
-def seconds(ms: Any) -> float | None:
-    return ms / 1000 if isinstance(ms, int) and ms >= 0 else None
+    return {name.decode(): item for name, item in zip(value[::2], value[1::2], strict=True)}
 
 
 def info(value: Any) -> Info:
     """Reads the reply of INFO; fields that are not known are skipped."""
-    fields = pairs(value)
-    if "kind" not in fields:
-        raise errors.Unsupported(f"RLOCK.INFO was answered with {value!r}; update the server's module")
-    holders = [pairs(one) for one in fields.get("holders", [])]
-    queue = [pairs(one) for one in fields.get("queue", [])]
-    return Info(
-        kind=text(fields["kind"]) or "",
-        mode=text(fields.get("mode")),
-        remaining=seconds(fields.get("lease-ms")),
-        token=fields.get("token", 0),
-        holder_count=fields.get("holder-count", 0),
-        waiter_count=fields.get("waiter-count", 0),
-        holders=[Holder(h["owner"], text(h["mode"]), h["holds"], seconds(h["lease-ms"])) for h in holders],
-        queue=[
-            Waiter(w["owner"], text(w["mode"]), text(w["via"]) or "", seconds(w["age-ms"]), seconds(w["wait-left-ms"]))
-            for w in queue
-        ],
-    )
+    try:
+        fields = pairs(value)
+        lists = [[pairs(one) for one in fields[name]] for name in ("holders", "queue")]
+        counts = [fields[name] for name in ("lease-ms", "token", "holder-count", "waiter-count")]
+        return Info(fields["kind"].decode(), *counts, *lists)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise unexpected("RLOCK.INFO", value).error from None
