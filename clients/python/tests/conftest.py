@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from rlock_client import Client
 from support import Proxy, Server
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -40,16 +41,20 @@ class Server:
         words += ["--loadmodule", MODULE] if module and "--sentinel" not in options else []
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.url = f"redis://127.0.0.1:{self.port}"
-        self.redis = redis.Redis(port=self.port, socket_timeout=5)
-        eventually(self._answers)
+        self.redis: Any = redis.Redis(port=self.port, socket_timeout=5, protocol=2)
+        try:
+            eventually(self._answers)
+        except BaseException:
+            self.stop()
+            raise
 
     def _answers(self) -> bool:
         try:
             return bool(self.redis.ping())
+        except redis.AuthenticationError:
+            return True
         except (redis.ConnectionError, redis.TimeoutError):
             return False
-        except redis.RedisError:
-            return True
 
     def do(self, *words: Any) -> Any:
         return self.redis.execute_command(*words)
@@ -69,7 +74,7 @@ class Server:
 
 
 class Proxy:
-    """Passes bytes on. `cut` closes all connections; while `holding`, replies stay in it; `refusing`: none is accepted."""
+    """Passes bytes on. `cut` closes all connections; while `holding`, replies stay in it."""
 
     def __init__(self, port: int) -> None:
         self.target = port
@@ -107,10 +112,10 @@ class Proxy:
         try:
             while data := client.recv(65536):
                 if self.eat(data):
+                    client.shutdown(socket.SHUT_RDWR)
                     server.sendall(data)
-                    time.sleep(0.05)
-                    self._close(client, server)
-                    return
+                    time.sleep(0.02)
+                    break
                 server.sendall(data)
         except OSError:
             pass
@@ -128,10 +133,8 @@ class Proxy:
 
     def _close(self, *pair: socket.socket) -> None:
         for one in pair:
-            try:
+            with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
 
     def cut(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rlock_client import Error
 from rlock_client._machine import MS, Failed, Failure, Granted, Machine, Phase, Plan, Send, Tell, Timer, Waits
 

@@ -329,7 +329,9 @@ class Engine:
             self.hook(Event("acquired", lock, waited))
         elif what in ("timeout", "denied", "error"):
             error = told.error or Closed()
-            if what != "error":
+            if what == "timeout" and one.wait == 0:
+                error = self._link_for(one.spec.key).trouble
+            elif what != "error":
                 error = Timeout(lock=lock, waited=waited) if what == "timeout" else Denied(lock=lock)
                 error.__cause__ = told.error
                 self.hook(Event("timed_out", lock, waited) if what == "timeout" else Event("denied", lock))

@@ -34,7 +34,7 @@ class Hook:
         self._receiver = receiver
 
     def __call__(self, event: Event) -> None:
-        if event.kind == "lost":
+        if event.kind == "lost" and event.why != "closed":
             log.warning("the lock %s was lost: %s", event.lock, event.why)
         elif event.kind in ("disconnected", "reconnected"):
             log.warning("%s: %s %s", event.server, event.kind, event.error or "")

@@ -44,7 +44,7 @@ class Link:
     ) -> None:
         self.up = self.connected_once = False
         self.descriptor = -1  # of the socket, for the child of a fork
-        self._trouble: Error = Unreachable("no connection yet")
+        self.trouble: Error = Unreachable("no connection yet")
         self._connect, self._response, self._name = connect, response, name.encode()
         self._tell_up, self._tell_down, self._tell_refused, self._tell_message = up, down, refused, message
         # A server may be demoted without a word to its clients. A subscription's own server is asked for nothing else.
@@ -60,7 +60,7 @@ class Link:
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
         if not self.up:
-            receive(Failed(Failure.UNSENT, self._trouble), now())
+            receive(Failed(Failure.UNSENT, self.trouble), now())
             return
         self._outbox.append((words, receive, self._response if within is None else within))
         self._woken.set()
@@ -80,8 +80,8 @@ class Link:
             try:
                 connection = await asyncio.wait_for(self._connect(), self._response / 1e9)
             except Exception as error:
-                self._trouble = connect_error(error)
-                self._tell_refused(self, self._trouble)
+                self.trouble = connect_error(error)
+                self._tell_refused(self, self.trouble)
             else:
                 began = now()
                 try:
@@ -94,7 +94,7 @@ class Link:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
             await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, LONGEST_PAUSE, self._response / 1e9)
 
     async def _use(self, connection: Any) -> None:
         loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class Link:
             receive(Failed(Failure.UNANSWERED, error), sent_at)
         for _, receive, _ in unsent:
             receive(Failed(Failure.UNSENT, error), now())
-        self._trouble = error
+        self.trouble = error
         self._tell_down(self, error)
 
     async def _read(self, connection: Any) -> str:

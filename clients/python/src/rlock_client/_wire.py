@@ -31,7 +31,8 @@ class Spec:
     @property
     def lock(self) -> str:
         """The name, for people."""
-        return self.key.decode("utf-8", "backslashreplace")
+        text = self.key.decode("utf-8", "backslashreplace")
+        return text if text.isprintable() else repr(text)[1:-1]
 
 
 def number(value: int) -> bytes:
