@@ -67,7 +67,18 @@ def found(sentinel: Any) -> int:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
     options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]
-    nodes = [Server(*options, "--dir", str(tmp_path_factory.mktemp("node"))) for _ in range(3)]
+    # The port of the cluster's bus is 10,000 higher.
+    ports = [next(port for port in iter(free_port, 0) if port < 55_000) for _ in range(3)]
+    nodes = [Server(*options, "--dir", str(tmp_path_factory.mktemp("node")), port=port) for port in ports]
+    try:
+        join(nodes)
+        yield nodes
+    finally:
+        for node in nodes:
+            node.stop()
+
+
+def join(nodes: list[Server]) -> None:
     for number, node in enumerate(nodes):
         last = 16383 if number == 2 else (number + 1) * 5461
         node.do("CLUSTER", "ADDSLOTSRANGE", number * 5461 + (number > 0), last)
@@ -75,9 +86,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
         nodes[0].do("CLUSTER", "MEET", "127.0.0.1", node.port)
     eventually(lambda: all(b"cluster_state:ok" in node.do("CLUSTER", "INFO") for node in nodes), 20)
     eventually(lambda: all(b"cluster_known_nodes:3" in node.do("CLUSTER", "INFO") for node in nodes), 20)
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 def test_locks_in_a_cluster(cluster: list[Server], name: str) -> None:
