@@ -4,8 +4,8 @@
 //! backlog throws them away at once. Nobody needs those of changes that are in the snapshot that he starts
 //! from: a replica, a stream to one and an AOF all begin with a snapshot. So effects are built from any
 //! snapshot on, forked or not, and from a promotion on (a replica keeps its backlog when it becomes the
-//! primary), until a beat of the server finds that nobody reads them. The AOF is asked for each time. In a
-//! cluster they are always built, since slots are moved by a stream of them there.
+//! primary), until a beat of the server finds that nobody reads them. In a cluster they are always built, since slots are
+//! moved by a stream of them there.
 //!
 //! Between a replica's request and its snapshot the server has a backlog already, which we learn at the next
 //! beat. What stands in it from that time nobody reads: a replica goes on from where its snapshot was made.
@@ -19,9 +19,17 @@ use crate::ffi::Ctx;
 /// Whether there may be replicas or a backlog.
 static MAY_BE_REPLICATED: AtomicBool = AtomicBool::new(true);
 
+/// Whether there may be an AOF.
+static MAY_BE_LOGGED: AtomicBool = AtomicBool::new(true);
+
 /// Whether a change under way must be told by its effects.
-pub(crate) fn are_read(ctx: Ctx<'_>) -> bool {
-    MAY_BE_REPLICATED.load(Ordering::Relaxed) || ctx.has_aof()
+pub(crate) fn are_read() -> bool {
+    MAY_BE_LOGGED.load(Ordering::Relaxed) || are_replicated()
+}
+
+/// Whether replicas read them, which publish messages to their own subscribers. An AOF has no messages.
+pub(crate) fn are_replicated() -> bool {
+    MAY_BE_REPLICATED.load(Ordering::Relaxed)
 }
 
 /// Somebody may read effects from now on.
@@ -30,9 +38,11 @@ pub(crate) fn begin() {
         return;
     }
     MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
+    MAY_BE_LOGGED.store(true, Ordering::Relaxed);
 }
 
 /// Finds out whether anybody does.
 pub(crate) fn look(ctx: Ctx<'_>) {
+    MAY_BE_LOGGED.store(ctx.has_aof(), Ordering::Relaxed);
     MAY_BE_REPLICATED.store(ctx.in_cluster() || ctx.has_replicas_or_backlog(), Ordering::Relaxed);
 }

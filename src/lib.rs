@@ -18,6 +18,9 @@
 //!
 //! The decisions themselves, and the steps around them, are in the crate `rlock-core`, which knows no server.
 
+// Input reaches these lines: a panic in a module takes a database away.
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![warn(clippy::arithmetic_side_effects, clippy::panic)]
 // The page of links above is for readers of the source; nothing here is public to other crates.
 #![allow(rustdoc::private_intra_doc_links)]
 

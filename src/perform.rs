@@ -6,7 +6,7 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, ReadLeases, Token, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
 use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn};
 use crate::stats::STATS;
@@ -32,35 +32,33 @@ pub(crate) fn perform(
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
-    let buried = read_write::bury(&mut key, &change.bury);
+    let readers = read_write::Readers::of(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
-    let leases =
-        (change.leases != ReadLeases::default()).then(|| read_write::Leases::of(name, owner, change));
-    leases.as_ref().map_or(Ok(()), |leases| leases.write(ctx))?;
+    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(ctx))?;
     let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
-    let touched = change.hash != HashChange::Keep || change.expire_at.is_some() || !buried.is_empty();
+    let touched =
+        change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
-    let read = !in_command || effects::are_read(ctx);
-    if read {
-        note_failure(buried.iter().all(|field| ctx.replicate_hdel(name, field.borrow())));
+    if !in_command || effects::are_read() {
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
         note_failure(replicate(ctx, name, field, change, token.as_ref()));
-        note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(ctx)));
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(ctx)));
     } else {
         STATS.unread_changes.add(1);
         ctx.count_change();
     }
-    if !buried.is_empty() {
-        ctx.notify(EventClass::Hash, own_event::HDEL, name);
+    if let Some(readers) = &readers {
+        readers.notify_burial(ctx, name);
     }
     notify(ctx, name, change, token.as_ref());
-    if let Some(leases) = &leases {
-        leases.notify(ctx);
+    if let Some(readers) = &readers {
+        readers.notify_leases(ctx);
     }
     if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
-        send(ctx, name, message, read);
+        publish(ctx, name, message);
     }
     Ok(())
 }
@@ -177,16 +175,12 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&Sto
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    send(ctx, name, message, effects::are_read(ctx))
-}
-
-fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: bool) -> u64 {
     if planted(Bug::EdgeUnlockMessageLost) {
         return 0;
     }
     if message == UnlockMessage::WriterGone {
         // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
-        send(ctx, name, UnlockMessage::ReadersGone, to_replicas);
+        publish(ctx, name, UnlockMessage::ReadersGone);
     }
     let (channel, message, fair) = match message {
         UnlockMessage::Free => (names::unlock_channel(name.bytes()), ZERO.get(), true),
@@ -196,18 +190,14 @@ fn send(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage, to_replicas: 
     let to_head = fair.then(|| fair_head(ctx, name)).flatten();
     let to_head = to_head.map(|head| names::fair_channel(&channel, &head));
     let heard = [Some(channel), to_head].into_iter().flatten();
-    heard.map(|channel| publish_on(ctx, &channel, message, to_replicas)).sum()
+    heard.map(|channel| publish_to(ctx, &channel, message)).sum()
 }
 
-/// Publishes one of Redisson's messages on one channel.
-pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
-    publish_on(ctx, channel, message, effects::are_read(ctx));
-}
-
-fn publish_on(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>, to_replicas: bool) -> u64 {
+/// Publishes one of Redisson's messages on one channel, and says how many here heard it.
+pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) -> u64 {
     let channel = OwnedString::new(channel);
     STATS.unlock_messages.add(1);
-    note_failure(!to_replicas || ctx.publish_to_replicas(channel.borrow(), message));
+    note_failure(!effects::are_replicated() || ctx.publish_to_replicas(channel.borrow(), message));
     ctx.publish_here(channel.borrow(), message)
 }
 

@@ -1,6 +1,8 @@
 //! Explores every interleaving of the real `rlock-core` in a simulated server, scene by scene, to a bounded
 //! depth, and checks each state that it meets. A violation is printed as the shortest story that leads to it.
 
+#![forbid(unsafe_code)]
+
 mod action;
 mod check;
 mod fair;

@@ -22,7 +22,12 @@ const MODULE_VERSION: c_int = number(env!("CARGO_PKG_VERSION_MAJOR")) * 10_000
     + number(env!("CARGO_PKG_VERSION_MINOR")) * 100
     + number(env!("CARGO_PKG_VERSION_PATCH"));
 
-/// The number that these digits are; known when the module is built.
+/// The number that these digits are.
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "computed when the module is built"
+)]
 const fn number(digits: &str) -> c_int {
     let (mut number, mut at) = (0, 0);
     while at < digits.len() {

@@ -1,8 +1,7 @@
 //! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::port::Reader;
-use rlock_core::{Change, Error, HashChange, Mode, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, names};
 
 use crate::events;
 use crate::ffi::{
@@ -23,7 +22,7 @@ const UNPACKED_AT: usize = 16;
 /// then, as a server that has loaded the hash has packed it again. Replicas and AOF are told nothing: it is the same hash.
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
-        change.leases.set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
+        change.leases().set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
     if !joins || !key.len().is_multiple_of(UNPACKED_AT) {
         return true;
     }
@@ -31,18 +30,24 @@ pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     key.set_text(MODE.get(), TOO_LONG_TO_PACK.get()) && key.set_text(MODE.get(), mode.borrow())
 }
 
-/// The lease keys that a change writes and deletes.
-pub(super) struct Leases {
+/// What a change writes and deletes for readers: fields of dead ones, and lease keys.
+pub(super) struct Readers {
+    buried: Vec<OwnedString>,
     set: Vec<OwnedString>,
     gone: Vec<OwnedString>,
     until: UnixMs,
 }
 
-impl Leases {
-    /// Those of a change; none but for readers.
-    pub(super) fn of(name: StringRef<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Self {
+impl Readers {
+    /// Those of a change, after the fields of the dead are removed; `None` for all changes but those of readers.
+    pub(super) fn of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
+        change.readers.as_ref().map(|readers| Self::of_readers(key, owner, readers))
+    }
+
+    #[inline(never)]
+    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &ReaderChange) -> Self {
+        let (name, owner) = (key.name(), owner.map_or(&[][..], StringRef::bytes));
         let keys = |first: i64, last: i64| {
-            let owner = owner.map_or(&[][..], StringRef::bytes);
             let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));
             (first..=last).map(key).collect()
         };
@@ -51,11 +56,13 @@ impl Leases {
             None => (Vec::new(), UnixMs(0)),
         };
         let gone = change.leases.gone.map_or(Vec::new(), |(first, last)| keys(first, last));
-        Self { set, gone, until }
+        let fields = change.bury.iter().map(|reader| OwnedString::new(&reader.owner));
+        let buried = fields.filter(|field| key.remove_field(field.borrow())).collect();
+        Self { buried, set, gone, until }
     }
 
-    /// Writes and deletes them. The lock's own key is closed: the server may tell others of this.
-    pub(super) fn write(&self, ctx: Ctx<'_>) -> Result<(), Error> {
+    /// Writes and deletes the lease keys. The lock's own key is closed: the server may tell others of this.
+    pub(super) fn write_leases(&self, ctx: Ctx<'_>) -> Result<(), Error> {
         let mut written = true;
         for lease in &self.set {
             let mut key = Key::open_write(ctx, lease.borrow());
@@ -70,8 +77,20 @@ impl Leases {
         if written { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
     }
 
-    /// Sends them to replicas and AOF.
-    pub(super) fn replicate(&self, ctx: Ctx<'_>) -> bool {
+    /// Sends the end of the dead readers' fields to replicas and AOF.
+    pub(super) fn replicate_burial(&self, ctx: Ctx<'_>, name: StringRef<'_>) -> bool {
+        self.buried.iter().all(|field| ctx.replicate_hdel(name, field.borrow()))
+    }
+
+    /// Raises its event.
+    pub(super) fn notify_burial(&self, ctx: Ctx<'_>, name: StringRef<'_>) {
+        if !self.buried.is_empty() {
+            ctx.notify(EventClass::Hash, own_event::HDEL, name);
+        }
+    }
+
+    /// Sends the lease keys to replicas and AOF.
+    pub(super) fn replicate_leases(&self, ctx: Ctx<'_>) -> bool {
         if planted(Bug::EdgeReadLeaseNotReplicated) {
             return true;
         }
@@ -79,8 +98,8 @@ impl Leases {
         set && self.gone.iter().all(|lease| ctx.replicate_del(lease.borrow()))
     }
 
-    /// Raises their events.
-    pub(super) fn notify(&self, ctx: Ctx<'_>) {
+    /// Raises the events of the lease keys.
+    pub(super) fn notify_leases(&self, ctx: Ctx<'_>) {
         for lease in &self.set {
             ctx.notify(EventClass::String, c"set", lease.borrow());
             ctx.notify(EventClass::Generic, own_event::EXPIRE, lease.borrow());
@@ -91,10 +110,4 @@ impl Leases {
             events::key_changed(ctx, lease.borrow(), || c"del");
         }
     }
-}
-
-/// Removes the fields of dead readers, and returns those that were there. Others remain.
-pub(super) fn bury(key: &mut Key<'_>, dead: &[Reader]) -> Vec<OwnedString> {
-    let fields = dead.iter().map(|reader| OwnedString::new(&reader.owner));
-    fields.filter(|field| key.remove_field(field.borrow())).collect()
 }

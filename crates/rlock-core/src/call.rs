@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::fair;
 use crate::locks::DropReason;
 use crate::locks::{Via, Waiter};
-use crate::look::{Picture, decide};
+use crate::look::Picture;
 use crate::port::{Note, Server, Site};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::timing::{Entry, entry};
 use crate::types::{Holds, Mode, UnixMs};
-use crate::view::{Step, View};
+use crate::view::View;
 use crate::yielding::{self, note_reads};
 
 /// The immediate answer of ACQUIRE.
@@ -30,7 +30,8 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
     let token = if request.fenced { Some(next_token(site, arrival.now)?) } else { None };
     let ahead = request.fair && fair::is_ahead(site, request.owner.bytes(), arrival.now);
-    let (call, decision) = arrival.decide(|arrival, view| {
+    let mut picture = arrival.picture();
+    let decision = picture.decide(|view| {
         let kept_out = ahead || arrival.is_kept_out(view, request.mode);
         let admission = site.server().settings().admission;
         rules::acquire(view, request, token, arrival.now, admission, kept_out)
@@ -38,9 +39,9 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     match request.wait.filter(|wait| first && may_wait(site.server(), *wait)) {
-        Some(wait) if decision.reply == Reply::Denied => call.wait(&decision, request, wait),
+        Some(wait) if decision.reply == Reply::Denied => arrival.wait(&mut picture, &decision, request, wait),
         _ => {
-            let reply = call.perform(&decision)?;
+            let reply = arrival.perform(&mut picture, &decision)?;
             if request.fair && reply != Reply::Denied {
                 fair::leave_unless_waiting(site, request.owner.bytes());
             }
@@ -52,17 +53,19 @@ pub fn acquire<S: Site>(site: &S, request: &Acquire<'_>) -> Result<Answer, Error
 /// RLOCK.RELEASE.
 pub fn release<S: Site>(site: &S, request: &Release<'_>) -> Result<Reply, Error> {
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
-    let (call, decision) = arrival.decide(|arrival, view| rules::release(view, request, arrival.now))?;
-    call.check_lease_keys(&decision)?;
-    call.perform(&decision)
+    let mut picture = arrival.picture();
+    let decision = picture.decide(|view| rules::release(view, request, arrival.now))?;
+    check_lease_keys(&picture, &decision)?;
+    arrival.perform(&mut picture, &decision)
 }
 
 /// RLOCK.RENEW.
 pub fn renew<S: Site>(site: &S, request: &Renew<'_>) -> Result<Reply, Error> {
     let arrival = Arrival::of(site, Some(request.owner.bytes()));
-    let (call, decision) = arrival.decide(|arrival, view| rules::renew(view, request, arrival.now))?;
-    call.check_lease_keys(&decision)?;
-    call.perform(&decision)
+    let mut picture = arrival.picture();
+    let decision = picture.decide(|view| rules::renew(view, request, arrival.now))?;
+    check_lease_keys(&picture, &decision)?;
+    arrival.perform(&mut picture, &decision)
 }
 
 /// RLOCK.CANCEL.
@@ -93,15 +96,24 @@ pub fn cancel<S: Site>(site: &S, request: &Cancel<'_>) -> Result<Reply, Error> {
 pub fn force_release<S: Site>(site: &S, request: &ForceRelease<'_>) -> Result<Reply, Error> {
     let owner = request.owner.map(|owner| owner.bytes());
     let arrival = Arrival::of(site, owner);
-    let (call, decision) = arrival.decide(|_, view| Ok(rules::force_release(view, owner.is_some())))?;
-    call.check_lease_keys(&decision)?;
-    call.perform(&decision)
+    let mut picture = arrival.picture();
+    let decision = picture.decide(|view| Ok(rules::force_release(view, owner.is_some())))?;
+    check_lease_keys(&picture, &decision)?;
+    arrival.perform(&mut picture, &decision)
 }
 
 /// Whether a command on this lock must look at its record.
 fn is_watched<S: Site>(site: &S) -> bool {
     let lock = site.lock();
     site.server().locks(|locks| locks.watches(lock))
+}
+
+/// Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
+fn check_lease_keys<S: Site>(picture: &Picture<'_, S>, decision: &Decision) -> Result<(), Error> {
+    match picture.owner().filter(|_| decision.change.is_of_reader()) {
+        Some(owner) => picture.site().check_leases(owner),
+        None => Ok(()),
+    }
 }
 
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
@@ -130,13 +142,6 @@ struct Arrival<'a, S: Site> {
     entry: Option<Entry<'a, S::Server>>,
 }
 
-/// A call that may change a lock.
-struct Call<'a, S: Site> {
-    picture: Picture<'a, S>,
-    now: UnixMs,
-    entry: Option<Entry<'a, S::Server>>,
-}
-
 impl<'a, S: Site> Arrival<'a, S> {
     /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
     fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
@@ -157,14 +162,9 @@ impl<'a, S: Site> Arrival<'a, S> {
         Self { site, owner, now, entry }
     }
 
-    /// Looks at the lock, and decides.
-    #[inline(always)]
-    fn decide(
-        self,
-        mut rule: impl FnMut(&Self, &View) -> Result<Step, Error>,
-    ) -> Result<(Call<'a, S>, Decision), Error> {
-        let (picture, decision) = decide(self.site, self.owner, |view| rule(&self, view))?;
-        Ok((Call { picture, now: self.now, entry: self.entry }, decision))
+    /// The lock, for the caller to decide on.
+    fn picture(&self) -> Picture<'a, S> {
+        Picture::of(self.site, self.owner)
     }
 
     /// Whether an owner without holds must not acquire yet: the lock has waiters, or is left to Redisson clients.
@@ -177,22 +177,11 @@ impl<'a, S: Site> Arrival<'a, S> {
         let awaited = |lock| self.site.server().locks(|locks| locks.head(lock).is_some());
         self.entry.is_some() && awaited(self.site.lock())
     }
-}
-
-impl<S: Site> Call<'_, S> {
-    /// Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
-    fn check_lease_keys(&self, decision: &Decision) -> Result<(), Error> {
-        match self.picture.owner().filter(|_| decision.change.is_of_reader()) {
-            Some(owner) => self.picture.site().check_leases(owner),
-            None => Ok(()),
-        }
-    }
 
     /// Performs what was decided.
     #[inline(always)]
-    fn perform(self, decision: &Decision) -> Result<Reply, Error> {
-        let Self { picture, now, entry } = self;
-        let site = picture.site();
+    fn perform(self, picture: &mut Picture<'_, S>, decision: &Decision) -> Result<Reply, Error> {
+        let Self { site, now, entry, .. } = self;
         picture.check_leases_local(&decision.change)?;
         if entry.is_some() {
             perform_and_serve(picture, &decision.change, now)?;
@@ -206,9 +195,14 @@ impl<S: Site> Call<'_, S> {
 
     /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
     /// its owner's place.
-    fn wait(self, denied: &Decision, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
-        let Self { picture, entry: begun, .. } = self;
-        let site = picture.site();
+    fn wait(
+        self,
+        picture: &mut Picture<'_, S>,
+        denied: &Decision,
+        request: &Acquire<'_>,
+        wait: Wait<'_>,
+    ) -> Result<Answer, Error> {
+        let Self { site, entry: begun, .. } = self;
         // Closed: what follows may open it again.
         picture.commit(&denied.change)?;
         let (server, lock) = (site.server(), site.lock());

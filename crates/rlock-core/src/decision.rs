@@ -59,10 +59,8 @@ pub struct Change {
     pub hash: HashChange,
     /// The new value of the hash's field `mode`.
     pub becomes: Option<Mode>,
-    /// The changes of the lease keys of the caller's read holds.
-    pub leases: ReadLeases,
-    /// Dead readers that a look found: their fields are removed. Other fields remain.
-    pub bury: Vec<Reader>,
+    /// What only readers have. Behind a pointer: the change of a plain lock is moved from hand to hand, and stays small.
+    pub readers: Option<Box<ReaderChange>>,
     /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
     /// The lock's new last fencing token.
@@ -76,15 +74,36 @@ pub struct Change {
 impl Change {
     /// Whether there is nothing to write, replicate, raise or publish.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { mode: _, hash, becomes, leases, bury, expire_at, token, unlock_message, event } = self;
+        let Self { mode: _, hash, becomes, readers, expire_at, token, unlock_message, event } = self;
         let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
-        let read = becomes.is_none() && leases.set.is_none() && leases.gone.is_none() && bury.is_empty();
-        silent && read && *hash == HashChange::Keep
+        silent && becomes.is_none() && readers.is_none() && *hash == HashChange::Keep
     }
 
     /// Whether the change concerns read holds, which have lease keys.
     pub(crate) fn is_of_reader(&self) -> bool {
-        self.mode == Mode::Read || self.leases.set.is_some() || self.leases.gone.is_some()
+        self.mode == Mode::Read || self.leases() != ReadLeases::default()
+    }
+
+    /// The changes of the lease keys of the caller's read holds.
+    pub fn leases(&self) -> ReadLeases {
+        self.readers.as_ref().map_or_else(ReadLeases::default, |readers| readers.leases)
+    }
+
+    /// Replaces the changes of lease keys of a change that buries nobody yet.
+    pub(crate) fn set_leases(&mut self, leases: ReadLeases) {
+        self.readers = leases.change();
+    }
+
+    /// Dead readers that a look found: their fields are removed. Other fields remain.
+    pub fn buried(&self) -> &[Reader] {
+        self.readers.as_ref().map_or(&[], |readers| &readers.bury)
+    }
+
+    /// Removes the fields of these dead readers, too.
+    pub(crate) fn bury(&mut self, dead: Vec<Reader>) {
+        if !dead.is_empty() {
+            self.readers.get_or_insert_default().bury = dead;
+        }
     }
 
     /// Whether the hash is as it was before, or a part of it is.
@@ -117,6 +136,22 @@ pub struct ReadLeases {
     pub set: Option<(i64, i64, UnixMs)>,
     /// The lease keys of these holds are deleted.
     pub gone: Option<(i64, i64)>,
+}
+
+impl ReadLeases {
+    /// The readers' part of a change that changes these lease keys; `None` if it changes none.
+    pub(crate) fn change(self) -> Option<Box<ReaderChange>> {
+        (self != Self::default()).then(|| Box::new(ReaderChange { leases: self, bury: Vec::new() }))
+    }
+}
+
+/// What a change does to readers. It does something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReaderChange {
+    /// The changes of the lease keys of the caller's read holds.
+    pub leases: ReadLeases,
+    /// Dead readers whose fields are removed.
+    pub bury: Vec<Reader>,
 }
 
 /// The message on the unlock channel.

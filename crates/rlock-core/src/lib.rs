@@ -35,6 +35,14 @@
 //! - [`error`]: every refusal of a command.
 //! - [`bugs`]: planted bugs, which prove that the tests find them.
 
+#![forbid(unsafe_code)]
+// Input reaches these lines: a panic in a module takes a database away.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing),
+    warn(clippy::arithmetic_side_effects, clippy::panic)
+)]
+
 mod access;
 pub mod bugs;
 pub mod call;
@@ -63,7 +71,7 @@ pub mod types;
 pub mod view;
 pub mod yielding;
 
-pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
+pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, ReaderChange, Reply};
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;

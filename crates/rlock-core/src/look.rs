@@ -7,6 +7,7 @@ use crate::decision::{Change, Decision};
 use crate::error::Error;
 use crate::port::{ReadLease, Reader, Site};
 use crate::read_leases;
+use crate::shape::Fields;
 use crate::types::Expiry;
 use crate::view::{Hold, Need, Others, Step, View};
 
@@ -22,45 +23,64 @@ pub(crate) struct Picture<'a, S: Site> {
 }
 
 /// Looks at a lock for this owner; without an owner, as an owner without holds sees it.
-#[inline(always)]
 pub(crate) fn look<'a, S: Site>(
     site: &'a S,
     owner: Option<&'a [u8]>,
     need: Need,
 ) -> Result<Picture<'a, S>, Error> {
-    let key = site.open();
-    let fields = site.state(&key, owner)?;
-    let view = View::of(&fields);
-    let mut picture = Picture { site, owner, key: Some(key), view, dead: Vec::new() };
-    if fields.is_read_write() {
-        picture.check_own_reads();
-        picture.check_others(need)?;
-    }
+    let mut picture = Picture::of(site, owner);
+    picture.look(need)?;
     Ok(picture)
 }
 
-/// Looks at a lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
-#[inline(always)]
-pub(crate) fn decide<'a, S: Site>(
-    site: &'a S,
-    owner: Option<&'a [u8]>,
-    mut rule: impl FnMut(&View) -> Result<Step, Error>,
-) -> Result<(Picture<'a, S>, Decision), Error> {
-    let mut picture = look(site, owner, Need::Mine)?;
-    loop {
-        match rule(&picture.view)? {
-            Step::Look(need) => picture.check_others(need)?,
-            Step::Done(mut decision) => {
-                if !picture.dead.is_empty() && decision.change.keeps_fields() {
-                    decision.change.bury = std::mem::take(&mut picture.dead);
-                }
-                return Ok((picture, decision));
+impl<'a, S: Site> Picture<'a, S> {
+    /// The picture before the first look: the lock seems free.
+    #[inline(always)]
+    pub(crate) fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
+        Self { site, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
+    }
+
+    /// Looks at the lock. In place: a copy of a picture costs more than the rule for a plain lock.
+    #[inline(always)]
+    fn look(&mut self, need: Need) -> Result<(), Error> {
+        let key = self.site.open();
+        let fields = self.site.state(&key, self.owner)?;
+        self.view = View::of(&fields);
+        if fields.is_read_write() {
+            drop(key);
+            self.check_readers(need)
+        } else {
+            self.key = Some(key);
+            Ok(())
+        }
+    }
+
+    /// Looks at the lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
+    #[inline(always)]
+    pub(crate) fn decide(
+        &mut self,
+        mut rule: impl FnMut(&View) -> Result<Step, Error>,
+    ) -> Result<Decision, Error> {
+        self.look(Need::Mine)?;
+        loop {
+            match rule(&self.view) {
+                Err(error) => return Err(error),
+                Ok(Step::Look(need)) => self.check_others(need)?,
+                Ok(Step::Done(decision)) if self.dead.is_empty() => return Ok(decision),
+                Ok(Step::Done(decision)) => return Ok(self.with_burial(decision)),
             }
         }
     }
-}
 
-impl<'a, S: Site> Picture<'a, S> {
+    #[cold]
+    fn with_burial(&mut self, mut decision: Decision) -> Decision {
+        let dead = std::mem::take(&mut self.dead);
+        if decision.change.keeps_fields() {
+            decision.change.bury(dead);
+        }
+        decision
+    }
+
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -74,13 +94,14 @@ impl<'a, S: Site> Picture<'a, S> {
     }
 
     #[cold]
-    fn check_own_reads(&mut self) {
-        self.key = None;
-        let (Some(owner), Some(holds)) = (self.owner, self.view.dead) else { return };
-        if let Some(until) = read_leases::lease_end(self.site, owner, holds, self.view.key_end) {
+    fn check_readers(&mut self, need: Need) -> Result<(), Error> {
+        if let (Some(owner), Some(holds)) = (self.owner, self.view.dead)
+            && let Some(until) = read_leases::lease_end(self.site, owner, holds, self.view.key_end)
+        {
             self.view.shared = Some(Hold { holds, until });
             self.view.dead = None;
         }
+        self.check_others(need)
     }
 
     /// Checks the other owners, unless the look has done so before.
@@ -106,17 +127,17 @@ impl<'a, S: Site> Picture<'a, S> {
     /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
     /// another server: it would be on both, and the later one could not be moved to the server of the other.
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
+        let Some((first, last, _)) = change.leases().set else { return Ok(()) };
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
-        let Some((first, last, _)) = change.leases.set else { return Ok(()) };
         let elsewhere = |hold| self.site.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(elsewhere) { Err(Error::LeaseElsewhere) } else { Ok(()) }
     }
 
-    /// Commits a change. After an error nothing has changed.
+    /// Commits a change, once, and closes the key. After an error nothing has changed.
     #[inline(always)]
-    pub(crate) fn commit(self, change: &Change) -> Result<(), Error> {
-        let Self { site, owner, key, view, .. } = self;
-        let key = key.map_or_else(|| reopen(site, owner, &view), Ok)?;
+    pub(crate) fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        let (site, owner) = (self.site, self.owner);
+        let key = self.key.take().map_or_else(|| reopen(site, owner, &self.view), Ok)?;
         if change.is_empty() { Ok(()) } else { site.perform(key, owner, change) }
     }
 
@@ -125,7 +146,9 @@ impl<'a, S: Site> Picture<'a, S> {
         let bury = std::mem::take(&mut self.dead);
         if !bury.is_empty() {
             // A failure is in the log; the next look finds them again.
-            let _ = self.commit(&Change { bury, ..Change::default() });
+            let mut change = Change::default();
+            change.bury(bury);
+            let _ = self.commit(&change);
         }
     }
 }

@@ -13,19 +13,32 @@ pub const MODE_FIELD: &[u8] = b"mode";
 pub const WRITE_SUFFIX: &[u8] = b":write";
 
 /// A short-lived name.
-pub type Name = SmallVec<[u8; 128]>;
+pub type Name = SmallVec<[u8; SHORT]>;
+
+/// A longer name is on the heap.
+const SHORT: usize = 128;
 
 /// Redisson's `prefix`: `p:name` where the name has a `{`, else `p:{name}`, so that both hash alike.
 fn prefixed(prefix: &[u8], name: &[u8]) -> Name {
-    let tagged = name.contains(&b'{');
-    let mut full = Name::new();
-    full.extend_from_slice(prefix);
-    full.extend_from_slice(if tagged { b":" } else { b":{" });
-    full.extend_from_slice(name);
-    if !tagged {
-        full.push(b'}');
+    let parts: [&[u8]; 4] =
+        if name.contains(&b'{') { [prefix, b":", name, b""] } else { [prefix, b":{", name, b"}"] };
+    joined(parts)
+}
+
+/// The parts of a name, one after the other. A name that is short, as most are, is made on the stack: a release makes two
+/// of them, and to let each grow part by part costs three times as much.
+fn joined<const N: usize>(parts: [&[u8]; N]) -> Name {
+    let mut bytes = [0; SHORT];
+    let mut rest = bytes.as_mut_slice();
+    for part in parts {
+        let Some((place, after)) = rest.split_at_mut_checked(part.len()) else {
+            return parts.concat().into();
+        };
+        place.copy_from_slice(part);
+        rest = after;
     }
-    full
+    let left = rest.len();
+    Name::from_buf_and_len(bytes, SHORT.saturating_sub(left))
 }
 
 /// The channel on which a lock's release is published.
@@ -40,7 +53,7 @@ pub fn read_write_channel(name: &[u8]) -> Name {
 
 /// The field of a writer.
 pub fn write_field(owner: &[u8]) -> Name {
-    [owner, WRITE_SUFFIX].into_iter().flatten().copied().collect()
+    joined([owner, WRITE_SUFFIX])
 }
 
 /// The key whose expiry is the lease of an owner's read hold with this number, from 1.
@@ -49,9 +62,7 @@ pub fn write_field(owner: &[u8]) -> Name {
 pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
     let tagged = name.contains(&b'{');
     let (open, close): (&[u8], &[u8]) = if tagged { (b"", b":") } else { (b"{", b"}:") };
-    let mut key: Name = [open, name, close, owner, READ_LEASE].into_iter().flatten().copied().collect();
-    key.extend_from_slice(hold.to_string().as_bytes());
-    key
+    joined([open, name, close, owner, READ_LEASE, hold.to_string().as_bytes()])
 }
 
 /// What comes after the reader in the name of a lease key, before the hold's number.
@@ -120,7 +131,7 @@ fn tagged_or_plain(name: &[u8]) -> [Option<&[u8]>; 2] {
 
 /// The channel of one fair waiter, in addition to the lock's own channel.
 pub fn fair_channel(unlock_channel: &[u8], waiter: &[u8]) -> Name {
-    [unlock_channel, b":", waiter].into_iter().flatten().copied().collect()
+    joined([unlock_channel, b":", waiter])
 }
 
 /// The part of a key that decides its cluster slot: between the first `{` and the next `}` where that

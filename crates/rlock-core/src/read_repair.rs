@@ -94,7 +94,7 @@ pub(crate) fn repair_read_lease<S: Site>(site: &S, ends: UnixMs) -> Outcome {
         }
     }
     // Asking is a command, in which the lock may have ended.
-    let Some(picture) = read_write(site).filter(|picture| ends_early(picture, ends)) else {
+    let Some(mut picture) = read_write(site).filter(|picture| ends_early(picture, ends)) else {
         return Outcome::Done;
     };
     let key_end = picture.view().key_end;

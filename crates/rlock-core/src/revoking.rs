@@ -2,7 +2,7 @@
 
 use crate::decision::Reply;
 use crate::locks::{Grant, LockName};
-use crate::look::{decide, look};
+use crate::look::{Picture, look};
 use crate::port::{Note, Server, Site, WriteAccess};
 use crate::rules;
 use crate::serve::perform_and_serve;
@@ -28,12 +28,13 @@ fn revoke_at<S: Site>(site: &S, grant: &Grant) -> Outcome {
         WriteAccess::SlotMoved => return Outcome::Done,
     }
     // Asking is a command, in which the lease may have ended.
-    let Ok((picture, decision)) = decide(site, Some(&grant.owner), rule) else { return Outcome::Done };
+    let mut picture = Picture::of(site, Some(&grant.owner));
+    let Ok(decision) = picture.decide(rule) else { return Outcome::Done };
     if decision.reply == Reply::NotHeld {
         return Outcome::Done;
     }
     // A failure is in the log; the lease ends by itself then.
-    if perform_and_serve(picture, &decision.change, site.server().now()).is_ok() {
+    if perform_and_serve(&mut picture, &decision.change, site.server().now()).is_ok() {
         site.server().note(Note::Revoked);
     }
     Outcome::Done

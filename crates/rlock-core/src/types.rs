@@ -1,5 +1,7 @@
 //! The words of the field as types, so that a lease is never taken for a point in time.
 
+use std::num::NonZeroI64;
+
 use crate::error::Error;
 pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS};
 
@@ -72,30 +74,30 @@ impl LeaseMs {
 
 /// The number of an owner's holds: 1 to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Holds(i64);
+pub struct Holds(NonZeroI64);
 
 impl Holds {
     /// One hold.
-    pub const ONE: Self = Self(1);
+    pub const ONE: Self = Self(NonZeroI64::new(1).unwrap());
 
     /// `count` holds; `None` outside 1 to 2^53.
     pub fn new(count: i64) -> Option<Self> {
-        (1..=MAX_HOLDS).contains(&count).then_some(Self(count))
+        NonZeroI64::new(count).filter(|_| (1..=MAX_HOLDS).contains(&count)).map(Self)
     }
 
     /// The count.
     pub fn get(self) -> i64 {
-        self.0
+        self.0.get()
     }
 
     /// One more hold; `None` at the maximum.
     pub fn one_more(self) -> Option<Self> {
-        Self::new(self.0.saturating_add(1))
+        Self::new(self.get().saturating_add(1))
     }
 
     /// One hold less; `None` if this was the last.
     pub fn one_less(self) -> Option<Self> {
-        Self::new(self.0.saturating_sub(1))
+        Self::new(self.get().saturating_sub(1))
     }
 }
 
@@ -185,15 +187,19 @@ impl Expiry {
 /// Accepts what the server accepts as an integer; `None` for anything else, including an overflow.
 pub fn canonical_integer(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-    let canonical = match digits {
-        [b'0'] => bytes.len() == 1,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if !canonical {
-        return None;
+    match digits {
+        [b'0'] if bytes.len() == 1 => Some(0),
+        // The standard library's parser takes text only, and to check that costs more than to parse.
+        [b'1'..=b'9', ..] => {
+            let negative = digits.len() != bytes.len();
+            digits.iter().try_fold(0_i64, |value, byte| {
+                let digit = i64::from(byte.checked_sub(b'0').filter(|digit| *digit <= 9)?);
+                let tens = value.checked_mul(10)?;
+                if negative { tens.checked_sub(digit) } else { tens.checked_add(digit) }
+            })
+        }
+        _ => None,
     }
-    std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
 #[cfg(test)]

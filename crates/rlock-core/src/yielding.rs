@@ -163,7 +163,7 @@ pub(crate) fn note_reads<S: Site>(site: &S, change: &Change) {
     };
     // Nobody held the lock, though nobody may have told of it.
     let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
-    match (change.mode, change.hash, change.leases.set) {
+    match (change.mode, change.hash, change.leases().set) {
         (_, HashChange::Delete, _) => native_reads_ended(site),
         (Mode::Write, ..) if alone => server.locks(|locks| locks.forget_read_end(lock, None)),
         (Mode::Read, _, Some((_, _, ends))) => {

@@ -1,5 +1,7 @@
 //! The pictures and the site of rlock's documentation; `make docs` runs it, by scripts/docs.sh.
 
+#![forbid(unsafe_code)]
+
 mod look;
 mod picture;
 mod pictures;

@@ -8,5 +8,7 @@
 //! - [`arguments`]: raw arguments into every parser, names and messages.
 //! - [`operations`]: what clients, others, and time do to the locks of a server.
 
+#![forbid(unsafe_code)]
+
 pub mod arguments;
 pub mod operations;

@@ -92,12 +92,12 @@ impl World {
         if let Some(value) = changed(value, owner, change) {
             self.keys.insert(lock.clone(), Value::ReadWrite(value));
         }
-        if let Some((first, last)) = change.leases.gone {
+        if let Some((first, last)) = change.leases().gone {
             for hold in first..=last {
                 self.read_leases.remove(&(lock.clone(), owner.into(), hold));
             }
         }
-        if let Some((first, last, at)) = change.leases.set {
+        if let Some((first, last, at)) = change.leases().set {
             for hold in first..=last {
                 self.read_leases.insert((lock.clone(), owner.into(), hold), Expiry::At(at));
             }

@@ -9,6 +9,8 @@
 //! Keys are deleted when somebody opens them after their end, never by themselves: a server is free to take
 //! its time, and a wake-up must not depend on it.
 
+#![forbid(unsafe_code)]
+
 mod change;
 mod server;
 mod world;

@@ -271,7 +271,7 @@ impl Site for SimSite<'_> {
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
         self.sim.with(|world| {
             let owner = owner.unwrap_or_default();
-            world.bury(self.lock, &change.bury);
+            world.bury(self.lock, change.buried());
             match change.mode {
                 Mode::Mutex => world.change_mutex(self.lock, owner, change),
                 Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),

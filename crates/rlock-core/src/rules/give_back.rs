@@ -14,18 +14,17 @@ pub fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result<Step, 
     let mode = meant(view, request.mode)?;
     let Some(Hold { holds, .. }) = view.held_in(mode) else { return Ok(nothing(Reply::NotHeld)) };
     let lease = request.lease.map(|lease| now.after(lease));
-    let decision = match (mode, left_of(holds, request.down_to)) {
-        (Mode::Read, None) => return Ok(reader_gone(view, holds, LockEvent::Release)),
+    Ok(match (mode, left_of(holds, request.down_to)) {
+        (Mode::Read, None) => reader_gone(view, holds, LockEvent::Release),
         (Mode::Read, Some(left)) => fewer_reads(view, holds, left, lease),
         (Mode::Mutex | Mode::Write, Some(left)) => fewer_sole(view, mode, holds, left, lease),
         (Mode::Mutex | Mode::Write, None) => sole_gone(view, mode, LockEvent::Release),
-    };
-    Ok(Step::Done(decision))
+    })
 }
 
-fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Decision {
+fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Step {
     let fewer = left < holds;
-    Decision {
+    Step::Done(Decision {
         reply: Reply::StillHeld,
         change: Change {
             mode,
@@ -34,17 +33,18 @@ fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<
             event: fewer.then_some(LockEvent::Release),
             ..Change::default()
         },
-    }
+    })
 }
 
 /// The last exclusive hold goes; the owner's read holds remain.
-fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Decision {
+#[inline]
+fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Step {
     let alone = view.others == Others::None;
     if view.shared.is_none() && alone {
-        return freed(mode, event);
+        return freed(mode, ReadLeases::default(), event);
     }
     let other_end = alone && view.shared.is_some_and(|reads| reads.until != view.key_end);
-    Decision {
+    Step::Done(Decision {
         reply: Reply::Released,
         change: Change {
             mode,
@@ -55,28 +55,29 @@ fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Decision {
             event: Some(event),
             ..Change::default()
         },
-    }
+    })
 }
 
-fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Decision {
+fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) -> Step {
     // The remaining holds keep the lease of all: the newest lease key had the longest.
     let until = lease.or_else(|| own_reads(view));
     let fewer = left < holds;
     // LEASE is for every hold, or an older lease key would outlast it.
     let first = if lease.is_some() { newest(1, left).0 } else { left.get() };
     let set = until.filter(|_| fewer || lease.is_some()).map(|until| (first, left.get(), until));
+    let leases = ReadLeases { set, gone: fewer.then(|| newest(left.get().saturating_add(1), holds)) };
     let longer = matches!((view.key_end, until), (Expiry::At(at), Some(until)) if until > at);
-    Decision {
+    Step::Done(Decision {
         reply: Reply::StillHeld,
         change: Change {
             mode: Mode::Read,
             hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
-            leases: ReadLeases { set, gone: fewer.then(|| newest(left.get().saturating_add(1), holds)) },
+            readers: leases.change(),
             expire_at: until.filter(|_| longer),
             event: fewer.then_some(LockEvent::Release),
             ..Change::default()
         },
-    }
+    })
 }
 
 /// The last read hold goes. The lock is free if no other owner is alive.
@@ -89,9 +90,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
         Others::Live { last_end, .. } if !planted(Bug::OneReaderFreesAll) => last_end,
         Others::InDoubt if !planted(Bug::OneReaderFreesAll) => None,
         Others::None | Others::Dead | Others::Live { .. } | Others::InDoubt => {
-            let mut decision = freed(Mode::Read, event);
-            decision.change.leases = leases;
-            return Step::Done(decision);
+            return freed(Mode::Read, leases, event);
         }
     };
     // Waiting Redisson clients sleep until the key's end: it must not be that of the reader that goes.
@@ -103,7 +102,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
     let change = Change {
         mode: Mode::Read,
         hash: HashChange::Remove,
-        leases,
+        readers: leases.change(),
         expire_at,
         event: Some(event),
         ..Change::default()
@@ -118,14 +117,14 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
         (Kind::Free | Kind::Abandoned, ..) => return nothing(Reply::NothingToForce),
         (_, None, None) if of_owner => return nothing(Reply::NothingToForce),
         (_, None, Some(holds)) if of_owner => reader_gone(view, holds, event),
-        (Kind::Mutex, ..) => Step::Done(freed(Mode::Mutex, event)),
+        (Kind::Mutex, ..) => freed(Mode::Mutex, ReadLeases::default(), event),
         // A writer shares the lock only with its own reads.
-        (Kind::Reading | Kind::Writing, ..) => Step::Done(freed(Mode::Write, event)),
+        (Kind::Reading | Kind::Writing, ..) => freed(Mode::Write, ReadLeases::default(), event),
     };
     let Step::Done(mut decision) = step else { return step };
     decision.reply = Reply::Forced;
     if let (true, Some(holds)) = (of_owner, view.reads()) {
-        decision.change.leases.gone = Some(newest(1, holds));
+        decision.change.set_leases(ReadLeases { gone: Some(newest(1, holds)), ..decision.change.leases() });
     }
     Step::Done(decision)
 }
@@ -138,12 +137,10 @@ pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
     let event = LockEvent::Release;
     Ok(match mode {
         Mode::Read if view.shared == Some(granted) && planted(Bug::ReadTakeBackTakesAll) => {
-            Step::Done(freed(Mode::Read, event))
+            freed(Mode::Read, ReadLeases::default(), event)
         }
         Mode::Read if view.shared == Some(granted) => reader_gone(view, Holds::ONE, event),
-        Mode::Mutex | Mode::Write if is_sole_as_granted(view, granted) => {
-            Step::Done(sole_gone(view, mode, event))
-        }
+        Mode::Mutex | Mode::Write if is_sole_as_granted(view, granted) => sole_gone(view, mode, event),
         Mode::Mutex | Mode::Read | Mode::Write => nothing(Reply::NotHeld),
     })
 }
@@ -157,7 +154,8 @@ fn is_sole_as_granted(view: &View, granted: Hold) -> bool {
     sole.holds == granted.holds && ends || any
 }
 
-fn freed(mode: Mode, event: LockEvent) -> Decision {
+#[inline]
+fn freed(mode: Mode, leases: ReadLeases, event: LockEvent) -> Step {
     let message = match mode {
         Mode::Mutex => UnlockMessage::Free,
         Mode::Read => UnlockMessage::ReadersGone,
@@ -166,9 +164,10 @@ fn freed(mode: Mode, event: LockEvent) -> Decision {
     let change = Change {
         mode,
         hash: HashChange::Delete,
+        readers: leases.change(),
         unlock_message: Some(message),
         event: Some(event),
         ..Change::default()
     };
-    Decision { reply: Reply::Released, change }
+    Step::Done(Decision { reply: Reply::Released, change })
 }

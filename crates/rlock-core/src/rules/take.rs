@@ -122,7 +122,7 @@ impl New {
         if !more {
             decision.change.event = None;
             if before.until == Expiry::At(ends) {
-                decision.change.leases = ReadLeases::default();
+                decision.change.readers = None;
             }
         }
         if before.until == Expiry::Never {
@@ -162,8 +162,7 @@ impl New {
                 mode: self.mode,
                 hash,
                 becomes: None,
-                leases,
-                bury: Vec::new(),
+                readers: leases.change(),
                 expire_at: longer.then_some(ends),
                 token: stored(self.token),
                 unlock_message: None,

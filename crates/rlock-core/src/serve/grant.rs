@@ -6,7 +6,7 @@ use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair;
 use crate::locks::{Grant, Via, Waiter};
-use crate::look::decide;
+use crate::look::Picture;
 use crate::message;
 use crate::port::{Note, Server, Site};
 use crate::rules::{self, told};
@@ -89,7 +89,8 @@ fn give<S: Site>(
 ) -> Option<Change> {
     let (server, lock) = (site.server(), site.lock());
     let rule = |view: &View| rules::hand_off(view, head.mode, lease, token, now);
-    let (picture, decision) = decide(site, Some(&head.owner), rule).ok()?;
+    let mut picture = Picture::of(site, Some(&head.owner));
+    let decision = picture.decide(rule).ok()?;
     if decision.reply == Reply::Denied {
         return None;
     }

@@ -63,7 +63,7 @@ pub(crate) fn serve_found_free<S: Site>(site: &S, now: UnixMs) {
 /// Performs a change that was decided, and serves the queue if the change frees the lock: those who wait
 /// by Redisson's protocol then hear of it only if nobody here takes the lock.
 pub(crate) fn perform_and_serve<S: Site>(
-    picture: Picture<'_, S>,
+    picture: &mut Picture<'_, S>,
     change: &Change,
     now: UnixMs,
 ) -> Result<(), Error> {

@@ -14,7 +14,8 @@ type Given = (
 );
 
 fn given(decision: Decision) -> Given {
-    let Change { hash, becomes, leases, expire_at, unlock_message, .. } = decision.change;
+    let leases = decision.change.leases();
+    let Change { hash, becomes, expire_at, unlock_message, .. } = decision.change;
     (decision.reply, hash, becomes, leases.set, leases.gone, expire_at, unlock_message)
 }
 
@@ -215,7 +216,7 @@ fn force_release_removes_everything_or_one_owners_holds() {
     for (story, view, of_owner, others, reply, hash, gone) in cases {
         let forced = knowing(view, others, |view| Ok(force_release(view, of_owner)));
         let Decision { reply: told, change } = forced.expect("a decision");
-        assert_eq!((told, change.hash, change.leases.gone), (reply, hash, gone), "{story}");
+        assert_eq!((told, change.hash, change.leases().gone), (reply, hash, gone), "{story}");
         assert_eq!(change.unlock_message.is_some(), hash == delete, "{story}");
     }
 }
@@ -229,7 +230,8 @@ fn dead_reads(others: usize) -> View {
 fn only_an_untouched_grant_is_taken_back_and_only_its_own() {
     let back = |view, mode, ends, others| {
         let decision = knowing(view, others, |view| revoke(view, mode, at(ends))).expect("a decision");
-        let Change { hash, becomes, leases, .. } = decision.change;
+        let leases = decision.change.leases();
+        let Change { hash, becomes, .. } = decision.change;
         (decision.reply == Reply::Released).then_some((hash, becomes, leases.gone))
     };
     let gone = Some((1, 1));

@@ -209,7 +209,7 @@ fn renew_never_ends_the_key_before_anybodys_read_lease() {
     for (story, view, mode, ms, reply, set, expire_at) in cases {
         let renewed = renew(&view, &prolong(mode, ms), NOW).map(done);
         let Decision { reply: told, change } = renewed.expect("a decision");
-        assert_eq!((told, change.leases.set, change.expire_at), (reply, set, expire_at), "{story}");
+        assert_eq!((told, change.leases().set, change.expire_at), (reply, set, expire_at), "{story}");
         assert_eq!((change.hash, change.event), (HashChange::Keep, None), "{story}");
     }
 }
@@ -217,9 +217,9 @@ fn renew_never_ends_the_key_before_anybodys_read_lease() {
 #[test]
 fn one_call_touches_a_thousand_lease_keys_at_most() {
     let many = reading(5_000, 0);
-    let renewed = renew(&many, &prolong(None, 9_000), NOW).map(done).expect("a decision").change.leases.set;
+    let renewed = renew(&many, &prolong(None, 9_000), NOW).map(done).expect("a decision").change.leases().set;
     assert_eq!(renewed, Some((4_001, 5_000, at(9_000))));
-    let gone = let_go(many, &give(None, DownTo::AtMost(0), None), Others::None).change.leases.gone;
+    let gone = let_go(many, &give(None, DownTo::AtMost(0), None), Others::None).change.leases().gone;
     assert_eq!(gone, Some((4_001, 5_000)));
 }
 

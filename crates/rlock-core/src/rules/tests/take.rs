@@ -13,7 +13,8 @@ fn all_dead() -> View {
 const DENIED: Taken = (Reply::Denied, HashChange::Keep, None, None, None);
 
 fn taken(decision: Decision) -> Taken {
-    let Change { hash, becomes, leases, expire_at, .. } = decision.change;
+    let leases = decision.change.leases();
+    let Change { hash, becomes, expire_at, .. } = decision.change;
     assert_eq!(leases.gone, None, "no acquisition deletes lease keys");
     (decision.reply, hash, becomes, leases.set, expire_at)
 }
