@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from ._engine import Acquisition
+from ._acquisition import Acquisition
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._wire import Info, info
 
@@ -188,6 +188,7 @@ class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
     async def close(self, timeout: Seconds = 5.0) -> None:
         """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
         await outcome(self._engine.begin_close(nanoseconds("a timeout", timeout)))
+        self._engine.join()
 
     async def __aenter__(self) -> AsyncClient:
         return self

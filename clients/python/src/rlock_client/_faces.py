@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from . import _endpoint
-from ._engine import Acquisition, Engine
+from ._acquisition import Acquisition
+from ._engine import Engine
 from ._errors import Invalid, LockLost, Unsupported
 from ._events import Event, Hook
 from ._machine import MS
