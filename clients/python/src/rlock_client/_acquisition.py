@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 from ._clock import now
 from ._errors import LockLost
 from ._link import Link
 from ._machine import MS, WAITING, Machine, Phase, Plan, Why
+from ._promise import Flag, Promise
 from ._wire import Spec
-
-
-def promise() -> Future[Any]:
-    """A future that those who wait for it cannot cancel."""
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()
-    return future
-
-
-def fail(future: Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 class Acquisition:
@@ -37,11 +27,14 @@ class Acquisition:
         self.mutex = threading.RLock()
         self.within = min(response, max(50 * MS, spec.lease // 6))
         self.machine = Machine(Plan(spec.lease, wait, spec.renew, spec.fenced, self.within), up=False)
-        self.acquired, self.released = promise(), promise()
-        self.lost = threading.Event()
+        self.acquired: Promise[int] = Promise()
+        self.released: Promise[None] = Promise()
+        self.lost: threading.Event = Flag()
         self.on_lost: list[Callable[[], None]] = []
         self.why: Why | None = None
-        self.holds = 1
+        # Those that are left, by number: to end one twice has no effect.
+        self.guards: dict[int, weakref.ref[Any] | None] = {0: None}
+        self._numbers = itertools.count(1)
         self.began, self.held_since = now(), 0
         self.link: Link | None = None
         self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
@@ -62,3 +55,20 @@ class Acquisition:
             if held and now() < self.machine.deadline:
                 return
         raise LockLost(lock=self.spec.lock, why=self.why or ("expired" if held else "released"))
+
+    def add_guard(self) -> tuple[int, int]:
+        """Its number, and how many there are."""
+        with self.mutex:
+            number = next(self._numbers)
+            self.guards[number] = None
+            return number, len(self.guards)
+
+    def end_guard(self, number: int) -> int:
+        """How many are left."""
+        with self.mutex:
+            self.guards.pop(number, None)
+            return len(self.guards)
+
+    def is_forgotten(self) -> bool:
+        """Whether no guard is left, whatever was told of their ends."""
+        return all(guard is not None and guard() is None for guard in list(self.guards.values()))

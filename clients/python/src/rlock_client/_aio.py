@@ -6,38 +6,38 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from ._acquisition import Acquisition
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._promise import Promise
 from ._wire import Info, info
 
 T = TypeVar("T")
 G = TypeVar("G", bound="AsyncGuard")
 
 
-async def outcome(future: Future[T], unheard: Callable[[], object] = lambda: None) -> T:
+async def outcome(promise: Promise[T], unheard: Callable[[], object] = lambda: None) -> T:
     """Waits for the engine. `unheard` is called in its thread where this loop has been closed."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
-    def tell(_: Future[T]) -> None:
+    def tell() -> None:
         try:
             loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
         except RuntimeError:
             unheard()
 
-    future.add_done_callback(tell)
+    promise.then(tell)
     await done
-    return future.result()
+    return promise.result()
 
 
 class AsyncGuard(BaseGuard):
     __doc__ = BaseGuard.__doc__
 
-    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0) -> None:
-        super().__init__(lock, one, token)
+    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0, number: int = 0) -> None:
+        super().__init__(lock, one, token, number)
         self.lost = asyncio.Event()  # set as soon as others may hold the lock
         self._task: asyncio.Task[Any] | None = None
         self._requests = 0  # to cancel the task, before it entered the block
@@ -67,13 +67,12 @@ class AsyncGuard(BaseGuard):
     async def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        future = self._engine.call(self._engine.reenter, self._one)
+        promise = self._engine.call(self._engine.reenter, self._one)
         try:
-            token = await outcome(future, lambda: self._engine.drop(self._one))
-        except asyncio.CancelledError:
-            future.add_done_callback(lambda future: None if future.exception() else self._engine.drop(self._one))
+            return type(self)(self._lock, self._one, *await outcome(promise))
+        except BaseException:
+            promise.then(lambda: self._forget(promise))
             raise
-        return type(self)(self._lock, self._one, token)
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()
@@ -118,7 +117,7 @@ class AsyncGuard(BaseGuard):
         # The engine's future would keep this guard alive in a loop that has been closed.
         engine, one = self._engine, self._one
         try:
-            self.token = await outcome(one.acquired, lambda: engine.drop(one))
+            self.token = await outcome(engine.begin(one), lambda: engine.drop(one))
         except BaseException:
             self._end()
             raise

@@ -27,7 +27,12 @@ class Guard(BaseGuard):
     def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        return type(self)(self._lock, self._one, self._engine.call(self._engine.reenter, self._one).result())
+        promise = self._engine.call(self._engine.reenter, self._one)
+        try:
+            return type(self)(self._lock, self._one, *promise.result())
+        except BaseException:
+            promise.then(lambda: self._forget(promise))
+            raise
 
     def __enter__(self: G) -> G:
         return self
@@ -42,7 +47,7 @@ class Guard(BaseGuard):
 
     def _acquired(self: G) -> G:
         try:
-            self.token = self._one.acquired.result()
+            self.token = self._engine.begin(self._one).result()
         except BaseException:
             self._end()
             raise

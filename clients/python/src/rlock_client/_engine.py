@@ -10,17 +10,17 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from . import _machine as machine
 from . import _wire as wire
-from ._acquisition import Acquisition, fail, promise
+from ._acquisition import Acquisition
 from ._clock import now
 from ._endpoint import Endpoint, called
 from ._errors import Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
 from ._events import Event, Hook
 from ._machine import Answer, Failed, Failure, Phase, Send, Tell, Timer
+from ._promise import Flag, Promise
 from ._router import Router, ignore
 from ._wire import Spec
 
@@ -55,7 +55,7 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._nap: asyncio.TimerHandle | None = None
         self._end_by = 0
-        self._ended = promise()
+        self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
         """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
@@ -68,7 +68,7 @@ class Engine:
                 os.dup2(null, link.descriptor)
         os.close(null)
         for one in self.acquisitions.values():
-            one.why, one.lost = "forked", threading.Event()
+            one.why, one.lost = "forked", Flag()
             one.lost.set()
         self._reset()
 
@@ -83,7 +83,7 @@ class Engine:
             if self.closed:
                 raise Closed
             if self._loop is None:
-                ready = threading.Event()
+                ready = Flag()
                 self._thread = threading.Thread(target=self._run, args=(ready,), name="rlock-client", daemon=True)
                 self._thread.start()
                 ready.wait()
@@ -94,31 +94,32 @@ class Engine:
         if self.pid != os.getpid():
             self.after_fork()
         owner = owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode()
-        one = Acquisition(spec, owner, wait, self.response)
-        self.post(self._begin, one)
-        return one
+        return Acquisition(spec, owner, wait, self.response)
 
-    def drop(self, one: Acquisition) -> bool:
+    def begin(self, one: Acquisition) -> Promise[int]:
+        self.post(self._begin, one)
+        return one.acquired
+
+    def drop(self, one: Acquisition, guard: int = 0) -> bool:
         """A guard has ended: whether it was the last of its hold. For finalizers too: it does not block."""
-        with one.mutex:
-            one.holds -= 1
-            holds = one.holds
+        holds = one.end_guard(guard)
         loop = self._loop
         if loop is not None and one.pid == os.getpid():
-            # Without the loop, the engine has ended.
-            with contextlib.suppress(RuntimeError):
+            try:  # noqa: SIM105, a signal has less to interrupt
                 loop.call_soon_threadsafe(self._drop, one, holds)
-        return holds <= 0
+            except RuntimeError:
+                pass  # the engine has ended
+        return holds == 0
 
-    def call(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Future[T]:
-        """Runs a coroutine in the engine's loop; whoever waits for it cannot cancel it."""
-        future = promise()
+    def call(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Promise[T]:
+        """Runs a coroutine in the engine's loop."""
+        promise: Promise[T] = Promise()
 
         async def run() -> None:
             try:
-                future.set_result(await work(*arguments, **named))
+                promise.settle(await work(*arguments, **named))
             except BaseException as error:
-                fail(future, Closed() if isinstance(error, asyncio.CancelledError) else error)
+                promise.settle(error=Closed() if isinstance(error, asyncio.CancelledError) else error)
 
         def begin() -> None:
             task = asyncio.get_running_loop().create_task(run())
@@ -126,18 +127,17 @@ class Engine:
             task.add_done_callback(self._tasks.discard)
 
         self.post(begin)
-        return future
+        return promise
 
-    def begin_close(self, timeout: int) -> Future[None]:
+    def begin_close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
         if threading.current_thread() is self._thread:
             raise Invalid("a receiver of events must not close the client; let another thread do it")
         with self._start:
             self.closed = True
             if self._loop is None or self.pid != os.getpid():
-                nothing = promise()
-                nothing.set_result(None)
-                return nothing
+                self._ended.settle()
+                return self._ended
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._close, now() + timeout)
             return self._ended
@@ -162,10 +162,10 @@ class Engine:
         finally:
             self.closed = True
             for one in list(self.acquisitions.values()):
-                fail(one.acquired, Closed())
-                fail(one.released, OutcomeUnknown(lock=one.spec.lock))
+                one.acquired.settle(error=Closed())
+                one.released.settle(error=OutcomeUnknown(lock=one.spec.lock))
             loop.close()
-            self._ended.set_result(None)
+            self._ended.settle()
 
     async def _serve(self) -> None:
         await self._stop.wait()
@@ -191,6 +191,7 @@ class Engine:
 
     def _begin(self, one: Acquisition) -> None:
         self.acquisitions[one.owner, one.spec.mode] = one
+        self._look_again()
         one.link = self.router.link_for(one.spec.key)
         ready = one.wait == 0 or self.router.hears()
         if ready and one.link.up:
@@ -198,7 +199,7 @@ class Engine:
         self._input(one, one.machine.start)
 
     def _drop(self, one: Acquisition, holds: int) -> None:
-        if holds <= 0:
+        if holds == 0:
             self._input(one, one.machine.cancel, None)
             self._input(one, one.machine.release)
         elif one.link is not None and one.machine.phase is Phase.HELD:
@@ -257,8 +258,7 @@ class Engine:
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "held":
             one.held_since = at
-            one.acquired.set_result(told.token)
-            self._look_again()
+            one.acquired.settle(told.token)
             self.hook(Event("acquired", lock, waited))
         elif what in ("timeout", "denied", "error"):
             error = told.error or Closed()
@@ -268,7 +268,7 @@ class Engine:
                 error = Timeout(lock=lock, waited=waited) if what == "timeout" else Denied(lock=lock)
                 error.__cause__ = told.error
                 self.hook(Event("timed_out", lock, waited) if what == "timeout" else Event("denied", lock))
-            one.acquired.set_exception(error)
+            one.acquired.settle(error=error)
         elif what in ("renewed", "renewal_failed"):
             self.hook(Event("renewed", lock) if what == "renewed" else Event("renewal_failed", lock, error=told.error))
         elif what == "lost" or told.outcome == "lost":
@@ -276,19 +276,19 @@ class Engine:
             one.lost.set()
             for tell in one.on_lost:
                 tell()
-            fail(one.released, LockLost(lock=lock, why=why))
+            one.released.settle(error=LockLost(lock=lock, why=why))
             self.hook(Event("lost", lock, held, why))
         elif what == "ended":
             self.acquisitions.pop((one.owner, one.spec.mode), None)
         elif told.outcome == "ok":
-            one.released.set_result(None)
+            one.released.settle()
             self.hook(Event("released", lock, held))
         else:
             error = told.error or Unreachable("no reply")
             if told.outcome == "unknown":
                 error = OutcomeUnknown(lock=lock)
                 error.__cause__ = told.error
-            fail(one.released, error)
+            one.released.settle(error=error)
 
     # Timers.
 
@@ -312,10 +312,12 @@ class Engine:
     def _look(self) -> None:
         self._nap = None
         for one in list(self.acquisitions.values()):
-            if one.machine.phase is Phase.HELD:
-                self._look_again()
-                if now() >= one.machine.deadline:
-                    self._input(one, one.machine.tick)
+            self._look_again()
+            # A signal can end a finalizer, or a release before it was posted.
+            if one.is_forgotten():
+                self._drop(one, 0)
+            if one.machine.phase is Phase.HELD and now() >= one.machine.deadline:
+                self._input(one, one.machine.tick)
 
     # Other commands.
 
@@ -338,11 +340,9 @@ class Engine:
                 raise value.error
             await asyncio.sleep(0.005)
 
-    async def reenter(self, one: Acquisition) -> int:
-        """One more hold of the same owner. Returns its token."""
-        with one.mutex:
-            one.holds += 1
-            holds = one.holds
+    async def reenter(self, one: Acquisition) -> tuple[int, int]:
+        """One more hold of the same owner: its token, and the number of its guard."""
+        number, holds = one.add_guard()
         try:
             value, sent_at = await self.ask(one.spec.key, *wire.acquire(one.spec, one.owner, holds))
             answer = wire.acquired(value)
@@ -354,9 +354,9 @@ class Engine:
                 self._input(one, one.machine.lose, "taken")
             one.check()
         except BaseException:
-            self.drop(one)
+            self.drop(one, number)
             raise
-        return answer.token if isinstance(answer, machine.Granted) else 0
+        return answer.token if isinstance(answer, machine.Granted) else 0, number
 
 
 def forked() -> None:

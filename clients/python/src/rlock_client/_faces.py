@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from ._engine import Engine
 from ._errors import Invalid, LockLost, Unsupported
 from ._events import Event, Hook
 from ._machine import MS
+from ._promise import Promise
 from ._wire import LONGEST_MS, Spec
 
 Seconds = float | timedelta
@@ -137,8 +139,9 @@ class BaseGuard:
 
     _over = True
 
-    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0) -> None:
-        self._lock, self._one, self._engine = lock, one, lock._engine
+    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0, number: int = 0) -> None:
+        self._lock, self._one, self._engine, self._number = lock, one, lock._engine, number
+        one.guards[number] = weakref.ref(self)
         self.token = token  # the fencing token; 0 without `fenced`
         self.name, self.owner = one.spec.key, one.owner
         self._over = False
@@ -161,8 +164,15 @@ class BaseGuard:
     def _end(self) -> bool:
         if self._over:
             return False
+        # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
+        last = self._engine.drop(self._one, self._number)
         self._over = True
-        return self._engine.drop(self._one)
+        return last
+
+    def _forget(self, promise: Promise[tuple[int, int]]) -> None:
+        """Ends a re-entry that nobody waited for."""
+        with contextlib.suppress(Exception):
+            self._engine.drop(self._one, promise.result()[1])
 
     def _as_reader(self) -> Acquisition:
         self.check()
