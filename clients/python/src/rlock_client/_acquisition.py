@@ -46,14 +46,15 @@ class Acquisition:
     def waits(self) -> bool:
         return self.wait != 0 and self.machine.phase in WAITING
 
-    def check(self) -> None:
-        """Raises LockLost unless the lock is held, by the local clock."""
+    def check(self) -> float:
+        """The seconds that are left by the local clock; raises LockLost if there are none."""
         if self.pid != os.getpid():
             raise LockLost(lock=self.spec.lock, why="forked")
         with self.mutex:
             held = self.machine.phase is Phase.HELD
-            if held and now() < self.machine.deadline:
-                return
+            left = self.machine.deadline - now()
+            if held and left > 0:
+                return left / 1e9
         raise LockLost(lock=self.spec.lock, why=self.why or ("expired" if held else "released"))
 
     def add_guard(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ._acquisition import Acquisition
+from ._errors import LockLost
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
 from ._wire import Info, info
@@ -98,8 +99,8 @@ class AsyncGuard(BaseGuard):
                 task.uncancel()
             # Else somebody else wants the task to end.
             interrupted = interrupted and requests(task) > self._requests
-            if not interrupted and (kind is None or kind is asyncio.CancelledError) and failure is not None:
-                raise failure from None
+            if not interrupted and (kind is None or kind is asyncio.CancelledError):
+                raise failure or LockLost(lock=self._one.spec.lock, why=self._one.why or "expired") from None
         if kind is None and interrupted:
             raise asyncio.CancelledError
         if kind is None and failure is not None:

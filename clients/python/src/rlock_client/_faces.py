@@ -105,6 +105,11 @@ class BaseClient(Generic[L, W]):
         self._engine = Engine(_endpoint.of(server), name, response, Hook(on_event))
         weakref.finalize(self, self._engine.close, 0)
 
+    @property
+    def identity(self) -> str:
+        """The owners of this client begin with it."""
+        return f"{self._engine.called}:{self._engine.random}"
+
     def lock(
         self,
         name: str | bytes,
@@ -146,11 +151,11 @@ class BaseGuard:
         self.name, self.owner = one.spec.key, one.owner
         self._over = False
 
-    def check(self) -> None:
-        """Raises LockLost unless the lock is held. Reads the local clock and sends nothing."""
-        self._one.check()
+    def check(self) -> float:
+        """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
         if self._over:
             raise LockLost(lock=self._one.spec.lock, why="released")
+        return self._one.check()
 
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""

@@ -71,8 +71,10 @@ class Link:
             self._doubt.set_result(why)
 
     async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        # Python 3.10 and 3.11 can lose a cancellation in `wait_for`, which comes to its end at that moment.
+        while not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=0.05)
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
