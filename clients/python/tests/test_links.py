@@ -84,7 +84,7 @@ def test_a_wait_ends_at_its_time_without_a_server(server: Server, proxy: Proxy, 
         began = time.monotonic()
         with pytest.raises(Unreachable, match="check its address"):
             client.lock(name).try_acquire()
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 11
 
 
 def test_a_lock_is_lost_when_the_server_is_out_of_reach(server: Server, proxy: Proxy, name: str) -> None:

@@ -52,7 +52,7 @@ def test_a_free_lock_takes_one_request() -> None:
 
 def test_asking_once() -> None:
     run = Run(wait=0)
-    assert run.at(0, "start") == [("send", "ACQUIRE"), ("timer", 5_000)]
+    assert run.at(0, "start") == [("send", "ACQUIRE"), ("timer", 10_000)]
     assert run.at(1, "reply", 1, 0, None) == [("denied", "ok"), ("ended", "ok"), ("timer", None)]
 
 
@@ -154,7 +154,7 @@ def test_asking_once_ends_with_the_error() -> None:
     run = Run(wait=0)
     run.at(0, "start")
     run.at(1, "reply", 1, 0, UNANSWERED)
-    assert run.at(5_000, "tick")[:2] == [("error", "ok"), ("send", "RELEASE")]
+    assert run.at(10_000, "tick")[:2] == [("error", "ok"), ("send", "RELEASE")]
 
 
 def test_renewals() -> None:

@@ -38,7 +38,7 @@ class Phase(enum.Enum):
     HELD = "held"
     RELEASING = "releasing"
     LOST = "lost"
-    LEAVING = "leaving"
+    LEAVING = "cancelling"
     ENDED = "ended"
 
 
@@ -51,7 +51,7 @@ class Failure(enum.Enum):
     FINAL = "final"  # refused, and the same request would be refused again
     PASSING = "passing"  # refused for now
     DRAINING = "draining"  # refused until another server takes over
-    NO_LOCK = "no lock"  # refused: the key holds something else
+    NO_LOCK = "gone"  # refused: the key holds something else
     UNSENT = "unsent"
     UNANSWERED = "unanswered"  # the server may have carried it out
 
@@ -165,7 +165,7 @@ class Machine:
     @_input
     def start(self) -> None:
         wait = self._plan.wait
-        self._end = None if wait is None else self._now + (wait or self._plan.response)
+        self._end = None if wait is None else self._now + (wait or 2 * self._plan.response)
         self._ask()
 
     @_input
@@ -303,6 +303,7 @@ class Machine:
         elif self.phase is Phase.HELD and self._plan.renew:
             self._send("RENEW")
         elif self.phase is Phase.RELEASING:
+            self._next = None
             self._send("RELEASE")
         elif self.phase is Phase.LEAVING:
             self._depart()

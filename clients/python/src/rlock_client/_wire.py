@@ -127,8 +127,9 @@ def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
     if isinstance(value, list) and value and isinstance(value[0], int):
         if value[0] > 0:
             return Granted(value[2] if len(value) > 2 and isinstance(value[2], int) else 0)
-        known = isinstance(holder_lease_ms, int) and holder_lease_ms >= 0
-        return Waits(holder_lease_ms * MS if known else None)
+        # -1 is a lock without an end, and -2 is none.
+        known = isinstance(holder_lease_ms, int) and holder_lease_ms != -1
+        return Waits(max(0, holder_lease_ms) * MS if known else None)
     return unexpected("RLOCK.ACQUIRE", value)
 
 
