@@ -52,6 +52,7 @@ class Engine:
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._first, self._ready = [True], Flag()
         self._tasks: set[asyncio.Task[None]] = set()
         self._nap: asyncio.TimerHandle | None = None
         self._end_by = 0
@@ -83,10 +84,9 @@ class Engine:
             if self.closed:
                 raise Closed
             if self._loop is None:
-                ready = Flag()
-                self._thread = threading.Thread(target=self._run, args=(ready,), name="rlock-client", daemon=True)
-                self._thread.start()
-                ready.wait()
+                # A signal handler may do the same in between: the first thread stays.
+                threading.Thread(target=self._run, args=(self._ready,), name="rlock-client", daemon=True).start()
+                self._ready.wait()
             assert self._loop is not None
             self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
 
@@ -153,10 +153,17 @@ class Engine:
 
     # In the engine's thread.
 
-    def _run(self, ready: threading.Event) -> None:
+    def _run(self, ready: Flag) -> None:
+        try:
+            self._first.pop()
+        except IndexError:
+            return
         loop = asyncio.new_event_loop()
-        self._loop, self._stop = loop, asyncio.Event()
-        loop.call_soon(ready.set)
+        self._thread, self._stop = threading.current_thread(), asyncio.Event()
+        self._loop = loop
+        ready.set()
+        if self.closed:
+            self._stop.set()
         try:
             loop.run_until_complete(self._serve())
         finally:
