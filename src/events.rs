@@ -11,7 +11,7 @@ use rlock_core::{MonoMs, departures, events, names, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
-use crate::{effects, fair, site, waiters};
+use crate::{effects, eviction, fair, keyspace, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -32,8 +32,7 @@ const BEATS_BETWEEN_TRIES: u32 = 10;
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
-pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    let event = event();
+pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if event == c"restore" {
         discovery::arrived(ctx, key.bytes());
     }
@@ -55,7 +54,7 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(&ctx, site::lock_name(ctx, key), cause);
+    events::key_changed(&ctx, keyspace::lock_name(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
@@ -94,6 +93,7 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         }
         ServerEvent::SlotsCame => discovery::run_again(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
+        ServerEvent::MaxMemoryChanged => eviction::check(ctx),
         ServerEvent::Beat => beat(ctx),
     }
 }

@@ -132,11 +132,6 @@ impl<'s> LockSite<'s> {
     }
 }
 
-/// The lock of this name in the database of the call under way.
-pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
-    LockName { db: ctx.db(), key: name.bytes() }
-}
-
 impl<'s> Site for LockSite<'s> {
     type Server = Ctx<'s>;
     type Key = Key<'s>;

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::departures;
@@ -14,7 +13,7 @@ use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
-use crate::ffi::{start_timer, stop_timer};
+use crate::ffi::{start_timer, stop_timer, take_doubt};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
@@ -40,9 +39,6 @@ pub(crate) fn tear_down() {
     STATE.clear();
 }
 
-/// Set after a caught panic: what the state says is in doubt then.
-static IN_DOUBT: AtomicBool = AtomicBool::new(false);
-
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     STATE.with(body)
@@ -58,14 +54,9 @@ pub(crate) fn idle() -> bool {
     locks(|locks| locks.is_idle())
 }
 
-/// Says that the state is in doubt: everybody is to be sent away.
-pub(crate) fn doubt() {
-    IN_DOUBT.store(true, Ordering::Relaxed);
-}
-
-/// Sends everybody away if the state is in doubt.
+/// Sends everybody away if the state is in doubt, as it is after a panic.
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
-    if IN_DOUBT.swap(false, Ordering::Relaxed) {
+    if take_doubt() {
         departures::drop_all_now(&ctx, DropReason::InDoubt);
         // Whoever was out of its queue already when the panic came, and not answered yet.
         let left = with(|state| {

@@ -9,7 +9,7 @@ use rlock_core::{Mode, MonoMs, UnixMs};
 use super::{mode, pair};
 use crate::fair::FairQueue;
 use crate::ffi::{Ctx, Respond, StringRef};
-use crate::{site, waiters};
+use crate::{keyspace, waiters};
 
 pub(super) struct Waiting {
     owner: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 
 /// How many wait, and so many of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
-    let lock = site::lock_name(ctx, name);
+    let lock = keyspace::lock_name(ctx, name);
     let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
         let ours = locks.in_order(lock).take(limit).cloned().collect();
         (locks.waiting_for(lock), locks.count_fair(lock), ours)
