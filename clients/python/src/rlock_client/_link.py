@@ -20,6 +20,7 @@ from ._wire import Words, pack, refusal
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
+GRACE = 0.02
 VERSION = (b"SETINFO", b"LIB-VER", __version__.encode())
 # Errors of the server that the driver counts among those of the connection.
 REPLIES = (driver.ResponseError, driver.BusyLoadingError, driver.AuthenticationError)
@@ -169,9 +170,13 @@ class Link:
         self._alarm_at = min((by for _, _, by in self._waiting), default=idle)
         self._alarm = asyncio.get_running_loop().call_later(max(0, self._alarm_at - now()) / 1e9, self._look)
 
-    def _look(self) -> None:
+    def _look(self, again: bool = False) -> None:
         if self._waiting and now() >= min(by for _, _, by in self._waiting):
-            self.drop("no reply in time")
+            if again:
+                self.drop("no reply in time")
+            else:
+                # The reply may have arrived while this thread stood still.
+                self._alarm = asyncio.get_running_loop().call_later(GRACE, self._look, True)
             return
         if not self._waiting and now() >= self._idle_since + self._response:
             self._idle_since = now()
