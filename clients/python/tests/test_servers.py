@@ -13,7 +13,7 @@ import pytest
 import redis
 from redis import sentinel as driver_sentinel
 
-from rlock_client import Client, LockLost, Unsupported
+from rlock_client import Client, LockLost, Unreachable, Unsupported
 from support import SERVER, Server, eventually, free_port
 
 make_sentinel: Any = driver_sentinel.Sentinel
@@ -100,3 +100,37 @@ def test_locks_in_a_cluster(cluster: list[Server], name: str) -> None:
         with pytest.raises(Unsupported, match="does not wait in a cluster; use try_acquire"):
             client.lock(name).acquire()
     driver.close()
+
+
+def test_a_unix_socket(tmp_path: Path, name: str) -> None:
+    server = Server("--unixsocket", str(tmp_path / "s"))
+    driver = redis.Redis(unix_socket_path=str(tmp_path / "s"), db=2)
+    try:
+        for target in (f"unix://{tmp_path}/s?db=2", driver):
+            with Client(target) as client, client.lock(name, wait=5):
+                assert driver.exists(name)
+    finally:
+        driver.close()
+        server.stop()
+
+
+# asyncio closes the socket of a handshake that is given up after 30 s; the engine ends before.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_tls(tmp_path: Path, name: str) -> None:
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "cert"]
+    subprocess.run(make, cwd=tmp_path, check=True, capture_output=True)
+    port, cert, key = free_port(), str(tmp_path / "cert"), str(tmp_path / "key")
+    words = ["--tls-port", str(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no"]
+    server = Server(*words, "--tls-ca-cert-file", cert)
+    driver = redis.Redis(host="localhost", port=port, ssl=True, ssl_ca_certs=cert)
+    try:
+        for target in (f"rediss://localhost:{port}?ssl_ca_certs={cert}", driver):
+            with Client(target) as client, client.lock(name, wait=5) as held:
+                held.check()
+        for target in (f"rediss://localhost:{port}", f"redis://localhost:{port}", f"rediss://localhost:{server.port}"):
+            with Client(target) as client, pytest.raises(Unreachable):
+                client.lock(name).acquire()
+    finally:
+        driver.close()
+        server.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import re
 import socket
@@ -86,15 +87,20 @@ class Endpoint:
 
 def make(settings: Settings, tls: bool) -> driver.AbstractConnection:
     kind: Any = driver.SSLConnection if tls else driver.Connection
+    # The driver's two faces do not know the same settings of TLS.
+    known = inspect.signature(kind).parameters
+    strange = {name for name in settings if name.startswith("ssl_") and name not in known}
+    if any(settings[name] for name in strange):
+        raise Unsupported(
+            f"the driver has no {', '.join(strange)} for asyncio; use other settings for the lock's client"
+        )
+    settings = {name: value for name, value in settings.items() if name not in strange}
     if "path" in settings:
         kind = driver.UnixDomainSocketConnection
         settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
     fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
-    try:
-        made: driver.AbstractConnection = kind(**settings, **fixed)
-        return made
-    except TypeError as error:
-        raise Unsupported(f"a setting of the connection is for another kind of client ({error}); use a URL") from None
+    made: driver.AbstractConnection = kind(**settings, **fixed)
+    return made
 
 
 async def opened(connection: Any) -> driver.AbstractConnection:
