@@ -129,9 +129,15 @@ class Driver:
         self.guards[handle] = guard
 
         async def watch() -> None:
+            nonlocal guard
             await guard.lost.wait()
+            why = guard._one.why
+            if why == "closed":
+                # A guard that is dropped is released.
+                del guard
+                self.guards.pop(handle, None)
             if handle not in self.released:
-                write(event="lost", guard=handle, why=guard._one.why, at=now())
+                write(event="lost", guard=handle, why=why, at=now())
 
         self.start(watch())
 

@@ -292,3 +292,23 @@ def test_close_ends_waits(server: Server, name: str) -> None:
         server.do("DEL", name)
 
     run(work())
+
+
+def test_blocks_end_with_a_close_and_release_their_locks(server: Server, name: str) -> None:
+    async def work() -> None:
+        client = AsyncClient(server.url)
+        entered = asyncio.Event()
+
+        async def block() -> None:
+            async with client.lock(name):
+                entered.set()
+                await asyncio.sleep(20)
+
+        task = asyncio.create_task(block())
+        await entered.wait()
+        await client.close()
+        with pytest.raises(LockLost, match="its client was closed"):
+            await task
+        assert not server.do("EXISTS", name)
+
+    run(work())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import time
 from collections.abc import Iterator
@@ -131,6 +132,7 @@ def test_tls(tmp_path: Path, name: str) -> None:
         for target in (f"rediss://localhost:{port}", f"redis://localhost:{port}", f"rediss://localhost:{server.port}"):
             with Client(target) as client, pytest.raises(Unreachable):
                 client.lock(name).acquire()
+        gc.collect()
     finally:
         driver.close()
         server.stop()

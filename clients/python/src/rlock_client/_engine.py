@@ -19,7 +19,7 @@ from ._clock import now
 from ._endpoint import Endpoint, called
 from ._errors import Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
 from ._events import Event, Hook
-from ._machine import Answer, Failed, Failure, Phase, Send, Tell, Timer
+from ._machine import MS, Answer, Failed, Failure, Phase, Send, Tell, Timer
 from ._promise import Flag, Promise
 from ._router import Router, ignore
 from ._wire import Spec
@@ -27,6 +27,7 @@ from ._wire import Spec
 T = TypeVar("T")
 P = ParamSpec("P")
 NAP = 1.0  # timers stand still in suspend: while locks are held, the deadlines are looked at so often
+BLOCKS_END = 250 * MS  # the time that blocks have, after a close, to end and release their locks
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
 
@@ -55,7 +56,7 @@ class Engine:
         self._first, self._ready = [True], Flag()
         self._tasks: set[asyncio.Task[None]] = set()
         self._nap: asyncio.TimerHandle | None = None
-        self._end_by = 0
+        self._end_by = self._blocks_end_by = 0
         self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
@@ -186,12 +187,13 @@ class Engine:
         for one in list(self.acquisitions.values()):
             self._input(one, one.machine.cancel, Closed())
             self._input(one, one.machine.lose, "closed")
-        self._end_by = by
+        self._end_by, self._blocks_end_by = by, min(by, now() + BLOCKS_END)
         self._stop_when_idle()
 
     def _stop_when_idle(self) -> None:
-        busy = any(one.machine.phase is not Phase.LOST for one in self.acquisitions.values())
-        if not busy or now() >= self._end_by:
+        phases = {one.machine.phase for one in self.acquisitions.values()}
+        end = self._blocks_end_by if phases == {Phase.LOST} else self._end_by
+        if not phases or now() >= end:
             self._stop.set()
         else:
             asyncio.get_running_loop().call_later(0.005, self._stop_when_idle)
