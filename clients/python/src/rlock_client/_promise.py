@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-# The longest wait in one piece: Python does not notice a signal that arrives just before, and one that arrives between the
-# two lines of `wait` keeps the gate closed for others.
+# The longest wait in one piece: Python does not notice a signal that arrives just before it, and one that arrives
+# between the last two lines of `wait` keeps the gate closed for others.
 LOOK = 1.0
 
 
