@@ -1,0 +1,3 @@
+//! The conformance suite of rlock's clients.
+
+pub mod machine;
