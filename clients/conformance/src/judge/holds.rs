@@ -141,12 +141,8 @@ fn checks(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
 
 /// While a renewed lock is held and its connection stays, a RENEW goes out every third of its lease.
 fn renewals(run: &Run<'_>, hold: &Hold<'_>) -> Result<(), Problem> {
-    if hold.fixed
-        || run
-            .killed
-            .iter()
-            .any(|process| run.parties.get(&hold.book.client).is_some_and(|party| party.process == *process))
-    {
+    let process = run.parties.get(&hold.book.client).map(|party| &party.process);
+    if hold.fixed || process.is_some_and(|process| run.disturbed.contains(process)) {
         return Ok(());
     }
     let mut last: Option<i64> = None;

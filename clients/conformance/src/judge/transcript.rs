@@ -49,7 +49,8 @@ fn nothing_after_close(book: &Book) -> Result<(), Problem> {
     }
 }
 
-/// A waiter asks again for a reason: a message, another connection, an error; or after a second.
+/// A waiter asks again for a reason: a message, another connection, an error; or after a second. One that was denied may
+/// ask for a place in the queue.
 fn no_polling(book: &Book) -> Result<(), Problem> {
     let mut last: HashMap<(String, String), (i64, u64, bool)> = HashMap::new();
     for entry in &book.entries {
@@ -63,10 +64,11 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
         let (Some(lock), Some(owner)) = (words.get(1), words.get(2)) else { continue };
         let denied = reply.is_some_and(|reply| reply.value == Frame::Null && reply.delivered);
         let waits = reply.is_some_and(|reply| is_waiting(&reply.value) && reply.delivered);
+        let queues = words.iter().any(|word| word.eq_ignore_ascii_case("ENQUEUE"));
         let key = (lock.clone(), owner.clone());
         if let Some((at, connection, was_denied)) = last.get(&key) {
             let soon = entry.connection == *connection && entry.at - at < CLOSEST_REPEAT;
-            if soon || *was_denied {
+            if (soon || *was_denied) && !(*was_denied && queues) {
                 let gap = (entry.at - at) / MS;
                 return Err(format!("rule polling: {owner} asked for {lock} again after {gap} ms").into());
             }

@@ -99,7 +99,8 @@ impl Way {
         name.make_ascii_uppercase();
         let name = name.clone();
         let mut state = self.shared.lock();
-        let met = meet(&mut state.gates, &name);
+        // Without arguments, it only asks whether the server knows the command.
+        let met = if words.len() > 1 { meet(&mut state.gates, &name) } else { None };
         self.shared.changed.notify_all();
         if let Some((place, Act::HoldRequest)) = met {
             state = self.hold(state, place);

@@ -31,10 +31,12 @@ pub(crate) struct Replied {
 }
 
 impl Entry {
-    /// The words of a request of this command.
+    /// The words of a request of this command. One without arguments only asks whether the server knows it.
     pub(crate) fn command(&self, name: &str) -> Option<(&[String], Option<&Replied>)> {
         match &self.what {
-            What::Request { words, reply } if words.first().is_some_and(|first| first == name) => {
+            What::Request { words, reply }
+                if words.len() > 1 && words.first().is_some_and(|first| first == name) =>
+            {
                 Some((words, reply.as_ref()))
             }
             _ => None,

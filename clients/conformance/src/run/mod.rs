@@ -88,6 +88,8 @@ pub(crate) struct Run<'a> {
     names: HashMap<String, u64>,
     saved: HashMap<String, f64>,
     pub(crate) killed: Vec<String>,
+    /// Processes that the scenario killed, stopped or kept busy: what they do late is no fault of theirs.
+    pub(crate) disturbed: Vec<String>,
     pub(crate) stalls: Stalls,
     pub(crate) start: i64,
 }
@@ -119,6 +121,7 @@ pub(crate) fn run(pool: &mut Pool, scenario: &Scenario) -> Outcome {
         names: HashMap::new(),
         saved: HashMap::new(),
         killed: Vec::new(),
+        disturbed: Vec::new(),
         stalls: Stalls::watch(),
         start: crate::clock::boot_ns(),
     };
@@ -203,6 +206,7 @@ pub(crate) fn greet(pool: &mut Pool) -> Result<Map<String, Value>, String> {
         names: HashMap::new(),
         saved: HashMap::new(),
         killed: Vec::new(),
+        disturbed: Vec::new(),
         stalls: Stalls::watch(),
         start: crate::clock::boot_ns(),
     };

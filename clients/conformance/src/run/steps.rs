@@ -88,6 +88,9 @@ impl Run<'_> {
             request.insert("acquire".into(), self.named(&name)?.into());
         }
         let process = self.process_of(ask)?;
+        if request.get("do").and_then(Value::as_str) == Some("busy") {
+            self.disturbed.push(process.clone());
+        }
         let id = self.send(&process, request)?;
         if let Some(name) = &ask.r#as {
             self.names.insert(name.clone(), id);
@@ -105,6 +108,11 @@ impl Run<'_> {
         }
         if let Some(client) = text("client") {
             return Ok(self.party(client)?.process.clone());
+        }
+        if let Some(id) = ask.request.get("acquire").and_then(Value::as_str) {
+            let id = self.named(id)?;
+            let made = self.asked.iter().find(|asked| asked.id == id);
+            return made.map(|asked| asked.process.clone()).ok_or_else(|| "no such acquire".into());
         }
         let guard = text("guard").ok_or("a request without client, guard or process")?;
         let made = self.asked.iter().find(|asked| {
@@ -199,11 +207,15 @@ impl Run<'_> {
     fn signal(&mut self, process: &str, signal: Signal) -> Result<(), Problem> {
         let driver = self.driver(process)?;
         match signal {
-            Signal::Stop => driver.signal(libc::SIGSTOP),
+            Signal::Stop => {
+                driver.signal(libc::SIGSTOP);
+                self.disturbed.push(process.to_string());
+            }
             Signal::Cont => driver.signal(libc::SIGCONT),
             Signal::Kill => {
                 self.pool.drivers.remove(process);
                 self.killed.push(process.to_string());
+                self.disturbed.push(process.to_string());
             }
         }
         Ok(())
