@@ -60,6 +60,10 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
             let owner = payload.split(' ').nth(2).unwrap_or_default();
             last.retain(|(_, waiter), _| encoded(waiter) != owner);
         }
+        let refused = entry.command("SUBSCRIBE").and_then(|(_, reply)| reply);
+        if refused.is_some_and(|reply| matches!(reply.value, Frame::Error(_))) {
+            last.retain(|_, (_, connection, _)| *connection != entry.connection);
+        }
         let Some((words, reply)) = entry.command("RLOCK.ACQUIRE") else { continue };
         let (Some(lock), Some(owner)) = (words.get(1), words.get(2)) else { continue };
         let denied = reply.is_some_and(|reply| reply.value == Frame::Null && reply.delivered);

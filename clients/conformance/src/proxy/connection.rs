@@ -98,9 +98,10 @@ impl Way {
         let Some(name) = words.first_mut() else { return Fate::Pass };
         name.make_ascii_uppercase();
         let name = name.clone();
+        let arguments = words.len() - 1;
         let mut state = self.shared.lock();
         // Without arguments, it only asks whether the server knows the command.
-        let met = if words.len() > 1 { meet(&mut state.gates, &name) } else { None };
+        let met = if arguments > 0 { meet(&mut state.gates, &name) } else { None };
         self.shared.changed.notify_all();
         if let Some((place, Act::HoldRequest)) = met {
             state = self.hold(state, place);
@@ -113,11 +114,10 @@ impl Way {
         if matches!(met, Some((_, Act::CutBefore))) {
             return Fate::Cut;
         }
-        if name.ends_with("SUBSCRIBE") {
-            open.subscriber = true;
-        } else {
-            open.pending.push_back((entry, met));
-        }
+        // Each channel is confirmed by a message of its own.
+        let replies = if name.ends_with("SUBSCRIBE") { arguments.max(1) } else { 1 };
+        open.subscriber |= name.ends_with("SUBSCRIBE");
+        open.pending.extend(std::iter::repeat_n((entry, met), replies));
         Fate::Pass
     }
 
@@ -128,9 +128,16 @@ impl Way {
             return Fate::Vanish;
         }
         if let Some(words) = frame.message(open.subscriber) {
+            if words.first().is_some_and(|word| word.ends_with("subscribe")) {
+                open.pending.pop_front();
+            }
             return self.message(state, words);
         }
         let Some((entry, met)) = open.pending.pop_front() else { return Fate::Pass };
+        // A subscription that is refused has one reply, however many channels it names.
+        while open.pending.front().is_some_and(|(next, _)| *next == entry) {
+            open.pending.pop_front();
+        }
         let replied = Replied { at: boot_ns(), value: frame.clone(), delivered: false };
         set_reply(&mut state, entry, replied);
         match met {

@@ -121,7 +121,7 @@ impl Driver {
         let left = match &holding.kept {
             Kept::Guard(guard) => guard.check(),
             Kept::Writer(guard) => guard.check(),
-            Kept::Over(error) => Err(error.clone()),
+            Kept::Over(held) => held.check(),
             Kept::Raw(guard) => return Ok(fields([("left_ms", guard.check()?.into())])),
         };
         let left = match (self.wrong, left) {
@@ -173,7 +173,7 @@ impl Driver {
                     .map_err(|error| Fault::new("Refused", error.to_string()))?
                     .map(|()| Fields::new());
             }
-            Kept::Over(error) => return Err(error.into()),
+            Kept::Over(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
             Kept::Guard(guard) => (guard.owner().to_vec(), guard.release().await),
             Kept::Writer(guard) => (guard.owner().to_vec(), guard.release().await),
         };
@@ -209,12 +209,12 @@ impl Driver {
                 // They are lost by now; their watchers tell of it before the guards are gone.
                 tokio::task::yield_now().await;
                 for holding in self.state.guards.borrow_mut().values_mut().filter(|holding| holding.client == client) {
-                    let state = match &holding.kept {
-                        Kept::Guard(guard) => guard.check(),
-                        Kept::Writer(guard) => guard.check(),
+                    let held = match &holding.kept {
+                        Kept::Guard(guard) => guard.held(),
+                        Kept::Writer(guard) => guard.held(),
                         Kept::Raw(_) | Kept::Over(_) => continue,
                     };
-                    holding.kept = Kept::Over(state.err().unwrap_or(Error::Closed));
+                    holding.kept = Kept::Over(held);
                 }
                 closing.await?;
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rlock_client::{Any, CancellationToken, Client, Error, Guard, Lock, Write};
+use rlock_client::{Any, CancellationToken, Client, Guard, Held, Lock, Write};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, LocalSet};
@@ -40,7 +40,7 @@ pub(super) enum Kept {
     Writer(Guard<Write>),
     Raw(RawGuard),
     /// Its client is closed.
-    Over(Error),
+    Over(Held),
 }
 
 pub(super) struct Holding {
