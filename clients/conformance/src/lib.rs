@@ -14,4 +14,5 @@ mod scenario;
 mod suite;
 
 pub use driver::Launch;
+pub use reference::Wrong;
 pub use suite::{Report, clients, launch, suite};

@@ -31,7 +31,7 @@ struct Hold<'a> {
     book: &'a Book,
 }
 
-pub(super) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
+pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     let holds = holds(run, books)?;
     exclusion(&holds)?;
     checks(run, &holds)?;

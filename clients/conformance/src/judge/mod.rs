@@ -6,14 +6,14 @@ mod transcript;
 use serde_json::Value;
 
 use crate::proxy::transcript::Entry;
-use crate::run::{Problem, Run};
+use crate::run::Run;
 
-/// Applies them all: what is wrong first, then what is late.
-pub(crate) fn judge(run: &Run<'_>) -> Result<(), Problem> {
-    let books: Vec<Book> =
-        run.parties.iter().map(|(name, party)| Book::of(run, name, party.proxy.entries())).collect();
-    transcript::judge(run, &books)?;
-    holds::judge(run, &books)
+pub(crate) use holds::judge as holds;
+pub(crate) use transcript::judge as transcript;
+
+/// What each client sent so far.
+pub(crate) fn books(run: &Run<'_>) -> Vec<Book> {
+    run.parties.iter().map(|(name, party)| Book::of(run, name, party.proxy.entries())).collect()
 }
 
 /// What one client sent.

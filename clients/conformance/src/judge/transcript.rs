@@ -14,7 +14,7 @@ const MS: i64 = 1_000_000;
 /// Two requests for one waiter that has heard nothing are no closer than this.
 const CLOSEST_REPEAT: i64 = 900 * MS;
 
-pub(super) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
+pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     for book in books {
         holds_in_every_acquire(book)?;
         nothing_after_close(book)?;

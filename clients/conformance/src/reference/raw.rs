@@ -92,7 +92,7 @@ struct Attempt {
 
 impl Attempt {
     fn held(self) -> RawGuard {
-        let end = self.sent + Duration::from_millis(self.lease.saturating_mul(99) / 100);
+        let end = self.sent + Duration::from_millis((self.lease.saturating_mul(99) / 100).saturating_sub(2));
         RawGuard { owner: self.owner, lock: self.lock, connection: self.connection, end }
     }
 

@@ -27,6 +27,8 @@ impl Run<'_> {
             }
         }
         self.gather()?;
+        let books = judge::books(self);
+        judge::holds(self, &books)?;
         for (client, party) in &self.parties {
             if !self.killed.contains(&party.process) && !party.proxy.empties(GONE) {
                 return Err(format!("{client} has connections {GONE:?} after its close").into());
@@ -34,7 +36,8 @@ impl Run<'_> {
         }
         self.nothing_left()?;
         self.no_event_after_close()?;
-        judge::judge(self)
+        // The connections are closed: the transcripts are whole.
+        judge::transcript(self, &judge::books(self))
     }
 
     /// The clients that were connected and not closed, with their processes.
