@@ -47,14 +47,14 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            events::fair_list_changed(&ctx, LockName { db: ctx.db(), key: name }, change);
+            events::fair_list_changed(waiters::core(&ctx), LockName { db: ctx.db(), key: name }, change);
         }
     }
     let cause = cause(event);
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(&ctx, keyspace::lock_name(ctx, key), cause);
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
@@ -71,23 +71,25 @@ fn cause(event: &CStr) -> Cause {
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::Flushed(databases) => events::databases_changed(&ctx, databases, Cause::Flushed),
+        ServerEvent::Flushed(databases) => {
+            events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
+        }
         ServerEvent::Swapped(pair) => {
             for db in pair {
-                events::databases_changed(&ctx, Databases::One(db), Cause::Swapped);
+                events::databases_changed(waiters::core(&ctx), Databases::One(db), Cause::Swapped);
             }
         }
-        ServerEvent::Demoted => departures::demoted(&ctx),
+        ServerEvent::Demoted => departures::demoted(waiters::core(&ctx)),
         ServerEvent::Promoted => {
-            departures::promoted(&ctx);
+            departures::promoted(waiters::core(&ctx));
             effects::begin();
             discovery::start(Sought::All);
         }
-        ServerEvent::Synchronised => departures::synchronised(&ctx),
+        ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
             if !is_primary(ctx) {
-                departures::synchronised(&ctx);
+                departures::synchronised(waiters::core(&ctx));
             }
             discovery::start(Sought::All);
         }
@@ -118,7 +120,7 @@ fn beat(ctx: Ctx<'_>) {
     BEATS.replace(beats);
     discovery::on_beat(ctx, beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
-        events::retry_deferred(&ctx);
+        events::retry_deferred(waiters::core(&ctx));
     }
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
@@ -129,14 +131,14 @@ fn beat(ctx: Ctx<'_>) {
         return;
     }
     if stepped {
-        events::clock_stepped(&ctx);
-        timing::restart_timer(&ctx);
+        events::clock_stepped(waiters::core(&ctx));
+        timing::restart_timer(waiters::core(&ctx));
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        events::check_fair_lists(&ctx);
+        events::check_fair_lists(waiters::core(&ctx));
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        events::check_some(&ctx);
+        events::check_some(waiters::core(&ctx));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rlock_core::call::Answer;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
-use rlock_core::port::WriteAccess;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value};

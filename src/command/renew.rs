@@ -2,8 +2,9 @@
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, site};
+use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::waiters::core;
 
 /// Lets a lease count from now.
 pub(crate) struct Renew;
@@ -30,6 +31,6 @@ impl Command for Renew {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
-        call::renew(&site(ctx, args)?, &request)
+        call::renew(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::port::WriteAccess;
+use rlock_core::facts::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};

@@ -7,7 +7,7 @@ use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, events, 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
-use crate::keyspace;
+use crate::{keyspace, waiters};
 
 /// What the hash's field `mode` says.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
@@ -108,7 +108,11 @@ impl Readers {
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // We do not hear of our own events, and somebody may wait for a lock of that very name.
-            events::key_changed(&ctx, keyspace::lock_name(ctx, lease.borrow()), Cause::Deleted);
+            events::key_changed(
+                waiters::core(&ctx),
+                keyspace::lock_name(ctx, lease.borrow()),
+                Cause::Deleted,
+            );
         }
     }
 }

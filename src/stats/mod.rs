@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use counter::{Counter, Histogram};
 use rlock_core::locks::Cause;
-use rlock_core::port::Note;
+use rlock_core::note::Note;
 use rlock_core::{Decision, LockEvent, Reply};
 
 use crate::ffi::{self, InfoPage};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Via, Waiter};
-use rlock_core::port::FairEntry;
 use rlock_core::{Mode, MonoMs, UnixMs};
 
 use super::{mode, pair};
