@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop clients bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -62,6 +62,12 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 # ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+
+# ONLY='python javascript' runs fewer of them, SCENARIO=cut_while those scenarios. What is missing of the languages is named.
+SCENARIO ?=
+clients: build ## Run the conformance suite with the clients of all languages
+	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
+	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
 # results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.

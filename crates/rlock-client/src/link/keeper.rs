@@ -64,13 +64,15 @@ impl Link {
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
-        let keeper =
+        let mut keeper =
             Keeper { connector, pace, deliver, events, publish, suspicions: suspicions.clone(), doubts };
         runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
             }
+            // Views of holds may outlive their client; its connection must not.
+            keeper.publish.send_replace(State::Down(Error::Closed));
         });
         Link { state, suspicions, _ends: ends }
     }
@@ -151,7 +153,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let mut pause = FIRST_PAUSE;
         let mut lost_at = None;
         // The child of a fork needs no connection: it may send nothing.

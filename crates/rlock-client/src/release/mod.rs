@@ -227,10 +227,15 @@ async fn carry_out(shared: Arc<Shared>, mut ends: Vec<End>) {
         });
         ends = left.collect();
         // Repeats are a precaution, not worth staying for.
-        if ends.iter().all(|end| end.told != Told::Not) && (ends.is_empty() || shared.stop.is_cancelled()) {
+        let told = ends.iter().all(|end| end.told != Told::Not);
+        if told && (ends.is_empty() || shared.stop.is_cancelled()) {
             return;
         }
         tokio::time::sleep(pause).await;
+        // Nothing is sent after a close that came in between.
+        if told && shared.stop.is_cancelled() {
+            return;
+        }
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 }
