@@ -15,4 +15,4 @@ mod suite;
 
 pub use driver::Launch;
 pub use reference::Wrong;
-pub use suite::{Report, clients, launch, suite};
+pub use suite::{Choice, Report, clients, launch, suite};

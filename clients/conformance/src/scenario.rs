@@ -22,6 +22,9 @@ pub(crate) struct Scenario {
     /// Some hold or waiter is meant to be left in the server.
     #[serde(default)]
     pub(crate) leaves: bool,
+    /// Takes long: only `--long` runs it.
+    #[serde(default)]
+    pub(crate) long: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -105,6 +108,12 @@ pub(crate) enum Step {
         process: String,
         save: Option<String>,
         at_most: Option<String>,
+    },
+    Crowd {
+        client: String,
+        lock: String,
+        guard: String,
+        count: usize,
     },
     Batched {
         client: String,

@@ -78,8 +78,17 @@ pub fn clients() -> Vec<String> {
     names
 }
 
-/// Runs the scenarios whose names contain `only`, and prints each line as it is known.
-pub fn suite(client: &str, launch: Launch, only: Option<&str>) -> Result<Report, String> {
+/// Which scenarios are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// Those whose names contain this.
+    pub only: Option<&'a str>,
+    /// Those that take long, too.
+    pub long: bool,
+}
+
+/// Runs the chosen scenarios, and prints each line as it is known.
+pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report, String> {
     let text = fs::read_to_string(home().join("unsupported.json"))
         .map_err(|error| format!("unsupported.json: {error}"))?;
     let lists: Unsupported =
@@ -103,7 +112,10 @@ pub fn suite(client: &str, launch: Launch, only: Option<&str>) -> Result<Report,
         .collect();
     let mut report = Report::default();
     stale(&list, &capabilities, &scenarios, &mut report);
-    for scenario in scenarios.iter().filter(|scenario| only.is_none_or(|only| scenario.name.contains(only))) {
+    let chosen = |scenario: &&Scenario| {
+        choice.only.is_none_or(|only| scenario.name.contains(only)) && (choice.long || !scenario.long)
+    };
+    for scenario in scenarios.iter().filter(chosen) {
         let missing = scenario.needs.iter().find(|need| !capabilities.contains(&need.as_str()));
         match missing {
             Some(need) if list.contains_key(need) => report.skipped.push(scenario.name.clone()),

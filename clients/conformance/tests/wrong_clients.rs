@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rlock_conformance::{Launch, Wrong, suite};
+use rlock_conformance::{Choice, Launch, Wrong, suite};
 
 /// The scenario that catches each, and a part of what it says.
 fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
@@ -15,7 +15,7 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::LostFlipsBack => ("a_fixed_lease_ends", "ok, not LockLost"),
         Wrong::RenewsAfterRelease => ("two_processes_exclude", "RLOCK.RENEW after the release"),
         Wrong::NoHolds => ("two_processes_exclude", "rule HOLDS"),
-        Wrong::Polls => ("two_tasks_with_one_client", "RLOCK.INFO"),
+        Wrong::Polls => ("a_wait_of_300_ms_ends_then", "rule polling"),
         Wrong::LinkLeftOpen => ("two_processes_exclude", "connections"),
         Wrong::LateLoss => ("down_beyond_the_lease", "its loss was told"),
         Wrong::NoCancel => ("cancel_in_the_queue", "not 0"),
@@ -30,7 +30,7 @@ fn every_wrong_client_is_caught() {
         let (scenario, rule) = caught_by(wrong);
         let command = vec![driver.to_string(), "--wrong".to_string(), wrong.switch().to_string()];
         let launch = Launch { command, dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
-        let report = suite("rust", launch, Some(scenario)).unwrap();
+        let report = suite("rust", launch, Choice { only: Some(scenario), long: false }).unwrap();
         let found = report.failed.iter().any(|(name, why)| name.contains(scenario) && why.contains(rule));
         assert!(found, "{wrong:?}: {scenario} did not fail by {rule:?}: {:?}", report.failed);
     }
@@ -46,7 +46,7 @@ fn the_reference_passes_what_catches_them() {
     for scenario in scenarios {
         let launch =
             Launch { command: vec![driver.to_string()], dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
-        let report = suite("rust", launch, Some(scenario)).unwrap();
+        let report = suite("rust", launch, Choice { only: Some(scenario), long: false }).unwrap();
         assert!(report.failed.is_empty() && !report.passed.is_empty(), "{scenario}: {:?}", report.failed);
     }
 }

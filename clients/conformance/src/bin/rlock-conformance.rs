@@ -1,10 +1,10 @@
-//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART]`.
+//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use rlock_conformance::{clients, launch, suite};
+use rlock_conformance::{Choice, clients, launch, suite};
 
 fn main() -> ExitCode {
     match run() {
@@ -19,12 +19,13 @@ fn main() -> ExitCode {
 
 fn run() -> Result<bool, String> {
     let mut arguments = std::env::args().skip(1);
-    let (mut names, mut only) = (Vec::new(), None);
+    let (mut names, mut only, mut long) = (Vec::new(), None, false);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--scenario" => only = Some(arguments.next().ok_or("--scenario needs a part of a name")?),
+            "--long" => long = true,
             option if option.starts_with('-') => {
-                return Err(format!("unknown option {option}; there is --scenario PART"));
+                return Err(format!("unknown option {option}; there are --scenario PART and --long"));
             }
             _ => names.push(argument),
         }
@@ -36,7 +37,7 @@ fn run() -> Result<bool, String> {
     let mut good = true;
     for name in names {
         let begun = Instant::now();
-        let report = suite(&name, launch(&name, &own)?, only.as_deref())?;
+        let report = suite(&name, launch(&name, &own)?, Choice { only: only.as_deref(), long })?;
         for (scenario, why) in &report.failed {
             println!("{name}: FAIL {scenario}: {why}");
         }

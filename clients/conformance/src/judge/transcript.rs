@@ -100,51 +100,53 @@ fn is_waiting(reply: &Frame) -> bool {
 
 /// An owner has one lock, one client, and no life after its release; there are no more owners than acquisitions.
 fn owners(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
-    let named: HashSet<&str> =
-        run.asked.iter().filter_map(|asked| asked.request.get("owner").and_then(Value::as_str)).collect();
-    let mut users: HashMap<String, (String, String)> = HashMap::new();
+    let text = |asked: &'_ crate::run::Asked, name: &str| {
+        asked.request.get(name).and_then(Value::as_str).map(str::to_string)
+    };
+    let named: HashSet<String> = run.asked.iter().filter_map(|asked| text(asked, "owner")).collect();
+    let mut users = HashMap::new();
     for book in books {
-        let mut released: HashSet<&str> = HashSet::new();
-        for entry in &book.entries {
-            let What::Request { words, reply } = &entry.what else { continue };
-            let [command, lock, owner, ..] = words.as_slice() else { continue };
-            if named.contains(owner.as_str()) {
-                continue;
-            }
-            let asks = command == "RLOCK.ACQUIRE" || command == "RLOCK.RENEW";
-            if asks && released.contains(owner.as_str()) {
-                return Err(format!(
-                    "rule owner: {} after the release of {owner}: {}",
-                    command,
-                    words.join(" ")
-                )
-                .into());
-            }
-            if command == "RLOCK.ACQUIRE" {
-                let user = (book.client.clone(), lock.clone());
-                let first = users.entry(owner.clone()).or_insert_with(|| user.clone());
-                if *first != user {
-                    return Err(format!(
-                        "rule owner: {owner} asks for {lock} as {}, and did as {first:?}",
-                        book.client
-                    )
-                    .into());
-                }
-            }
-            let gone = reply.as_ref().is_some_and(|reply| reply.value == Frame::Int(1) && reply.delivered);
-            if command == "RLOCK.RELEASE"
-                && gone
-                && !words.iter().any(|word| word.eq_ignore_ascii_case("WRITE"))
-            {
-                released.insert(owner);
-            }
-        }
+        owners_of(book, &named, &mut users)?;
     }
-    let acquisitions =
-        run.asked.iter().filter(|asked| asked.request.get("do").and_then(Value::as_str) == Some("acquire"));
-    let most = acquisitions.count();
+    let most = run.asked.iter().filter(|asked| text(asked, "do").as_deref() == Some("acquire")).count();
     if users.len() > most {
         return Err(format!("rule owner: {} owners for {most} acquisitions", users.len()).into());
+    }
+    Ok(())
+}
+
+/// The owners that the scenario did not name, and who uses each: the client and the lock.
+fn owners_of(
+    book: &Book,
+    named: &HashSet<String>,
+    users: &mut HashMap<String, (String, String)>,
+) -> Result<(), Problem> {
+    let mut released: HashSet<&str> = HashSet::new();
+    for entry in &book.entries {
+        let What::Request { words, reply } = &entry.what else { continue };
+        let [command, lock, owner, ..] = words.as_slice() else { continue };
+        if named.contains(owner) {
+            continue;
+        }
+        let asks = command == "RLOCK.ACQUIRE" || command == "RLOCK.RENEW";
+        if asks && released.contains(owner.as_str()) {
+            return Err(
+                format!("rule owner: {command} after the release of {owner}: {}", words.join(" ")).into()
+            );
+        }
+        if command == "RLOCK.ACQUIRE" {
+            let user = (book.client.clone(), lock.clone());
+            let first = users.entry(owner.clone()).or_insert_with(|| user.clone());
+            if *first != user {
+                return Err(format!("rule owner: {owner} is of {user:?}, and was of {first:?}").into());
+            }
+        }
+        let gone = reply.as_ref().is_some_and(|reply| reply.value == Frame::Int(1) && reply.delivered);
+        // A writer that becomes a reader releases its write hold, and reads on.
+        if command == "RLOCK.RELEASE" && gone && !words.iter().any(|word| word.eq_ignore_ascii_case("WRITE"))
+        {
+            released.insert(owner);
+        }
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Machine {
         match reply {
             Reply::Failed(failure) if failure != Failure::Gone => {
                 // Short pauses first: most failures are over soon.
-                let pause = self.plan.lease / 12 >> (DOUBLINGS - self.failures.min(DOUBLINGS));
+                let pause = (self.plan.lease / 12) >> (DOUBLINGS - self.failures.min(DOUBLINGS));
                 self.renew_at = self.now + pause;
                 self.failures += 1;
                 self.out.push(Output::RenewalFailed);

@@ -40,6 +40,7 @@ fn fields_of(request: &str) -> &'static [&'static str] {
         "reenter" => &["token"],
         "locked" | "force_release" => &["value"],
         "info" => &["holders", "waiters"],
+        "fork" => &["check", "acquire"],
         _ => &[],
     }
 }
@@ -163,7 +164,7 @@ fn read(asked: &Asked, line: &Line) -> Result<Answer, String> {
         (false, true) => &["error", "message", "why"],
         (false, false) => &["error", "message"],
     };
-    let general = ["id", "ok", "from", "at"];
+    let general = ["id", "ok", "from", "at", if kind == "fork" { "owner" } else { "id" }];
     if fields.keys().any(|name| !general.contains(&name.as_str()) && !known.contains(&name.as_str())) {
         return wrong("an unknown field");
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod finish;
 mod steps;
+mod world;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -111,20 +112,7 @@ pub(crate) fn run(pool: &mut Pool, scenario: &Scenario) -> Outcome {
     if scenario.server.without_module {
         builder = builder.without_module();
     }
-    let mut run = Run {
-        scenario,
-        pool,
-        prefix,
-        server: Some(builder.start()),
-        parties: BTreeMap::new(),
-        asked: Vec::new(),
-        names: HashMap::new(),
-        saved: HashMap::new(),
-        killed: Vec::new(),
-        disturbed: Vec::new(),
-        stalls: Stalls::watch(),
-        start: crate::clock::boot_ns(),
-    };
+    let mut run = Run::new(pool, scenario, prefix, Some(builder.start()));
     run.pool.drivers.values().for_each(Driver::clear);
     let problem = run.whole().err();
     let log = if problem.is_some() { run.log() } else { String::new() };
@@ -134,6 +122,30 @@ pub(crate) fn run(pool: &mut Pool, scenario: &Scenario) -> Outcome {
         run.pool.drivers.clear();
     }
     outcome
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        pool: &'a mut Pool,
+        scenario: &'a Scenario,
+        prefix: String,
+        server: Option<TestServer>,
+    ) -> Run<'a> {
+        Run {
+            scenario,
+            pool,
+            prefix,
+            server,
+            parties: BTreeMap::new(),
+            asked: Vec::new(),
+            names: HashMap::new(),
+            saved: HashMap::new(),
+            killed: Vec::new(),
+            disturbed: Vec::new(),
+            stalls: Stalls::watch(),
+            start: crate::clock::boot_ns(),
+        }
+    }
 }
 
 impl Run<'_> {
@@ -194,22 +206,10 @@ pub(crate) fn greet(pool: &mut Pool) -> Result<Map<String, Value>, String> {
         needs: Vec::new(),
         server: Default::default(),
         leaves: false,
+        long: false,
         steps: Vec::new(),
     };
-    let mut run = Run {
-        scenario: &nothing,
-        pool,
-        prefix: String::new(),
-        server: None,
-        parties: BTreeMap::new(),
-        asked: Vec::new(),
-        names: HashMap::new(),
-        saved: HashMap::new(),
-        killed: Vec::new(),
-        disturbed: Vec::new(),
-        stalls: Stalls::watch(),
-        start: crate::clock::boot_ns(),
-    };
+    let mut run = Run::new(pool, &nothing, String::new(), None);
     match run.driver("p1") {
         Ok(_) => pool.hello.clone().ok_or_else(|| "no hello".to_string()),
         Err(Problem::Wrong(text) | Problem::Late(text)) => Err(text),

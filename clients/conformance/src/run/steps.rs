@@ -1,6 +1,6 @@
 //! The steps of a scenario.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::{DEADLINE, Party, Problem, Run};
 use crate::driver::Line;
 use crate::proxy::Proxy;
 use crate::proxy::gate::Gate;
-use crate::scenario::{Ask, Connect, GateStep, Signal, Step};
+use crate::scenario::{Ask, Connect, GateStep, Step};
 
 impl Run<'_> {
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Problem> {
@@ -22,6 +22,30 @@ impl Run<'_> {
             }
             Step::Pending { answer } => self.pending(answer),
             Step::Gate(gate) => self.gate(gate),
+            Step::Lost { guard, why, within_ms } => self.lost(guard, why, Duration::from_millis(*within_ms)),
+            Step::Quiet { guard } => self.quiet(guard),
+            Step::Server { command, reply } => self.raw(command, reply.as_deref()),
+            Step::Pause { ms } => {
+                std::thread::sleep(Duration::from_millis(*ms));
+                Ok(())
+            }
+            Step::Signal { process, signal } => self.signal(process, *signal),
+            Step::Restart { after_ms } => self.restart(Duration::from_millis(*after_ms)),
+            Step::Ends { process } => self.ends(process),
+            Step::Threads { process, save, at_most } => {
+                self.threads(process, save.as_deref(), at_most.as_deref())
+            }
+            Step::Crowd { client, lock, guard, count } => self.crowd(client, lock, guard, *count),
+            Step::Batched { client, command, count, within_ms } => {
+                self.batched(client, command, *count, *within_ms)
+            }
+            step => self.proxy_step(step),
+        }
+    }
+
+    /// A step of a client's proxy.
+    fn proxy_step(&mut self, step: &Step) -> Result<(), Problem> {
+        match step {
             Step::Met { client, gate } => match self.party(client)?.proxy.met(gate, DEADLINE) {
                 true => Ok(()),
                 false => Err(format!("the gate {gate} was not met within {DEADLINE:?}").into()),
@@ -37,22 +61,7 @@ impl Run<'_> {
             Step::Down { client } => self.on(client, |proxy| proxy.set_down(true)),
             Step::Up { client } => self.on(client, |proxy| proxy.set_down(false)),
             Step::Silence { client } => self.on(client, Proxy::silence),
-            Step::Lost { guard, why, within_ms } => self.lost(guard, why, Duration::from_millis(*within_ms)),
-            Step::Quiet { guard } => self.quiet(guard),
-            Step::Server { command, reply } => self.raw(command, reply.as_deref()),
-            Step::Pause { ms } => {
-                std::thread::sleep(Duration::from_millis(*ms));
-                Ok(())
-            }
-            Step::Signal { process, signal } => self.signal(process, *signal),
-            Step::Restart { after_ms } => self.restart(Duration::from_millis(*after_ms)),
-            Step::Ends { process } => self.ends(process),
-            Step::Threads { process, save, at_most } => {
-                self.threads(process, save.as_deref(), at_most.as_deref())
-            }
-            Step::Batched { client, command, count, within_ms } => {
-                self.batched(client, command, *count, *within_ms)
-            }
+            step => Err(format!("no step of a proxy: {step:?}").into()),
         }
     }
 
@@ -177,126 +186,5 @@ impl Run<'_> {
             None => Ok(()),
             Some(line) => Err(format!("{guard} was lost: {}", Value::from(line.fields)).into()),
         }
-    }
-
-    /// A command of the runner's own; with a reply, it is asked for until it comes.
-    fn raw(&self, words: &[String], wanted: Option<&str>) -> Result<(), Problem> {
-        let server = self.server.as_ref().ok_or("the server is down")?;
-        let mut connection = server.connect();
-        let (name, arguments) = words.split_first().ok_or("an empty command")?;
-        let end = Instant::now() + DEADLINE;
-        loop {
-            let reply: redis::RedisResult<redis::Value> =
-                redis::cmd(name).arg(arguments).query(&mut connection);
-            let found = match reply {
-                Ok(value) => shown(&value),
-                Err(error) => return Err(format!("{words:?}: {error}").into()),
-            };
-            match wanted {
-                Some(wanted) if wanted != found && Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(2))
-                }
-                Some(wanted) if wanted != found => {
-                    return Err(format!("{words:?}: {found}, not {wanted}").into());
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    fn signal(&mut self, process: &str, signal: Signal) -> Result<(), Problem> {
-        let driver = self.driver(process)?;
-        match signal {
-            Signal::Stop => {
-                driver.signal(libc::SIGSTOP);
-                self.disturbed.push(process.to_string());
-            }
-            Signal::Cont => driver.signal(libc::SIGCONT),
-            Signal::Kill => {
-                self.pool.drivers.remove(process);
-                self.killed.push(process.to_string());
-                self.disturbed.push(process.to_string());
-            }
-        }
-        Ok(())
-    }
-
-    /// Kills the server and starts it on the same data, with the same port.
-    fn restart(&mut self, after: Duration) -> Result<(), Problem> {
-        let server = self.server.take().ok_or("the server is down")?;
-        let port = server.port();
-        let data = server.kill9().data;
-        std::thread::sleep(after);
-        let mut builder = rlock_testkit::TestServer::builder().dir(data).port(port);
-        for (name, value) in &self.scenario.server.conf {
-            builder = builder.conf(name, value);
-        }
-        let server = builder.start();
-        self.parties.values().for_each(|party| party.proxy.set_target(server.port()));
-        self.server = Some(server);
-        Ok(())
-    }
-
-    /// The process ends by itself, with exit code 0.
-    fn ends(&mut self, process: &str) -> Result<(), Problem> {
-        let mut driver = self.pool.drivers.remove(process).ok_or("no such process")?;
-        self.killed.push(process.to_string());
-        match driver.ends(Duration::from_secs(5)) {
-            Some(0) => Ok(()),
-            Some(code) => Err(format!("{process} ended with exit code {code}").into()),
-            None => Err(format!("{process} still runs 5 s after exit").into()),
-        }
-    }
-
-    fn threads(&mut self, process: &str, save: Option<&str>, at_most: Option<&str>) -> Result<(), Problem> {
-        if let Some(name) = save {
-            let threads = self.driver(process)?.threads();
-            self.saved.insert(name.to_string(), threads as f64);
-        }
-        let Some(name) = at_most else { return Ok(()) };
-        let kept = self.saved.get(name).copied().ok_or("nothing was kept")?;
-        let end = Instant::now() + Duration::from_secs(12);
-        loop {
-            let threads = self.driver(process)?.threads() as f64;
-            if threads <= kept {
-                return Ok(());
-            }
-            if Instant::now() >= end {
-                return Err(format!("{threads} threads, and {kept} before").into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// The first requests of a kind came together.
-    fn batched(&self, client: &str, command: &str, count: usize, within_ms: i64) -> Result<(), Problem> {
-        let proxy = &self.party(client)?.proxy;
-        if !proxy.requested(command, count, DEADLINE) {
-            return Err(format!("no {count} requests {command} within {DEADLINE:?}").into());
-        }
-        let entries = proxy.entries();
-        let times: Vec<i64> = entries
-            .iter()
-            .filter(|entry| entry.command(command).is_some())
-            .map(|entry| entry.at)
-            .take(count)
-            .collect();
-        let span = times.iter().max().unwrap_or(&0) - times.iter().min().unwrap_or(&0);
-        if span > within_ms * 1_000_000 {
-            return Err(Problem::Late(format!("{count} {command} took {} ms", span / 1_000_000)));
-        }
-        Ok(())
-    }
-}
-
-fn shown(value: &redis::Value) -> String {
-    match value {
-        redis::Value::Nil => "null".to_string(),
-        redis::Value::Int(number) => number.to_string(),
-        redis::Value::Okay => "OK".to_string(),
-        redis::Value::SimpleString(text) => text.clone(),
-        redis::Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        redis::Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
-        other => format!("{other:?}"),
     }
 }
