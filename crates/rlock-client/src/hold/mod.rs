@@ -286,9 +286,7 @@ impl Hold {
         let (shared, key) = (&self.shared, &self.party.key);
         match report {
             Report::Renewed => shared.tell(Event::Renewed { lock: key }),
-            Report::Released(at) => {
-                shared.tell(Event::Released { lock: key, held: at.since(self.acquired) });
-            }
+            Report::Released(at) => shared.tell(Event::Released { lock: key, held: at.since(self.acquired) }),
             Report::Lost(why) => {
                 if let Some(lost) = self.lost.get() {
                     lost.cancel();

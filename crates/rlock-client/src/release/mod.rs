@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use self::giving::{is_final, last_or_refusal};
 use crate::clock::Instant;
 use crate::command::{self, Refusal, answer};
 use crate::error::Error;
@@ -294,14 +295,4 @@ async fn attempt_elsewhere(shared: Arc<Shared>, mut end: End) -> Option<End> {
         Err(refusal) if !is_final(&refusal) => Some(end),
         answer => end.answered(&shared, &answer),
     }
-}
-
-/// The first refusal, or the answer to the last command, which is the release.
-fn last_or_refusal(answers: Vec<Result<Value, Refusal>>) -> Result<Value, Refusal> {
-    answers.into_iter().try_fold(Value::Nil, |_, answer| answer)
-}
-
-/// Whether a refusal of a release will be the same next time.
-fn is_final(refusal: &Refusal) -> bool {
-    matches!(refusal.error, Error::Permission { .. } | Error::ModuleMissing { .. } | Error::NotALock { .. })
 }
