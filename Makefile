@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop clients bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -63,6 +63,12 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 interop: build ## Run the module with Redisson and with clients of other languages
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
+# ONLY='python javascript' runs fewer of them, SCENARIO=cut_while those scenarios. What is missing of the languages is named.
+SCENARIO ?=
+clients: build ## Run the conformance suite with the clients of all languages
+	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
+	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
 # results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
@@ -98,13 +104,14 @@ chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 ci-full: setup ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	@$(ENV) ./scripts/ci_full.sh
 
-lint: setup ## Check formatting, lengths, clippy, the documentation and the shell scripts
+lint: setup ## Check formatting, lengths, cycles, clippy, the documentation and the shell scripts
 	@for tool in fmt clippy; do \
 		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
 			echo "lint: cargo $$tool is missing: rustup component add rustfmt clippy" >&2; exit 1; }; \
 	done
 	$(CARGO) fmt --all --check
 	./scripts/lengths.sh
+	./scripts/cycles.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What .ci/run does, and then what takes longer than a change should wait for; `make ci-full` calls it.
+# What .ci/run does, and then what takes longer than a change should wait for; `make ci-full` calls it. A step that fails
+# does not keep the others from running: the table at the end shows which did.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/steps.sh
 . scripts/steps.sh
+steps_keep_going=1
 
 # CARGO may hold arguments, such as `cargo +stable`.
 # shellcheck disable=SC2086

@@ -24,7 +24,7 @@ names_in() {
     done | sort -u
 }
 clients=$(names_in crates/rlock-client/tests/*.rs crates/rlock-cli/tests/*.rs)
-others=$(names_in tests/*.rs integration/*.rs crates/*/tests/*.rs | grep -vxF "$clients")
+others=$(names_in tests/*.rs integration/*.rs crates/*/tests/*.rs clients/*/tests/*.rs | grep -vxF "$clients")
 
 lane() { # name arguments...
     local name=$1

@@ -15,6 +15,7 @@ use rlock_core::locks::{LockName, LockRef};
 use rlock_core::{events, names, read_repair};
 
 use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
+use crate::waiters;
 
 /// How many steps are gone at a beat, each of a key or a few: a beat takes some 3 ms, and a million keys half a minute, for
 /// which Redisson's watchdog lets a lock live.
@@ -90,7 +91,7 @@ fn check_arrivals(ctx: Ctx<'_>) {
 /// Looks at one of them; how many looks it took.
 fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if let Some(lock) = names::lock_of_fair_key(&key) {
-        events::fair_list_found(&ctx, LockRef { db, key: lock.into() });
+        events::fair_list_found(waiters::core(&ctx), LockRef { db, key: lock.into() });
         return 1;
     }
     if names::is_read_lease_key(&key) {
@@ -100,7 +101,7 @@ fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if planted(Bug::EdgeReadLeaseUnknown) {
         return 1;
     }
-    let leases = read_repair::lock_found(&ctx, LockName { db, key: &key }, FINDS_AT_A_BEAT);
+    let leases = read_repair::lock_found(waiters::core(&ctx), LockName { db, key: &key }, FINDS_AT_A_BEAT);
     if leases > FINDS_AT_A_BEAT {
         run_again(Sought::ReadLeases);
     }
@@ -189,7 +190,7 @@ pub(crate) fn on_beat(ctx: Ctx<'_>, beats: u32) {
     SEARCH.with(|under_way| under_way.replace(next));
     for find in found {
         match find {
-            Find::Queue(lock) => events::fair_list_found(&ctx, lock),
+            Find::Queue(lock) => events::fair_list_found(waiters::core(&ctx), lock),
             Find::Lease(db, key) => check_lease_key(ctx, db, &key),
         }
     }
@@ -225,7 +226,7 @@ fn check_lease_key(ctx: Ctx<'_>, db: i32, key: &[u8]) {
     }
     let mut found = false;
     for (name, reader, hold) in names::readers_of_lease_key(key) {
-        found |= read_repair::read_lease_found(&ctx, LockName { db, key: name }, reader, hold);
+        found |= read_repair::read_lease_found(waiters::core(&ctx), LockName { db, key: name }, reader, hold);
     }
     if found {
         // Redisson's renewals are heard of from now on, if the server lets us.

@@ -11,7 +11,7 @@ use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
-use crate::{effects, fair, site, waiters};
+use crate::{effects, eviction, fair, keyspace, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -32,8 +32,7 @@ const BEATS_BETWEEN_TRIES: u32 = 10;
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
-pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOnce() -> &'e CStr) {
-    let event = event();
+pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if event == c"restore" {
         discovery::arrived(ctx, key.bytes());
     }
@@ -48,14 +47,14 @@ pub(crate) fn key_changed<'e>(ctx: Ctx<'_>, key: StringRef<'_>, event: impl FnOn
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            events::fair_list_changed(&ctx, LockName { db: ctx.db(), key: name }, change);
+            events::fair_list_changed(waiters::core(&ctx), LockName { db: ctx.db(), key: name }, change);
         }
     }
     let cause = cause(event);
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(&ctx, site::lock_name(ctx, key), cause);
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), cause);
 }
 
 /// Why a lock is free after this event, if it is.
@@ -72,29 +71,32 @@ fn cause(event: &CStr) -> Cause {
 /// Something happened to the server.
 pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
     match event {
-        ServerEvent::Flushed(databases) => events::databases_changed(&ctx, databases, Cause::Flushed),
+        ServerEvent::Flushed(databases) => {
+            events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
+        }
         ServerEvent::Swapped(pair) => {
             for db in pair {
-                events::databases_changed(&ctx, Databases::One(db), Cause::Swapped);
+                events::databases_changed(waiters::core(&ctx), Databases::One(db), Cause::Swapped);
             }
         }
-        ServerEvent::Demoted => departures::demoted(&ctx),
+        ServerEvent::Demoted => departures::demoted(waiters::core(&ctx)),
         ServerEvent::Promoted => {
-            departures::promoted(&ctx);
+            departures::promoted(waiters::core(&ctx));
             effects::begin();
             discovery::start(Sought::All);
         }
-        ServerEvent::Synchronised => departures::synchronised(&ctx),
+        ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
             if !is_primary(ctx) {
-                departures::synchronised(&ctx);
+                departures::synchronised(waiters::core(&ctx));
             }
             discovery::start(Sought::All);
         }
         ServerEvent::SlotsCame => discovery::run_again(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
-        ServerEvent::Disconnected(client) => sessions::connection_ended(&ctx, client),
+        ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
+        ServerEvent::MaxMemoryChanged => eviction::check(ctx),
         ServerEvent::Beat => beat(ctx),
     }
 }
@@ -119,7 +121,7 @@ fn beat(ctx: Ctx<'_>) {
     BEATS.replace(beats);
     discovery::on_beat(ctx, beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
-        events::retry_deferred(&ctx);
+        events::retry_deferred(waiters::core(&ctx));
     }
     let MonoMs(clock) = ctx.clock();
     let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
@@ -129,16 +131,16 @@ fn beat(ctx: Ctx<'_>) {
     if !waiters::locks(|locks| locks.is_watched()) {
         return;
     }
-    sessions::on_beat(&ctx);
+    sessions::on_beat(waiters::core(&ctx));
     if stepped {
-        events::clock_stepped(&ctx);
-        timing::restart_timer(&ctx);
+        events::clock_stepped(waiters::core(&ctx));
+        timing::restart_timer(waiters::core(&ctx));
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        events::check_fair_lists(&ctx);
+        events::check_fair_lists(waiters::core(&ctx));
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        events::check_some(&ctx);
+        events::check_some(waiters::core(&ctx));
     }
 }

@@ -3,9 +3,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_module_macros::config_changed_event_handler;
-
-use crate::ffi::{Callback, Ctx, guarded, warn};
+use crate::ffi::{Ctx, warn};
 
 /// What the log and INFO say.
 pub(crate) const WARNING: &CStr =
@@ -27,15 +25,4 @@ pub(crate) fn check(ctx: Ctx<'_>) {
     if dangerous {
         warn(WARNING);
     }
-}
-
-/// Called when CONFIG SET changed something. The crate's own callback around this one only lists the
-/// names, and would panic on one that is not UTF-8; the server allows no option such a name.
-#[config_changed_event_handler]
-fn on_config_change(context: &redis_module::Context, names: &[&str]) {
-    guarded(Callback::ServerEvent, (), || {
-        if names.iter().any(|name| name.starts_with("maxmemory")) {
-            check(Ctx::of(context));
-        }
-    });
 }

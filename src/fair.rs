@@ -7,8 +7,9 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::CStr;
 
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::Walked;
-use rlock_core::port::FairEntry;
+use rlock_core::port::FairList;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
 use crate::ffi::{Args, CallReply, Ctx, Key, KeyKind, OwnedString, Shared, StringRef, ZERO};
@@ -51,12 +52,6 @@ impl<'a> FairQueue<'a> {
         if self.is_elsewhere() { Err(Error::FairElsewhere) } else { Ok(()) }
     }
 
-    /// Whether one of its keys may be on the server that the lock's slot comes from or goes to. Nothing is written
-    /// then: a key that is on both could not be moved, and who has a place over there is to keep it.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        [&self.list, &self.deadlines].into_iter().any(|key| self.may_be_elsewhere(key))
-    }
-
     fn may_be_elsewhere(&self, key: &OwnedString) -> bool {
         let is_here = Key::open_write(self.ctx, key.borrow()).kind() != KeyKind::Empty;
         !is_here && !self.ctx.is_missing(key.borrow(), self.name)
@@ -64,12 +59,6 @@ impl<'a> FairQueue<'a> {
 
     fn is_empty(&self) -> bool {
         Key::open_write(self.ctx, self.list.borrow()).kind() != KeyKind::List
-    }
-
-    /// The first entry.
-    pub(crate) fn head(&self) -> Option<FairEntry> {
-        let head = Key::open_write(self.ctx, self.list.borrow()).list_head()?;
-        Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })
     }
 
     /// So many entries, the first ones.
@@ -92,73 +81,11 @@ impl<'a> FairQueue<'a> {
         if key.kind() == KeyKind::List { key.len() } else { 0 }
     }
 
-    /// When an owner counts as gone.
-    pub(crate) fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        let owner = OwnedString::new(owner);
-        match self.ctx.call(c"ZSCORE", &[self.deadlines.borrow(), owner.borrow()]) {
-            CallReply::Bytes(score) => deadline_from(&score),
-            // In doubt nobody counts as gone.
-            _ if self.may_be_elsewhere(&self.deadlines) => Some(UnixMs(i64::MAX)),
-            _ => None,
-        }
-    }
-
-    /// Whether an owner stands in the queue, as its deadline tells.
-    pub(crate) fn stands(&self, owner: &[u8]) -> bool {
-        !self.is_empty() && self.deadline(owner).is_some()
-    }
-
-    /// Which of these owners, up to the first that is in the queue, are not in it. In a queue of more than `most` entries
-    /// only some are looked for: each is searched for in all of the list.
-    pub(crate) fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
-        if owners.is_empty() || self.is_elsewhere() {
-            return Vec::new();
-        }
-        if owners.len() == 1 || self.len() > most {
-            return owners.iter().take(MOST_SEARCHES).take_while(|owner| !self.has(owner)).cloned().collect();
-        }
-        let listed: HashSet<Vec<u8>> = self.owners(most).into_iter().collect();
-        owners.iter().take_while(|owner| !listed.contains(&owner[..])).cloned().collect()
-    }
-
     /// Whether the list has an entry of this owner.
-    fn has(&self, owner: &[u8]) -> bool {
+    fn is_listed(&self, owner: &[u8]) -> bool {
         let (owner, count, one) = (OwnedString::new(owner), OwnedString::new(b"COUNT"), integer(1));
         let words = [self.list.borrow(), owner.borrow(), count.borrow(), one.borrow()];
         matches!(self.ctx.call(c"LPOS", &words), CallReply::List(places) if !places.is_empty())
-    }
-
-    /// Puts an owner at the end, unless it stands in the queue.
-    pub(crate) fn join(&self, owner: &[u8], budget: LeaseMs, now: UnixMs) {
-        if self.is_elsewhere() || self.stands(owner) {
-            return;
-        }
-        let last =
-            match self.ctx.call(c"LINDEX", &[self.list.borrow(), OwnedString::from_integer(-1).borrow()]) {
-                CallReply::Bytes(last) => self.deadline(&last),
-                _ => None,
-            };
-        let lease_ends = match Key::open_write(self.ctx, self.name).expiry() {
-            Expiry::At(at) => at.max(now),
-            Expiry::Never => now,
-        };
-        let owner = OwnedString::new(owner);
-        self.write(c"RPUSH", &[self.list.borrow(), owner.borrow()]);
-        self.write_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
-    }
-
-    /// Removes the first entries, at most `most`, as long as `leaves` is true of their owners. Who they were.
-    pub(crate) fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        let head = Key::open_write(self.ctx, self.list.borrow()).list_head();
-        if !head.is_some_and(|head| leaves(&head)) || self.is_elsewhere() {
-            return Vec::new();
-        }
-        let first = self.first_that(most, leaves);
-        match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
-            CallReply::List(_) => self.remove_deadlines(&first),
-            CallReply::Bytes(_) | CallReply::Nothing => return Vec::new(),
-        }
-        first
     }
 
     /// The owners of the first entries, at most `most`, as long as `leaves` is true of them. Most often that is one, so few
@@ -178,12 +105,104 @@ impl<'a> FairQueue<'a> {
         first
     }
 
-    /// Removes the entries of owners that `leaves` is true of: of `most` entries, those before the last `passed` ones.
-    ///
-    /// LREM goes through the list for each owner. So the entries are marked first, by a value that no owner has, and
-    /// removed by one LREM from the end, which ends at the last of them. All of it is one transaction to replicas, to the
-    /// AOF and to scripts: nobody sees a mark.
-    pub(crate) fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
+    /// The list was written just before, so it is not elsewhere. If its last entry was removed, its key is gone, and
+    /// [`Self::is_elsewhere`] would take it for moved while the slot moves.
+    fn remove_deadlines(&self, owners: &[Box<[u8]>]) {
+        let owners: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
+        let words: Vec<_> =
+            [self.deadlines.borrow()].into_iter().chain(owners.iter().map(OwnedString::borrow)).collect();
+        self.write(c"ZREM", &words);
+    }
+
+    /// The owners of the entries from one place to another, as LRANGE counts them.
+    fn range(&self, first: i64, last: i64) -> Vec<Vec<u8>> {
+        let (first, last) = (OwnedString::from_integer(first), OwnedString::from_integer(last));
+        match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
+            CallReply::List(owners) => owners.into_iter().flatten().collect(),
+            CallReply::Bytes(_) | CallReply::Nothing => Vec::new(),
+        }
+    }
+
+    fn write_deadline(&self, owner: StringRef<'_>, at: UnixMs) {
+        let at = OwnedString::from_integer(at.0);
+        self.write(c"ZADD", &[self.deadlines.borrow(), at.borrow(), owner]);
+    }
+
+    fn write(&self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
+        let before = WRITING.replace(true);
+        let told = self.ctx.call(command, words);
+        WRITING.replace(before);
+        told
+    }
+}
+
+impl FairList for FairQueue<'_> {
+    fn head(&self) -> Option<FairEntry> {
+        let head = Key::open_write(self.ctx, self.list.borrow()).list_head()?;
+        Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })
+    }
+
+    // Nothing is written then: a key that is on both could not be moved, and who has a place over there is to keep it.
+    fn is_elsewhere(&self) -> bool {
+        [&self.list, &self.deadlines].into_iter().any(|key| self.may_be_elsewhere(key))
+    }
+
+    fn has(&self, owner: &[u8]) -> bool {
+        !self.is_empty() && self.deadline(owner).is_some()
+    }
+
+    fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
+        if owners.is_empty() || self.is_elsewhere() {
+            return Vec::new();
+        }
+        if owners.len() == 1 || self.len() > most {
+            return owners
+                .iter()
+                .take(MOST_SEARCHES)
+                .take_while(|owner| !self.is_listed(owner))
+                .cloned()
+                .collect();
+        }
+        let listed: HashSet<Vec<u8>> = self.owners(most).into_iter().collect();
+        owners.iter().take_while(|owner| !listed.contains(&owner[..])).cloned().collect()
+    }
+
+    fn join(&self, owner: &[u8], budget: LeaseMs) {
+        if self.is_elsewhere() || self.has(owner) {
+            return;
+        }
+        let now = self.ctx.real_time();
+        let last =
+            match self.ctx.call(c"LINDEX", &[self.list.borrow(), OwnedString::from_integer(-1).borrow()]) {
+                CallReply::Bytes(last) => self.deadline(&last),
+                _ => None,
+            };
+        let lease_ends = match Key::open_write(self.ctx, self.name).expiry() {
+            Expiry::At(at) => at.max(now),
+            Expiry::Never => now,
+        };
+        let owner = OwnedString::new(owner);
+        self.write(c"RPUSH", &[self.list.borrow(), owner.borrow()]);
+        self.write_deadline(owner.borrow(), last.unwrap_or(lease_ends).after(budget));
+    }
+
+    fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+        let head = Key::open_write(self.ctx, self.list.borrow()).list_head();
+        if !head.is_some_and(|head| leaves(&head)) || self.is_elsewhere() {
+            return Vec::new();
+        }
+        let first = self.first_that(most, leaves);
+        match self.write(c"LPOP", &[self.list.borrow(), integer(first.len()).borrow()]) {
+            CallReply::List(_) => self.remove_deadlines(&first),
+            CallReply::Bytes(_) | CallReply::Nothing => return Vec::new(),
+        }
+        first
+    }
+
+    // LREM goes through the list for each owner. So the entries are marked first, by a value that no owner has, and
+    // removed by one LREM from the end, which ends at the last of them. All of it is one transaction to replicas, to the
+    // AOF and to scripts: nobody sees a mark.
+    fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
         let nothing = Walked { at_head: true, ..Walked::default() };
         if self.is_empty() || self.is_elsewhere() {
             return nothing;
@@ -213,25 +232,13 @@ impl<'a> FairQueue<'a> {
         Walked { taken, passed: stay, at_head }
     }
 
-    /// Removes the deadlines of owners that are not in the list.
-    pub(crate) fn forget(&self, owners: &[Box<[u8]>]) {
+    fn forget(&self, owners: &[Box<[u8]>]) {
         if !owners.is_empty() && !self.is_elsewhere() {
             self.remove_deadlines(owners);
         }
     }
 
-    /// The list was written just before, so it is not elsewhere. If its last entry was removed, its key is gone, and
-    /// [`Self::is_elsewhere`] would take it for moved while the slot moves.
-    fn remove_deadlines(&self, owners: &[Box<[u8]>]) {
-        let owners: Vec<_> = owners.iter().map(|owner| OwnedString::new(owner)).collect();
-        let words: Vec<_> =
-            [self.deadlines.borrow()].into_iter().chain(owners.iter().map(OwnedString::borrow)).collect();
-        self.write(c"ZREM", &words);
-    }
-
-    /// Lowers deadlines to what `latest` says, of `most` entries, those before the last `passed` ones. How many these were,
-    /// and whether they were the first ones.
-    pub(crate) fn lower(
+    fn lower(
         &self,
         passed: usize,
         most: usize,
@@ -258,29 +265,13 @@ impl<'a> FairQueue<'a> {
         (count, count < most)
     }
 
-    /// The owners of the entries from one place to another, as LRANGE counts them.
-    fn range(&self, first: i64, last: i64) -> Vec<Vec<u8>> {
-        let (first, last) = (OwnedString::from_integer(first), OwnedString::from_integer(last));
-        match self.ctx.call(c"LRANGE", &[self.list.borrow(), first.borrow(), last.borrow()]) {
-            CallReply::List(owners) => owners.into_iter().flatten().collect(),
-            CallReply::Bytes(_) | CallReply::Nothing => Vec::new(),
-        }
-    }
-
-    /// Sets an owner's deadline.
-    pub(crate) fn set_deadline(&self, owner: StringRef<'_>, at: UnixMs) {
+    fn set_deadline(&self, owner: &[u8], at: UnixMs) {
         if !self.is_elsewhere() {
-            self.write_deadline(owner, at);
+            self.write_deadline(OwnedString::new(owner).borrow(), at);
         }
     }
 
-    fn write_deadline(&self, owner: StringRef<'_>, at: UnixMs) {
-        let at = OwnedString::from_integer(at.0);
-        self.write(c"ZADD", &[self.deadlines.borrow(), at.borrow(), owner]);
-    }
-
-    /// Puts owners at the front, in this order.
-    pub(crate) fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
+    fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
         if owners.is_empty() || self.is_elsewhere() {
             return;
         }
@@ -294,17 +285,19 @@ impl<'a> FairQueue<'a> {
         self.write(c"ZADD", &words);
     }
 
-    /// Tells an owner that it is its turn, on its own channel.
-    pub(crate) fn call(&self, owner: &[u8]) {
+    fn notify(&self, owner: &[u8]) {
         let channel = names::fair_channel(&names::unlock_channel(self.name.bytes()), owner);
         perform::publish_to(self.ctx, &channel, ZERO.get());
     }
 
-    fn write(&self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
-        let before = WRITING.replace(true);
-        let told = self.ctx.call(command, words);
-        WRITING.replace(before);
-        told
+    fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {
+        let owner = OwnedString::new(owner);
+        match self.ctx.call(c"ZSCORE", &[self.deadlines.borrow(), owner.borrow()]) {
+            CallReply::Bytes(score) => deadline_from(&score),
+            // In doubt nobody counts as gone.
+            _ if self.may_be_elsewhere(&self.deadlines) => Some(UnixMs(i64::MAX)),
+            _ => None,
+        }
     }
 }
 

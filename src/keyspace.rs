@@ -1,10 +1,16 @@
 //! What a key holds, read as the state of a lock.
 
+use rlock_core::locks::LockName;
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, Fields, Kind, names};
 
 use crate::ffi::{Args, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
+
+/// The lock of this name in the database of the call under way.
+pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
+    LockName { db: ctx.db(), key: name.bytes() }
+}
 
 /// Refuses, in cluster mode, a lock whose channel would fall in another slot.
 pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error> {

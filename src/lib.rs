@@ -1,7 +1,6 @@
 //! rlock: distributed locks as native commands of Redis and Valkey.
 //!
-//! This file registers; what is registered lives elsewhere:
-//!
+//! - [`module`]: what the server calls: load, events, the timer, INFO.
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
 //! - [`readers`]: who reads a read/write lock.
@@ -32,6 +31,7 @@ mod eviction;
 mod fair;
 mod ffi;
 mod keyspace;
+mod module;
 mod options;
 mod perform;
 mod readers;
@@ -39,30 +39,7 @@ mod site;
 mod stats;
 mod waiters;
 
-use ffi::{Ctx, LoadError, register, register_info};
+ffi::entry_points!(module::Rlock);
 
 #[global_allocator]
 static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
-
-/// Registers all that the server forgets where the load fails after it; called once, at load.
-fn register_all(ctx: Ctx<'_>, at_load: &options::AtLoad) -> Result<(), LoadError> {
-    stats::reset();
-    register::<command::Acquire>(ctx)?;
-    register::<command::Release>(ctx)?;
-    register::<command::Renew>(ctx)?;
-    register::<command::Cancel>(ctx)?;
-    register::<command::Info>(ctx)?;
-    register::<command::List>(ctx)?;
-    register::<command::ForceRelease>(ctx)?;
-    #[cfg(feature = "fault-injection")]
-    register::<ffi::fault::Fault>(ctx)?;
-    options::register(ctx, at_load)?;
-    register_info(ctx)
-}
-
-/// Gives back what the module holds, when it goes.
-fn tear_down() {
-    waiters::tear_down();
-    readers::tear_down();
-    discovery::tear_down();
-}

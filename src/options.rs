@@ -1,17 +1,18 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
 use rlock_core::locks::{Limits, Turns};
-use rlock_core::port::{AtOnce, Settings};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::types::MAX_LEASE_MS;
 use rlock_core::{Admission, LeaseMs, departures};
 
 use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, register_number};
+use crate::waiters;
 
 /// `rlock.accept`: whether those who hold nothing yet may acquire. `no` drains a server: who waits is sent away,
 /// holders can still re-enter, renew and release.
 pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     if !ACCEPT.get() {
-        departures::drain(&ctx);
+        departures::drain(waiters::core(&ctx));
     }
 });
 

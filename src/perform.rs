@@ -187,10 +187,10 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
         UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
-    let to_head = fair.then(|| fair_head(ctx, name)).flatten();
-    let to_head = to_head.map(|head| names::fair_channel(&channel, &head));
-    let heard = [Some(channel), to_head].into_iter().flatten();
-    heard.map(|channel| publish_to(ctx, &channel, message)).sum()
+    let head = if fair { fair_head(ctx, name) } else { None };
+    let heard = publish_to(ctx, &channel, message);
+    let called = head.map_or(0, |head| publish_to(ctx, &names::fair_channel(&channel, &head), message));
+    heard.saturating_add(called)
 }
 
 /// Publishes one of Redisson's messages on one channel, and says how many here heard it.

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use rlock_core::facts::{ReadLease, Reader};
 use rlock_core::locks::{LockName, LockRef};
-use rlock_core::port::ReadLease;
-use rlock_core::port::Reader;
 use rlock_core::shape::{self, RwField};
 use rlock_core::{Error, UnixMs, names};
 

@@ -1,34 +1,31 @@
 //! What the rules of `rlock-core` ask of a server, answered by this one: a context is the server, and a
-//! [`LockSite`] a lock in it.
+//! [`SiteLock`] a lock in it.
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::locks::{LockName, Locks, Ticket, Walked};
-use rlock_core::port::FairEntry;
-use rlock_core::port::ReadLease;
-use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, MonoMs, Reply, UnixMs, names};
+use rlock_core::facts::{ReadLease, Reader, WriteAccess};
+use rlock_core::locks::{LockName, Ticket};
+use rlock_core::note::Note;
+use rlock_core::port::{Lock, Server};
+use rlock_core::settings::Settings;
+use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
 use crate::{keyspace, options, perform, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
-    type Site<'s> = LockSite<'s>;
+    type Lock<'s> = SiteLock<'s>;
 
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T> {
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T> {
         if !self.select(lock.db) {
             return None;
         }
         let name = OwnedString::new(lock.key);
-        Some(body(&LockSite::new(*self, name.borrow(), None)))
-    }
-
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
-        waiters::locks(body)
+        Some(body(&mut SiteLock::new(*self, name.borrow(), None)))
     }
 
     fn now(&self) -> UnixMs {
@@ -96,7 +93,7 @@ impl Server for Ctx<'_> {
 }
 
 /// A lock in this server.
-pub(crate) struct LockSite<'s> {
+pub(crate) struct SiteLock<'s> {
     ctx: Ctx<'s>,
     name: StringRef<'s>,
     /// The command on it that is under way, if one is.
@@ -105,7 +102,7 @@ pub(crate) struct LockSite<'s> {
     db: OnceCell<i32>,
 }
 
-impl<'s> LockSite<'s> {
+impl<'s> SiteLock<'s> {
     /// The lock of this name, for a command if one is under way.
     pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, command: Option<Args<'s>>) -> Self {
         Self { ctx, name, command, db: OnceCell::new() }
@@ -114,11 +111,6 @@ impl<'s> LockSite<'s> {
     /// The owner that the command names, as the server's own string.
     fn caller(&self) -> Option<StringRef<'s>> {
         self.command?.get(2)
-    }
-
-    /// Redisson's fair queue of this lock.
-    fn fair(&self) -> FairQueue<'s> {
-        FairQueue::of(self.ctx, self.name)
     }
 
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
@@ -132,29 +124,23 @@ impl<'s> LockSite<'s> {
     }
 }
 
-/// The lock of this name in the database of the call under way.
-pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
-    LockName { db: ctx.db(), key: name.bytes() }
-}
-
-impl<'s> Site for LockSite<'s> {
-    type Server = Ctx<'s>;
+impl<'s> Lock for SiteLock<'s> {
     type Key = Key<'s>;
+    type FairList<'f>
+        = FairQueue<'s>
+    where
+        Self: 'f;
 
-    fn server(&self) -> &Ctx<'s> {
-        &self.ctx
-    }
-
-    fn lock(&self) -> LockName<'_> {
+    fn name(&self) -> LockName<'_> {
         LockName { db: *self.db.get_or_init(|| self.ctx.db()), key: self.name.bytes() }
     }
 
-    fn open(&self) -> Key<'s> {
+    fn open(&mut self) -> Key<'s> {
         Key::open_write(self.ctx, self.name)
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
-        let is_known = || waiters::locks(|locks| locks.has_native_readers(self.lock()));
+        let is_known = || waiters::locks(|locks| locks.has_native_readers(Lock::name(self)));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
     }
 
@@ -172,64 +158,11 @@ impl<'s> Site for LockSite<'s> {
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
-        readers::some(self.ctx, self.lock(), self.name, most, self.ctx.real_time())
+        readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 
-    fn fair_head(&self) -> Option<FairEntry> {
-        self.fair().head()
-    }
-
-    fn fair_is_elsewhere(&self) -> bool {
-        self.fair().is_elsewhere()
-    }
-
-    fn fair_has_deadline(&self, owner: &[u8]) -> bool {
-        self.fair().stands(owner)
-    }
-
-    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
-        self.fair().join(owner, budget, self.ctx.real_time());
-    }
-
-    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        self.fair().pop(most, leaves)
-    }
-
-    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
-        self.fair().take_out(passed, most, leaves)
-    }
-
-    fn fair_forget(&self, owners: &[Box<[u8]>]) {
-        self.fair().forget(owners);
-    }
-
-    fn fair_lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool) {
-        self.fair().lower(passed, most, latest)
-    }
-
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        self.fair().deadline(owner)
-    }
-
-    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
-        self.fair().missing(owners, most)
-    }
-
-    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
-        self.fair().set_deadline(OwnedString::new(owner).borrow(), at);
-    }
-
-    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
-        self.fair().put_back(owners, deadline);
-    }
-
-    fn notify_fair(&self, owner: &[u8]) {
-        self.fair().call(owner);
+    fn fair_list(&self) -> FairQueue<'s> {
+        FairQueue::of(self.ctx, self.name)
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {

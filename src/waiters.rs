@@ -3,18 +3,18 @@
 //! No function of the server is called while the state is borrowed, since many of them call back into the
 //! module.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rlock_core::bugs::{Bug, planted};
+use rlock_core::core::Core;
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
 use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
-use crate::ffi::{start_timer, stop_timer};
+use crate::ffi::{start_timer, stop_timer, take_doubt};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
@@ -27,7 +27,6 @@ struct Client {
 
 #[derive(Default)]
 struct State {
-    locks: Locks,
     clients: HashMap<Ticket, Client>,
     handles: HashMap<Handle, Ticket>,
     timer: Option<Timer>,
@@ -35,13 +34,13 @@ struct State {
 
 static STATE: Shared<RefCell<Option<State>>> = Shared::lazy();
 
+static LOCKS: Shared<OnceCell<RefCell<Locks>>> = Shared::once();
+
 /// Gives back what the state holds; called when the module is unloaded.
 pub(crate) fn tear_down() {
     STATE.clear();
+    LOCKS.get().take();
 }
-
-/// Set after a caught panic: what the state says is in doubt then.
-static IN_DOUBT: AtomicBool = AtomicBool::new(false);
 
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
@@ -50,7 +49,12 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
 
 /// The queues for as long as `body` runs, which calls nothing of the server's.
 pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
-    with(|state| body(&mut state.locks))
+    body(&mut LOCKS.get().borrow_mut())
+}
+
+/// The server with its waiters, for the rules.
+pub(crate) fn core<'a, 'c>(ctx: &'a Ctx<'c>) -> Core<'a, Ctx<'c>> {
+    Core::new(ctx, LOCKS.get())
 }
 
 /// Whether nobody waits anywhere and nothing is to be taken back here.
@@ -58,15 +62,10 @@ pub(crate) fn idle() -> bool {
     locks(|locks| locks.is_idle())
 }
 
-/// Says that the state is in doubt: everybody is to be sent away.
-pub(crate) fn doubt() {
-    IN_DOUBT.store(true, Ordering::Relaxed);
-}
-
-/// Sends everybody away if the state is in doubt.
+/// Sends everybody away if the state is in doubt, as it is after a panic.
 pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
-    if IN_DOUBT.swap(false, Ordering::Relaxed) {
-        departures::drop_all_now(&ctx, DropReason::InDoubt);
+    if take_doubt() {
+        departures::drop_all_now(core(&ctx), DropReason::InDoubt);
         // Whoever was out of its queue already when the panic came, and not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
@@ -121,7 +120,7 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
     let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
-        departures::client_disconnected(&ctx, ticket);
+        departures::client_disconnected(core(&ctx), ticket);
     } else if granted {
         locks(|locks| locks.answered(ticket));
     }
@@ -131,7 +130,7 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
 pub(crate) fn client_disconnected(ctx: Ctx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
         if !planted(Bug::EdgeDepartureUnseen) {
-            departures::client_disconnected(&ctx, ticket);
+            departures::client_disconnected(core(&ctx), ticket);
         }
         forget(ticket);
     }
@@ -161,5 +160,5 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
 /// The timer has fired, and is no more.
 pub(crate) fn timer_fired(ctx: Ctx<'_>) {
     with(|state| state.timer = None);
-    rlock_core::timer::on_timer(&ctx);
+    rlock_core::timer::on_timer(core(&ctx));
 }

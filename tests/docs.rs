@@ -9,11 +9,12 @@ use rlock_testkit::docs::{check_examples, code, untraced_statements};
 /// The workspace's root.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// README.md first, then docs/*.md.
+/// README.md first, then docs/*.md and docs/clients/*.md.
 fn documents() -> Vec<PathBuf> {
     let docs = Path::new(ROOT).join("docs");
-    let mut documents: Vec<PathBuf> = std::fs::read_dir(docs)
-        .expect("docs is a directory")
+    let mut documents: Vec<PathBuf> = [docs.clone(), docs.join("clients")]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).expect("a directory"))
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rlock_core::port::WriteAccess;
+use rlock_core::facts::WriteAccess;
 
 use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};

@@ -75,7 +75,7 @@ fn writers_are_alone(state: &State, lock: u8) -> Result<(), Violation> {
 
 fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     let id = scene::lock(lock);
-    let queue = state.world.locks.in_order(id.name());
+    let queue = state.locks.in_order(id.name());
     let queue: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
     let line: Vec<_> = state.ghost.line(lock).iter().map(|w| (w.party.owner, w.party.mode)).collect();
     if queue != line {
@@ -151,10 +151,10 @@ fn may_be_had(state: &State, head: Party) -> u64 {
 
 /// Lets nothing happen but time: waits end or are served, and no client stays blocked.
 fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> {
-    if state.world.locks.is_idle() && state.world.clients.is_empty() {
+    if state.locks.is_idle() && state.world.clients.is_empty() {
         return Ok(());
     }
-    let sim = Sim::resume(state.world.clone());
+    let sim = Sim::resume(state.world.clone(), state.locks.clone());
     sim.with(|world| world.may_write = true);
     let most = 20 * usize::from(scene.owners) * usize::from(scene.locks);
     for _ in 0..most {
@@ -164,11 +164,11 @@ fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> 
         sim.pass(in_ms);
         sim.fire();
     }
-    let world = sim.into_world();
-    if !world.locks.is_empty() {
+    let (world, locks) = sim.into_parts();
+    if !locks.is_empty() {
         return Err(format!(
             "with nothing but time, {} still wait after {most} turns of the timer",
-            world.locks.len()
+            locks.len()
         ));
     }
     match world.clients.values().find(|client| client.answer.is_none()) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rlock_core::port::FairEntry;
+use rlock_core::facts::FairEntry;
 use rlock_core::{Expiry, UnixMs, events};
 use rlock_sim::{Sim, World};
 
@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        events::fair_list_changed(sim, id.name(), events::ListChange::Anywhere);
+        events::fair_list_changed(sim.core(), id.name(), events::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));

@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Lens, LockName, Ticket, append_sorted};
-use rlock_core::port::WriteAccess;
 use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
 use rlock_sim::Value;
 
@@ -87,7 +87,7 @@ impl Renaming {
 #[expect(clippy::too_many_lines, reason = "each field once, in one order")]
 fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>) {
     let world = &state.world;
-    let mut tickets: Vec<Ticket> = world.locks.tickets().chain(world.clients.keys().copied()).collect();
+    let mut tickets: Vec<Ticket> = state.locks.tickets().chain(world.clients.keys().copied()).collect();
     tickets.sort_unstable();
     tickets.dedup();
     let until = |at: UnixMs| (at.0 - world.now.0).max(-1);
@@ -104,7 +104,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         name: &|name: &[u8]| renaming.name(scene, name),
         lock: &|lock: LockName<'_>| renaming.lock(scene::number(lock.key)),
     };
-    world.locks.canonical_form(&lens, form);
+    state.locks.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
     let keys = world.keys.iter().map(|(lock, value)| match value {
         Value::Other => [(lens.lock)(lock.name()), -2, 0, 0],

@@ -1,7 +1,7 @@
 //! What is explored: how many owners and locks, what they and the world around them may do.
 
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::{AtOnce, Settings};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode};
 
 /// The lease that owners ask for, in ms.

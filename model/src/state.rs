@@ -1,6 +1,6 @@
 //! A state of the model, and what one step makes of it.
 
-use rlock_core::locks::Ticket;
+use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
 use rlock_sim::{Message, Sim, World};
 
@@ -16,6 +16,7 @@ use crate::writers;
 pub(crate) struct State {
     /// The server.
     pub(crate) world: World,
+    pub(crate) locks: Locks,
     /// What the model knows.
     pub(crate) ghost: Ghost,
 }
@@ -29,15 +30,16 @@ impl State {
         let mut world = World::new(scene.settings());
         world.heard = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
         world.foreign_waiters = u64::from(scene.turns);
-        Self { world, ghost: Ghost::default() }
+        Self { world, locks: Locks::default(), ghost: Ghost::default() }
     }
 
     /// What the step makes of this state.
     pub(crate) fn after(&self, scene: &Scene, action: Action) -> Result<Self, Violation> {
-        let (mut ghost, sim) = (self.ghost.clone(), Sim::resume(self.world.clone()));
+        let (mut ghost, sim) = (self.ghost.clone(), Sim::resume(self.world.clone(), self.locks.clone()));
         sim.with(|world| world.messages.clear());
         let came = perform(scene, &sim, &mut ghost, self, action)?;
-        let mut next = Self { world: sim.into_world(), ghost };
+        let (world, locks) = sim.into_parts();
+        let mut next = Self { world, locks, ghost };
         let served = next.hear(self, action)?;
         let now = next.world.now;
         if let Some(party) = served.iter().find(|party| fair::stands_before(&self.world, **party, now)) {
@@ -77,7 +79,7 @@ impl State {
                 let left = hold.expiry.left(world.now);
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
-            let queue = world.locks.in_order(lock.name()).map(|waiter| {
+            let queue = self.locks.in_order(lock.name()).map(|waiter| {
                 format!("{}{}", waiter.owner.escape_ascii(), waiter.mode.word().map_or("", |word| &word[..1]))
             });
             parts.push(format!("k{number} {holder}, queue [{}]", queue.collect::<Vec<_>>().join(" ")));
@@ -156,7 +158,7 @@ impl State {
         });
         let leases = keys.chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
-        let wait = self.world.locks.next_in(UnixMs(i64::MIN / 2), self.world.clock);
+        let wait = self.locks.next_in(UnixMs(i64::MIN / 2), self.world.clock);
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
     }
 
@@ -166,8 +168,7 @@ impl State {
         let messages = std::mem::take(&mut self.world.messages);
         let (granted, ended): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| said(message).0 == "granted");
-        for message in ended {
-            let (_, party) = said(message);
+        for (_, party) in ended.into_iter().map(said) {
             self.ghost.leave(party.lock, |waiting| waiting.party == party);
         }
         let answered: Vec<_> = self.answered_since(before).collect();
@@ -204,7 +205,7 @@ impl State {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
             // All who wait on it leave, not all of them at once.
-            let left = self.world.locks.in_order(scene::lock(party.lock).name());
+            let left = self.locks.in_order(scene::lock(party.lock).name());
             let left: Vec<_> = left.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
             let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
             self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));
@@ -230,10 +231,7 @@ impl State {
 
     /// When the lease of an owner's hold ends.
     fn end_of_hold(&self, party: Party) -> Option<UnixMs> {
-        match self.hold(party)?.1 {
-            Expiry::At(ends) => Some(ends),
-            Expiry::Never => None,
-        }
+        if let (_, Expiry::At(ends)) = self.hold(party)? { Some(ends) } else { None }
     }
 
     /// Answers that came under way in this step: ticket, owner, lock, answer.
@@ -287,8 +285,8 @@ fn is_grant(answer: &Result<Reply, Error>) -> bool {
 
 /// The token of a grant.
 fn token(message: &Message) -> i64 {
-    let word = message.text.split(|byte| *byte == b' ').nth(6);
-    let word = word.and_then(|word| std::str::from_utf8(word).ok());
+    let word =
+        message.text.split(|byte| *byte == b' ').nth(6).and_then(|word| std::str::from_utf8(word).ok());
     word.and_then(|word| word.parse().ok()).unwrap_or(-1)
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rlock_core::call::Answer;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
-use rlock_core::port::WriteAccess;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value};
@@ -155,16 +155,8 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let request = Acquire {
-        owner: owner_of(&name)?,
-        lease: lease(),
-        mode,
-        fair: scene.fair,
-        arrive_at,
-        fenced,
-        session: None,
-        wait,
-    };
+    let (owner, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
+    let request = Acquire { owner, lease, mode, fair, arrive_at, fenced, session: None, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {

@@ -123,10 +123,10 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
 /// command itself does anything. The lock was not free in between, and the readers count on.
 fn joined_first(before: &State, reads: &[&[u8]], action: Action, lock: u8) -> bool {
     let (Action::Release { .. }, Ok(nobody)) = (action, Owner::new(&FOREIGN)) else { return false };
-    let (id, sim) = (scene::lock(lock), Sim::resume(before.world.clone()));
+    let (id, sim) = (scene::lock(lock), Sim::resume(before.world.clone(), before.locks.clone()));
     // A command that serves the queue, and does nothing else.
     let _ = sim.cancel(&id, &Cancel { owner: nobody });
-    sim.into_world().living_readers(&id).iter().any(|reader| reads.contains(reader))
+    sim.into_parts().0.living_readers(&id).iter().any(|reader| reads.contains(reader))
 }
 
 /// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of
@@ -181,7 +181,7 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
     if !scene.writers || state.ghost.somebody_waits(lock) {
         return Ok(());
     }
-    let sim = Sim::resume(state.world.clone());
+    let sim = Sim::resume(state.world.clone(), state.locks.clone());
     let all_leases = u64::try_from(LEASE).unwrap_or(0) + 1;
     // By the first call the server may learn that the lock is free, and leaves it to the other for a moment.
     let reads = [all_leases, WINDOW].into_iter().any(|ms| {

@@ -4,10 +4,11 @@ use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
-use super::{after_key, check_session, site};
+use super::{after_key, check_session, lock};
 use crate::fair::FairQueue;
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists};
 use crate::keyspace;
+use crate::waiters::core;
 
 /// Takes a lock, or takes it once more, or waits for it.
 pub(crate) struct Acquire;
@@ -71,6 +72,6 @@ impl Command for Acquire {
         if !hears_lists || (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
-        call::acquire(&site(ctx, args)?, &request)
+        call::acquire(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

@@ -2,8 +2,9 @@
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, site};
+use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::waiters::core;
 
 /// Takes a waiter out of the queue.
 pub(crate) struct Cancel;
@@ -26,6 +27,6 @@ impl Command for Cancel {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(after_key(args))?;
-        call::cancel(&site(ctx, args)?, &request)
+        call::cancel(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

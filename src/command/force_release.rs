@@ -2,8 +2,9 @@
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, site};
+use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::waiters::core;
 
 /// Takes a lock from whoever holds it.
 pub(crate) struct ForceRelease;
@@ -26,6 +27,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(args))?;
-        call::force_release(&site(ctx, args)?, &request)
+        call::force_release(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

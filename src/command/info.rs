@@ -10,7 +10,7 @@ use super::{after_key, key_name, pair};
 use crate::ffi::{
     Arg, ArgKind, Args, CallReply, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
 };
-use crate::{keyspace, site};
+use crate::{keyspace, waiters};
 
 /// Tells who holds a lock and until when.
 pub(crate) struct Info;
@@ -50,7 +50,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue::of(ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            events::seen_free(&ctx, site::lock_name(ctx, name));
+            events::seen_free(waiters::core(&ctx), keyspace::lock_name(ctx, name));
         }
         Ok(Report { held, token: last_token(ctx, name), waiter_count, queue })
     }

@@ -22,7 +22,7 @@ use rlock_core::call::Answer;
 use rlock_core::{Error, LeaseMs, Reply};
 
 use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys};
-use crate::site::LockSite;
+use crate::site::SiteLock;
 use crate::{keyspace, waiters};
 
 /// What a command costs that may write. Each of them serves the queue of its lock, so that none is `fast`.
@@ -64,9 +64,9 @@ fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The lock that a command is about.
-fn site<'a>(ctx: Ctx<'a>, args: Args<'a>) -> Result<LockSite<'a>, Error> {
+fn lock<'a>(ctx: Ctx<'a>, args: Args<'a>) -> Result<SiteLock<'a>, Error> {
     waiters::clear_doubt(ctx);
-    Ok(LockSite::new(ctx, key_name(ctx, args)?, Some(args)))
+    Ok(SiteLock::new(ctx, key_name(ctx, args)?, Some(args)))
 }
 
 /// The name of the lock, once it is known to be one that can be served here.

@@ -2,8 +2,9 @@
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, site};
+use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::waiters::core;
 
 /// Gives holds back.
 pub(crate) struct Release;
@@ -38,6 +39,6 @@ impl Command for Release {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(args))?;
-        call::release(&site(ctx, args)?, &request)
+        call::release(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

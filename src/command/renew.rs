@@ -2,8 +2,9 @@
 
 use rlock_core::{Error, Reply, call, request};
 
-use super::{after_key, check_session, site};
+use super::{after_key, check_session, lock};
 use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::waiters::core;
 
 /// Lets a lease count from now.
 pub(crate) struct Renew;
@@ -32,6 +33,6 @@ impl Command for Renew {
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
         check_session(ctx, request.session)?;
-        call::renew(&site(ctx, args)?, &request)
+        call::renew(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

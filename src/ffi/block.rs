@@ -9,6 +9,7 @@ use rlock_core::locks::Ticket;
 use rlock_core::{Error, Reply};
 
 use super::api::{api, optional_api};
+use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 
@@ -93,7 +94,7 @@ unsafe extern "C" fn on_reply(
             (Ctx::from_raw(ctx), data.cast::<Outcome>().as_ref())
         };
         match outcome {
-            Some(outcome) => crate::waiters::answer(ctx, outcome),
+            Some(outcome) => callbacks::with(|module| module.answer(ctx, outcome)),
             None => ctx.reply_error(&Error::Internal("a wait ended without an outcome")),
         }
     });
@@ -107,7 +108,7 @@ unsafe extern "C" fn on_disconnect(
     guarded(Callback::Disconnect, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        crate::waiters::client_disconnected(ctx, Handle(blocked.addr()));
+        callbacks::with(|module| module.client_disconnected(ctx, Handle(blocked.addr())));
     });
 }
 

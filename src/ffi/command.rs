@@ -14,7 +14,7 @@ use super::block::blocked_so_far;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
-use crate::stats::STATS;
+use super::reply::count_error;
 
 /// The ACL category of our own, where the server has such.
 pub(super) const ACL_CATEGORY: &CStr = c"rlock";
@@ -294,7 +294,7 @@ unsafe extern "C" fn call<C: Command>(
             None if blocked_so_far() != blocked => return,
             None => Error::Internal("a command panicked"),
         };
-        STATS.errors.add(1);
+        count_error();
         ctx.reply_error(&error);
     });
     raw::REDISMODULE_OK as c_int

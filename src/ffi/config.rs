@@ -128,7 +128,7 @@ unsafe extern "C" fn set_number(
 }
 
 /// Lets the server set every registered option to its value.
-pub(super) fn apply(ctx: Ctx<'_>) -> Result<(), LoadError> {
+pub(crate) fn apply(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // SAFETY: the context is that of the load.
     let status = unsafe { api!(RedisModule_LoadConfigs)(ctx.as_ptr()) };
     if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(LoadError::BadConfiguration) }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::port::WriteAccess;
+use rlock_core::facts::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
@@ -196,7 +196,7 @@ impl<'a> Ctx<'a> {
     /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
     ///
     /// There is no other way to count one than to send the command itself, which the server then throws
-    /// away; or keeps where nobody reads it, see [`crate::effects`].
+    /// away; or keeps where nobody reads it, see `effects`.
     pub(crate) fn count_change(self) {
         // SAFETY: the context is that of a command. The answer is always the same.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };

@@ -2,24 +2,26 @@
 //! callbacks: a write there stands in the AOF before the change that it answers.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use redis_module::server_events::register_server_events;
+use redis_module::server_events::{ServerRole, register_server_events};
+use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
 
 use super::api::{api, optional_api};
+use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::string::StringRef;
-use crate::discovery::Sought;
 
-/// The server events that we listen to; what to do is in [`crate::events`].
+/// The server events that we listen to ourselves.
 const SERVER_EVENTS: [u64; 8] = [
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
-    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+    raw::REDISMODULE_EVENT_CONFIG,
     raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE,
     raw::REDISMODULE_EVENT_CRON_LOOP,
     raw::REDISMODULE_EVENT_FORK_CHILD,
@@ -48,6 +50,8 @@ pub(crate) enum ServerEvent {
     Snapshot,
     /// A connection has ended; its client id.
     Disconnected(u64),
+    /// CONFIG SET has changed the limit of its memory, or what is evicted.
+    MaxMemoryChanged,
     /// Its heart beats, about ten times a second.
     Beat,
 }
@@ -125,13 +129,10 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what an earlier load listened to, but our memory may have outlived it; and what
-    // happened meanwhile was not heard.
+    // The server forgot what an earlier load listened to, but our memory may have outlived it.
     HEARS_KEYS.store(false, Ordering::Relaxed);
     HEARS_LISTS.store(false, Ordering::Relaxed);
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
-    crate::effects::begin();
-    crate::discovery::start(Sought::ReadLeases);
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
@@ -189,10 +190,10 @@ unsafe extern "C" fn on_key(
     }
     guarded(Callback::KeyEvent, (), || {
         // SAFETY: the event is a C string, and valid for this callback as are context and key below.
-        let event = || unsafe { CStr::from_ptr(event) };
+        let event = unsafe { CStr::from_ptr(event) };
         // SAFETY: as above.
         if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
-            crate::events::key_changed(ctx, key, event);
+            callbacks::with(|module| module.key_changed(ctx, key, event));
         }
     });
     raw::REDISMODULE_OK as c_int
@@ -220,6 +221,33 @@ unsafe fn swapped(data: *const c_void) -> ServerEvent {
     }
 }
 
+/// Whether CONFIG SET has changed an option of the server's memory.
+///
+/// # Safety
+/// The data are those of an event of CONFIG SET, or null.
+unsafe fn is_about_memory(data: *const c_void) -> bool {
+    // SAFETY: by the promise of the caller.
+    let Some(change) = (unsafe { data.cast::<raw::RedisModuleConfigChangeV1>().as_ref() }) else {
+        return false;
+    };
+    let count = usize::try_from(change.num_changes).unwrap_or(0);
+    if change.config_names.is_null() || count == 0 {
+        return false;
+    }
+    // SAFETY: the server gives so many names, each a C string, which stay for this callback.
+    let names = unsafe { slice::from_raw_parts(change.config_names, count) };
+    // SAFETY: as above.
+    names.iter().any(|name| unsafe { CStr::from_ptr(*name) }.to_bytes().starts_with(b"maxmemory"))
+}
+
+#[role_changed_event_handler]
+fn on_role_change(context: &redis_module::Context, role: ServerRole) {
+    guarded(Callback::ServerEvent, (), || {
+        let event = if role == ServerRole::Primary { ServerEvent::Promoted } else { ServerEvent::Demoted };
+        callbacks::with(|module| module.server_event(Ctx::of(context), event));
+    });
+}
+
 unsafe extern "C" fn on_server_event(
     ctx: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
@@ -227,7 +255,6 @@ unsafe extern "C" fn on_server_event(
     data: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
-        let demoted = raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
         let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
@@ -241,8 +268,10 @@ unsafe extern "C" fn on_server_event(
             // SAFETY: as above.
             raw::REDISMODULE_EVENT_SWAPDB => unsafe { swapped(data) },
             raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
-            raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED if subevent == demoted => ServerEvent::Demoted,
-            raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => ServerEvent::Promoted,
+            // SAFETY: the data are those of a change of the configuration.
+            raw::REDISMODULE_EVENT_CONFIG if unsafe { is_about_memory(data) } => {
+                ServerEvent::MaxMemoryChanged
+            }
             raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE if subevent == linked => ServerEvent::Synchronised,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION if subevent == came => ServerEvent::SlotsCame,
@@ -253,6 +282,7 @@ unsafe extern "C" fn on_server_event(
             _ => return,
         };
         // SAFETY: the context is valid for this callback.
-        crate::events::server_event(unsafe { Ctx::from_raw(ctx) }, event);
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        callbacks::with(|module| module.server_event(ctx, event));
     });
 }

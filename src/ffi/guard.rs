@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ctx::warn;
-use crate::stats::STATS;
 
 /// The kinds of callback that the server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Callback {
+pub(super) enum Callback {
     /// RedisModule_OnLoad.
     Load,
     /// RedisModule_OnUnload.
@@ -48,8 +48,25 @@ thread_local! {
     static LAST_PANIC: ManuallyDrop<RefCell<String>> = const { ManuallyDrop::new(RefCell::new(String::new())) };
 }
 
+/// How many panics were caught since the load.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Set after a caught panic: what the module remembers is in doubt then.
+static IN_DOUBT: AtomicBool = AtomicBool::new(false);
+
+/// How many panics were caught since the load.
+pub(crate) fn panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
+/// Whether there was a panic since this was asked last.
+pub(crate) fn take_doubt() -> bool {
+    IN_DOUBT.swap(false, Ordering::Relaxed)
+}
+
 /// Lets panics leave their message and place to the guard instead of writing to standard error.
 pub(super) fn install_panic_hook() {
+    PANICS.store(0, Ordering::Relaxed);
     panic::set_hook(Box::new(|info| {
         let text = info.to_string();
         // A panic while the text is borrowed loses its text, nothing else.
@@ -58,7 +75,7 @@ pub(super) fn install_panic_hook() {
 }
 
 /// Runs a callback's body; a panic in it is logged and counted, and `on_panic` is the result.
-pub(crate) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() -> T) -> T {
+pub(super) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() -> T) -> T {
     let caught = panic::catch_unwind(AssertUnwindSafe(|| {
         #[cfg(feature = "fault-injection")]
         super::fault::strike(callback);
@@ -75,8 +92,8 @@ pub(crate) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() ->
 
 /// Must not panic itself: it runs outside the guard.
 fn report(callback: Callback, payload: Box<dyn Any + Send>) {
-    STATS.panics.add(1);
-    crate::waiters::doubt();
+    PANICS.fetch_add(1, Ordering::Relaxed);
+    IN_DOUBT.store(true, Ordering::Relaxed);
     let text = LAST_PANIC.try_with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default());
     let place = text.unwrap_or_default().replace(['\0', '\n'], " ");
     let line =

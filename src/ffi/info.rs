@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
@@ -44,7 +45,7 @@ unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, _for_crash_repor
         // An error means that nobody asked for it.
         let wanted = unsafe { api!(RedisModule_InfoAddSection)(ctx, std::ptr::null()) };
         if wanted == raw::REDISMODULE_OK as c_int {
-            crate::stats::show(&InfoPage(ctx));
+            callbacks::with(|module| module.show_info(&InfoPage(ctx)));
         }
     });
 }

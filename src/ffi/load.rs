@@ -7,14 +7,13 @@ use redis_module::raw;
 
 use super::api::{api, missing, optional_api};
 use super::args::Args;
+use super::callbacks::{self, Callbacks};
 use super::command::add_acl_category;
-use super::config;
 use super::ctx::{Ctx, warn};
-use super::event::listen;
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
+use super::reply::reset_errors;
 use super::string::{OwnedString, free_constants};
-use crate::options::AtLoad;
 
 const MODULE_NAME: &CStr = c"rlock";
 /// 10,000 per major, 100 per minor version: 0.1.0 is 100.
@@ -63,13 +62,46 @@ const NEEDED: [&CStr; 22] = [
     c"ZSCORE",
 ];
 
-/// Called by the server when it loads the module.
+/// Defines the two functions that the server calls by their names, for a module.
+macro_rules! entry_points {
+    ($module:expr) => {
+        /// Called by the server when it loads the module.
+        ///
+        /// # Safety
+        /// Only the server may call it, with a valid context and argument vector.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unreachable_pub)]
+        pub unsafe extern "C" fn RedisModule_OnLoad(
+            ctx: *mut redis_module::raw::RedisModuleCtx,
+            argv: *mut *mut redis_module::raw::RedisModuleString,
+            argc: std::ffi::c_int,
+        ) -> std::ffi::c_int {
+            // SAFETY: by the promise of the server.
+            unsafe { $crate::ffi::on_load(&$module, ctx, argv, argc) }
+        }
+
+        /// Called by the server before it unloads the module.
+        ///
+        /// # Safety
+        /// Only the server may call it.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unreachable_pub)]
+        pub unsafe extern "C" fn RedisModule_OnUnload(
+            ctx: *mut redis_module::raw::RedisModuleCtx,
+        ) -> std::ffi::c_int {
+            // SAFETY: by the promise of the server.
+            unsafe { $crate::ffi::on_unload(&$module, ctx) }
+        }
+    };
+}
+pub(crate) use entry_points;
+
+/// Loads the module.
 ///
 /// # Safety
-/// Only the server may call it, with a valid context and argument vector.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, unreachable_pub)]
-pub unsafe extern "C" fn RedisModule_OnLoad(
+/// Context and argument vector are those of the server's call.
+pub(crate) unsafe fn on_load(
+    module: &'static dyn Callbacks,
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
@@ -86,46 +118,47 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
         return status;
     }
     install_panic_hook();
+    reset_errors();
+    callbacks::install(module);
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
-    let Err(error) = guarded(Callback::Load, Err(LoadError::Panicked), || load(ctx, args)) else {
+    let load = || check_server(ctx).and_then(|()| module.load(ctx, args));
+    let Err(error) = guarded(Callback::Load, Err(LoadError::Panicked), load) else {
         return raw::REDISMODULE_OK as c_int;
     };
-    guarded(Callback::Unload, (), give_back);
+    guarded(Callback::Unload, (), || give_back(module));
     let line = CString::new(format!("not loaded: {error}")).unwrap_or_default();
     warn(&line);
     raw::REDISMODULE_ERR as c_int
 }
 
 /// Frees what we hold of the server's.
-fn give_back() {
-    crate::tear_down();
+fn give_back(module: &dyn Callbacks) {
+    module.tear_down();
     free_constants();
 }
 
-/// Checks everything, then registers what the server forgets where the load fails after it, and listens last: Redis 7.0
-/// does not forget listeners. Our ACL category stays on some servers, and does no harm.
-fn load(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+/// Refuses a server that lacks what we need.
+fn check_server(ctx: Ctx<'_>) -> Result<(), LoadError> {
     if let Some(function) = missing() {
         return Err(LoadError::OldServer(function));
     }
     ctx.learn_mode();
-    for name in NEEDED {
-        if !is_command(ctx, name) {
-            return Err(LoadError::RenamedCommand(name));
-        }
+    match NEEDED.into_iter().find(|name| !is_command(ctx, name)) {
+        Some(name) => Err(LoadError::RenamedCommand(name)),
+        None => Ok(()),
     }
-    let at_load = AtLoad::read(args)?;
+}
+
+/// Tells the server what holds for the whole module: the first step of a load, once everything is checked. Our ACL
+/// category stays on some servers if the load fails, and does no harm.
+pub(crate) fn declare(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // SAFETY: the context is valid. From here on closing a key does not break WATCH: perform does.
     unsafe {
         let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
         api!(RedisModule_SetModuleOptions)(ctx.as_ptr(), options);
     }
-    add_acl_category(ctx)?;
-    crate::register_all(ctx, &at_load)?;
-    config::apply(ctx)?;
-    crate::eviction::check(ctx);
-    listen(ctx)
+    add_acl_category(ctx)
 }
 
 /// Whether the server knows a command by this name; `rename-command` takes names away.
@@ -152,21 +185,19 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     true
 }
 
-/// Called by the server before it unloads the module.
+/// Unloads the module, unless it is needed.
 ///
 /// # Safety
-/// Only the server may call it.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, unreachable_pub)]
-pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> c_int {
+/// The context is that of the server's call.
+pub(crate) unsafe fn on_unload(module: &'static dyn Callbacks, ctx: *mut raw::RedisModuleCtx) -> c_int {
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         // SAFETY: the context is valid for this call.
         if unsafe { Ctx::from_raw(ctx) }.is_named_in_rules() {
             warn(c"not unloaded: ACL rules name commands of rlock; remove them (see ACL LIST)");
             return raw::REDISMODULE_ERR as c_int;
         }
-        if crate::waiters::idle() {
-            give_back();
+        if module.is_idle() {
+            give_back(module);
             return raw::REDISMODULE_OK as c_int;
         }
         warn(c"not unloaded: clients wait for locks; see RLOCK.LIST, or set rlock.accept no");

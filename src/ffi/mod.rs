@@ -1,4 +1,5 @@
-//! Every `unsafe` of the module, each with its reason: thin, checked wrappers over the server's C API.
+//! Every `unsafe` of the module, each with its reason: thin, checked wrappers over the server's C API. They call nothing
+//! above them but the [`Callbacks`] that were given at load.
 //!
 //! What the crates are used for:
 //! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]), its allocator (so that the
@@ -6,8 +7,8 @@
 //!   used: they take C strings, and panic on a NUL that a client may send. Its feature stays at 6.2, since a build for
 //!   7.0 demands functions that Redis 7.0 does not have; newer functions are called through their pointers, which are
 //!   null where the server lacks them.
-//! - `redis-module-macros`: the registration of the handler for CONFIG SET (with `linkme`, to which its attribute
-//!   expands).
+//! - `redis-module-macros`: the registration of the handler for changes of the server's role (with `linkme`, to which its
+//!   attribute expands). Its frame around the handler cannot panic, as that of some others could.
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 
 mod acl;
@@ -15,6 +16,7 @@ mod api;
 mod args;
 mod block;
 mod call;
+mod callbacks;
 mod closing;
 mod command;
 mod config;
@@ -38,14 +40,17 @@ mod timer;
 pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
 pub(crate) use call::CallReply;
+pub(crate) use callbacks::Callbacks;
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
-pub(crate) use config::{BoolOption, NumberOption, register_bool, register_number};
+pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass, warn};
-pub(crate) use event::{ServerEvent, listen_to_clients, listen_to_keys, listen_to_lists, own_event};
-pub(crate) use guard::{Callback, guarded};
+pub(crate) use event::{ServerEvent, listen, listen_to_clients, listen_to_keys, listen_to_lists, own_event};
+pub(crate) use guard::{panics, take_doubt};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
+pub(crate) use load::{declare, entry_points, on_load, on_unload};
 pub(crate) use load_error::LoadError;
+pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
 pub(crate) use shared::Shared;
 pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};

@@ -3,11 +3,30 @@
 //! The server's functions for this always say that they succeeded, also where the client has gone: there is nothing to check.
 
 use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rlock_core::Error;
 
 use super::api::{api, optional_api};
 use super::ctx::Ctx;
+
+/// How many commands were answered with an error.
+static ERRORS: AtomicU64 = AtomicU64::new(0);
+
+/// How many commands were answered with an error since the load.
+pub(crate) fn errors() -> u64 {
+    ERRORS.load(Ordering::Relaxed)
+}
+
+/// One more.
+pub(super) fn count_error() {
+    ERRORS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Forgets them, at load.
+pub(super) fn reset_errors() {
+    ERRORS.store(0, Ordering::Relaxed);
+}
 
 impl Ctx<'_> {
     /// An integer.

@@ -1,6 +1,6 @@
 //! What callbacks share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// A value for all callbacks of the module, whatever thread they run on: most run on the server's main
 /// thread, but another module may call our commands from a thread of its own, which holds the server's
@@ -26,6 +26,17 @@ impl<T> Shared<Cell<T>> {
 
     pub(crate) fn replace(&self, value: T) -> T {
         self.0.replace(value)
+    }
+}
+
+impl<T: Default> Shared<OnceCell<T>> {
+    /// Made when it is first used. It is never dropped: clear what it holds instead.
+    pub(crate) const fn once() -> Self {
+        Self(OnceCell::new())
+    }
+
+    pub(crate) fn get(&self) -> &T {
+        self.0.get_or_init(T::default)
     }
 }
 

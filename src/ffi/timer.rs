@@ -6,13 +6,14 @@ use std::ptr;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Lets [`crate::waiters::timer_fired`] be called once, in so many milliseconds; not more than some years.
+/// Calls back once, in so many milliseconds; not more than some years.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
     let period = i64::try_from(in_ms).unwrap_or(0);
     // There is no failure: the number is of a timer that was set.
@@ -30,6 +31,7 @@ pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
 unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     guarded(Callback::Timer, (), || {
         // SAFETY: the context is valid for this callback.
-        crate::waiters::timer_fired(unsafe { Ctx::from_raw(ctx) });
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        callbacks::with(|module| module.timer_fired(ctx));
     });
 }

@@ -1,12 +1,13 @@
 //! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::bugs::{Bug, planted};
-use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, names};
+use rlock_core::locks::Cause;
+use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, events, names};
 
-use crate::events;
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
+use crate::{keyspace, waiters};
 
 /// What the hash's field `mode` says.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
@@ -107,7 +108,11 @@ impl Readers {
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // We do not hear of our own events, and somebody may wait for a lock of that very name.
-            events::key_changed(ctx, lease.borrow(), || c"del");
+            events::key_changed(
+                waiters::core(&ctx),
+                keyspace::lock_name(ctx, lease.borrow()),
+                Cause::Deleted,
+            );
         }
     }
 }

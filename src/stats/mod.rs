@@ -6,10 +6,10 @@ use std::ffi::CStr;
 
 use counter::{Counter, Histogram};
 use rlock_core::locks::Cause;
-use rlock_core::port::Note;
+use rlock_core::note::Note;
 use rlock_core::{Decision, LockEvent, Reply};
 
-use crate::ffi::InfoPage;
+use crate::ffi::{self, InfoPage};
 use crate::{eviction, options, waiters};
 
 /// What happened since the module was loaded.
@@ -66,14 +66,10 @@ pub(crate) struct Stats {
     waited: Histogram,
     /// Unlock messages published.
     pub(crate) unlock_messages: Counter,
-    /// Commands answered with an error.
-    pub(crate) errors: Counter,
     /// Changes whose effects were not built, since there was nobody to read them.
     pub(crate) unread_changes: Counter,
     /// Effects that the server did not take for replicas and AOF.
     pub(crate) replication_failures: Counter,
-    /// Panics caught.
-    pub(crate) panics: Counter,
 }
 
 /// The counters.
@@ -104,10 +100,8 @@ pub(crate) static STATS: Stats = Stats {
     waiters_peak: Counter::new(),
     waited: Histogram::new(),
     unlock_messages: Counter::new(),
-    errors: Counter::new(),
     unread_changes: Counter::new(),
     replication_failures: Counter::new(),
-    panics: Counter::new(),
 };
 
 /// Counts what happened.
@@ -181,11 +175,13 @@ pub(crate) fn show(page: &InfoPage) {
     for (name, counter) in counters() {
         page.number(name, counter.get());
     }
+    page.number(c"errors", ffi::errors());
+    page.number(c"panics", ffi::panics());
     STATS.waited.show(page);
 }
 
 /// Every counter with the name of its field.
-fn counters() -> [(&'static CStr, &'static Counter); 29] {
+fn counters() -> [(&'static CStr, &'static Counter); 27] {
     [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
@@ -212,10 +208,8 @@ fn counters() -> [(&'static CStr, &'static Counter); 29] {
         (c"waiters_gone", &STATS.waiters_gone),
         (c"waiters_sent_away", &STATS.waiters_sent_away),
         (c"unlock_messages", &STATS.unlock_messages),
-        (c"errors", &STATS.errors),
         (c"unread_changes", &STATS.unread_changes),
         (c"replication_failures", &STATS.replication_failures),
-        (c"panics", &STATS.panics),
     ]
 }
 

@@ -10,7 +10,7 @@ use crate::config::{Config, Durability, Waiting};
 use crate::endpoint::{Endpoint, destination};
 use crate::error::Error;
 use crate::events::{Event, Hook};
-use crate::link::{Connector, RedisConnector};
+use crate::link::RedisConnector;
 
 /// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
@@ -142,10 +142,7 @@ impl Builder {
     pub async fn connect_like(self, driver: &redis::Client) -> Result<Client, Error> {
         self.config.check()?;
         let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
-        // As `destination` has it: without the database that is used where none is named.
-        let database = Some(connector.info().redis_settings().db()).filter(|database| *database != 0);
-        let database = database.map(|database| database.to_string()).unwrap_or_default();
-        let server = format!("{}/{database}", connector.server());
+        let server = destination(&connector.url());
         let endpoint = Endpoint::Server(connector);
         let client = Client::start(self.config, Clock::System, server, |links| endpoint.route(links));
         client.probe().await?;

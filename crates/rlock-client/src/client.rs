@@ -1,11 +1,11 @@
 //! A client, how it is made and how it ends.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::cmd;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use crate::builder::Builder;
@@ -13,12 +13,12 @@ use crate::clock::Clock;
 use crate::command::{Refusal, answer};
 use crate::config::Config;
 use crate::error::{Error, Lost};
-use crate::link::{Deliver, Pace};
+use crate::link::Pace;
 use crate::lock::{Lock, ReadWriteLock, Spec};
 use crate::message::Inbox;
 use crate::release::{self, Job};
 use crate::router::{Links, Router};
-use crate::shared::{Shared, deliver};
+use crate::shared::Shared;
 use crate::watchdog;
 
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
@@ -128,9 +128,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Unflushed`] if the server did not answer for every lock.
+    /// [`Error::Unflushed`] if the server did not answer for every lock; [`Error::Unsupported`] in the child of a fork,
+    /// which has nothing to close.
     pub async fn close(self, within: Duration) -> Result<(), Error> {
         let shared = &self.handle.shared;
+        shared.check_home()?;
         shared.closing.cancel();
         for hold in shared.watchdog.all() {
             hold.lose(Lost::Closed);
@@ -148,18 +150,19 @@ impl Client {
         route: impl FnOnce(Links) -> Router,
     ) -> Client {
         let (jobs, inbox_of_jobs) = unbounded_channel();
-        let weak_jobs = jobs.downgrade();
-        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
-            let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
-            let deliver = deliver_to(shared.clone(), inbox.clone());
-            let pace = Pace { response: config.response(), process: std::process::id() };
-            let runtime = tokio::runtime::Handle::current();
-            let events = config.events.clone();
-            let router = route(Links { pace, deliver, events, runtime, stop: stop.clone() });
-            Shared::new(config, clock, router, inbox, stop, weak_jobs)
-        });
         let runtime = tokio::runtime::Handle::current();
-        start_tasks(&shared, inbox_of_jobs);
+        let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
+        let waiters = inbox.clone();
+        let router = route(Links {
+            pace: Pace { response: config.response(), process: std::process::id() },
+            deliver: Arc::new(move |message| waiters.deliver(message)),
+            events: config.events.clone(),
+            runtime: runtime.clone(),
+            stop: stop.clone(),
+        });
+        let shared = Arc::new(Shared::new(config, clock, router, inbox, stop));
+        tokio::spawn(watchdog::run(shared.clone()));
+        tokio::spawn(release::run(shared.clone(), inbox_of_jobs));
         Client { handle: Arc::new(Handle { shared, runtime, server, jobs }) }
     }
 
@@ -186,25 +189,6 @@ impl Client {
         }
         Err(trouble)
     }
-}
-
-fn start_tasks(shared: &Arc<Shared>, jobs: UnboundedReceiver<Job>) {
-    tokio::spawn(watchdog::run(shared.clone()));
-    tokio::spawn(release::run(shared.clone(), jobs));
-}
-
-/// Takes messages to the mailboxes, and gives back what nobody waits for any more.
-fn deliver_to(shared: Weak<Shared>, inbox: Arc<Inbox>) -> Deliver {
-    Arc::new(move |message| {
-        let Some(party) = deliver(&inbox, message) else { return };
-        let Some(shared) = shared.upgrade() else { return };
-        // An owner that the user named may be in use again by the time the release arrives.
-        if party.owner.starts_with(format!("{}:", shared.identity.text).as_bytes())
-            && let Some(jobs) = shared.jobs.upgrade()
-        {
-            let _ = jobs.send(Job::unknown(&shared, Arc::new(party)));
-        }
-    })
 }
 
 impl fmt::Debug for Client {

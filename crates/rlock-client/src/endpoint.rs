@@ -274,6 +274,15 @@ mod tests {
         }
     }
 
+    /// The driver's settings name IPv6 addresses without brackets, and hosts as they were typed: one server had two names.
+    #[test]
+    fn the_drivers_settings_lead_to_the_same_destination() {
+        for url in ["redis://LocalHost", "redis://[::1]:7/2", "redis://[FE80::1]", "rediss://u:p@one:8/0"] {
+            let connector = RedisConnector::open(url.replace("rediss", "redis"), &Login::default()).unwrap();
+            assert_eq!(destination(&connector.url()), destination(url));
+        }
+    }
+
     #[test]
     fn bad_urls_are_told() {
         let sentinels = ["redis+sentinel://one", "redis+sentinel://one/name/x"];

@@ -8,7 +8,9 @@ use crate::error::{Error, Lost, name};
 
 /// What happened to a lock, or to a connection; see [`Builder::on_event`](crate::Builder::on_event).
 ///
-/// `lock` is the lock's name. A `MultiLock` and a `RedLock` report what happens to each of their locks.
+/// `lock` is the lock's name. A `MultiLock` and a `RedLock` report which of their locks are acquired, renewed, released and
+/// lost. `Denied` and `TimedOut` are reported for the whole acquisition, not for its rounds: by a `MultiLock` for the lock
+/// that was missing, by a `RedLock` to the receiver of each client.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields that are described here or with their variant")]
@@ -19,7 +21,8 @@ pub enum Event<'a> {
     Denied { lock: &'a [u8] },
     /// A wait ended without the lock, after this time.
     TimedOut { lock: &'a [u8], waited: Duration },
-    /// The last guard of a lock was released, this long after the lock was acquired.
+    /// The last guard of a lock was released or dropped, this long after the lock was acquired. It is reported when the
+    /// server has answered; if the lock was gone by that time, `Lost` is reported instead.
     Released { lock: &'a [u8], held: Duration },
     /// A renewal was confirmed.
     Renewed { lock: &'a [u8] },

@@ -12,7 +12,7 @@ use crate::client::Handle;
 use crate::command::{self, Acquired, Ask, Extras};
 use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange_one};
-use crate::hold::{Hold, Leaver, State};
+use crate::hold::{Found, Hold, Leaver, State};
 use crate::lock::{Any, Kind, Plain};
 use crate::lockable::holding;
 use crate::release::{self, Earlier, Job, Repeat};
@@ -189,7 +189,8 @@ impl<K: Kind> Guard<K> {
             }
             Leaver::Last => {
                 let (repeat, outcome) = release::give_back(&hold).await;
-                job.finish(repeat);
+                let nothing = matches!(outcome, Err(Error::LockLost { .. }));
+                job.finish(repeat, if nothing { Found::Nothing } else { Found::Hold });
                 outcome
             }
         }
@@ -204,12 +205,12 @@ struct Pending {
 
 impl Pending {
     /// The outcome is known; only repeats are left to the background.
-    fn finish(&mut self, repeat: Repeat) {
+    fn finish(&mut self, repeat: Repeat, found: Found) {
         let Some(Job::End(mut end)) = self.job.take() else { return };
         if repeat == Repeat::Yes {
             end.earlier = Earlier::Stray;
         }
-        end.settle(&self.handle.shared);
+        end.settle(&self.handle.shared, found);
         if end.repeats() {
             self.handle.send(Job::End(end));
         }
@@ -218,7 +219,10 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(job) = self.job.take() {
+        if let Some(mut job) = self.job.take() {
+            if let Job::End(end) = &mut job {
+                end.unsure = true;
+            }
             self.handle.send(job);
         }
     }

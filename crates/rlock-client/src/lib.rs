@@ -181,6 +181,24 @@ mod watchdog;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// A lock that is made and not acquired is a mistake, which the compiler names.
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fn forgets_to_acquire(client: rlock_client::Client) {
+///     client.lock("a").wait(std::time::Duration::from_secs(1));
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fn forgets_to_acquire(client: rlock_client::blocking::Client) {
+///     client.lock("a");
+/// }
+/// ```
+#[cfg(doctest)]
+struct Unused;
+
 /// The example of the project's README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -142,18 +142,27 @@ impl Inbox {
         mailbox
     }
 
-    /// Closes a mailbox: from now on a grant to this owner is to be given back.
+    /// Closes a mailbox: nobody reads it any more.
     pub(crate) fn close(&self, party: &Party) {
         self.lock().remove(party);
     }
 
-    /// Puts a notice into the owner's mailbox; `false` where it has none.
-    pub(crate) fn deliver(&self, party: &Party, notice: Notice) -> bool {
-        let boxes = self.lock();
-        let Some(mailbox) = boxes.get(party) else { return false };
-        // An owner that holds the lock by now does not read its mailbox any more.
-        mailbox.put(notice);
-        true
+    /// Puts a message from the server into the owner's mailbox.
+    ///
+    /// A grant to an owner without one ends unconfirmed. It is not given back: a copy of this client, restored from a snapshot
+    /// of the machine, hears of its grants by the same channel.
+    pub(crate) fn deliver(&self, message: &[u8]) {
+        match parse(message) {
+            Some((notice, party)) => {
+                // An owner that holds the lock by now does not read its mailbox any more.
+                if let Some(mailbox) = self.lock().get(&party) {
+                    mailbox.put(notice);
+                }
+            }
+            None => {
+                tracing::debug!(message = %message.escape_ascii(), "a message of an unknown kind was skipped");
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<Party>, Arc<Mailbox>>> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::WeakUnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -12,9 +11,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
 use crate::identity::Identity;
-use crate::message::{Inbox, Notice, Party, parse};
+use crate::message::Inbox;
 use crate::named_owners::Turns;
-use crate::release::Job;
 use crate::router::Router;
 use crate::watchdog::Watchdog;
 
@@ -35,8 +33,6 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     /// The end of all tasks.
     pub(crate) stop: CancellationToken,
-    /// Only guards and handles keep the jobs' channel open.
-    pub(crate) jobs: WeakUnboundedSender<Job>,
     numbers: AtomicU64,
     waits_expected: AtomicBool,
 }
@@ -48,7 +44,6 @@ impl Shared {
         router: Router,
         inbox: Arc<Inbox>,
         stop: CancellationToken,
-        jobs: WeakUnboundedSender<Job>,
     ) -> Shared {
         let identity = Identity::new(config.login.name.as_deref());
         Shared {
@@ -63,7 +58,6 @@ impl Shared {
             owners: Gauge::default(),
             closing: CancellationToken::new(),
             stop,
-            jobs,
             numbers: AtomicU64::new(1),
             waits_expected: AtomicBool::new(false),
         }
@@ -75,8 +69,13 @@ impl Shared {
     }
 
     /// An owner that nobody has used yet.
+    ///
+    /// Its number begins with bits that are drawn now: two copies of a machine that is restored from one snapshot go on with
+    /// the same memory, and had the same owners.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
-        format!("{}:{}", self.identity.text, self.next_id()).into_bytes()
+        let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let number = u128::from(fresh) << 64 | u128::from(self.next_id());
+        format!("{}:{number}", self.identity.text).into_bytes()
     }
 
     /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it
@@ -97,22 +96,18 @@ impl Shared {
 
     /// Refuses what is begun after a close, or in a child of the process that made the client.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if !self.identity.is_at_home() {
-            let message = "this client was made before a fork; create a new one in the child process".into();
-            return Err(Error::Unsupported { message });
-        }
+        self.check_home()?;
         if self.closing.is_cancelled() { Err(Error::Closed) } else { Ok(()) }
     }
-}
 
-/// Takes a message from the server to whom it concerns; a grant that nobody waits for comes back.
-pub(crate) fn deliver(inbox: &Inbox, message: &[u8]) -> Option<Party> {
-    let Some((notice, party)) = parse(message) else {
-        tracing::debug!(message = %message.escape_ascii(), "a message of an unknown kind was skipped");
-        return None;
-    };
-    let heard = inbox.deliver(&party, notice);
-    (!heard && notice == Notice::Granted).then_some(party)
+    /// Refuses what is begun in a child of the process that made the client: its timers and connections are not there.
+    pub(crate) fn check_home(&self) -> Result<(), Error> {
+        if self.identity.is_at_home() {
+            return Ok(());
+        }
+        let message = "this client was made before a fork; create a new one in the child process".into();
+        Err(Error::Unsupported { message })
+    }
 }
 
 /// Counts what is under way, and tells when nothing is.

@@ -94,6 +94,11 @@ impl Watchdog {
 /// The watchdog's task; ends with the client.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
+        if shared.check_home().is_err() {
+            // The child of a fork, in which a runtime of one thread goes on.
+            shared.watchdog.all().iter().for_each(|hold| hold.lose(Lost::Forked));
+            return;
+        }
         let now = shared.clock.now();
         let due = shared.watchdog.due(now);
         let renewals = due.into_iter().filter(|(at, hold)| hold.wake(*at, now, WINDOW) == Need::Renewal);

@@ -142,3 +142,16 @@ fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
     });
     assert_eq!(ended, lost(Lost::Closed));
 }
+
+#[test]
+fn a_client_of_the_driver_lends_its_settings() {
+    let server = TestServer::start();
+    let driver = redis::Client::open(url(&server) + "/3").unwrap();
+    let client = Client::connect_like_with(rlock_client::Client::builder(), &driver).unwrap();
+    let guard = client.lock("lock").acquire().unwrap();
+    let mut raw = server.connect();
+    common::run::<()>(&mut raw, "SELECT 3");
+    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
+    guard.release().unwrap();
+    client.close(SOON).unwrap();
+}

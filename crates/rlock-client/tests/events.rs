@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{SOON, connect_with, denied, eventually, run, waiters, within};
-use rlock_client::{Client, Error, Event, Guard, Held, Lost};
+use rlock_client::{Client, Error, Event, Guard, Held, Lost, MultiLock, RedGuard, RedHeld, RedLock};
 use rlock_testkit::TestServer;
 
 /// Events as lines.
@@ -20,6 +20,10 @@ impl Diary {
 
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines())
+    }
+
+    fn seen(&self, line: &str) -> Option<()> {
+        self.lines().iter().any(|one| one == line).then_some(())
     }
 
     fn note(&self, event: &Event<'_>) {
@@ -77,6 +81,8 @@ async fn acquisitions_and_their_ends_are_told() {
     within("the loss", guard.lost()).await;
     drop(guard);
     drop(client.lock("c").try_acquire().await.unwrap());
+    // A dropped guard is told of when the server has answered.
+    eventually("the release", || diary.seen("released c")).await;
     let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
     assert_eq!(diary.take(), expected);
     let guard = client.lock("d").await.unwrap();
@@ -97,7 +103,7 @@ async fn renewals_and_connections_are_told() {
     let server = TestServer::start();
     let (diary, client) = diary_of(&server, Duration::from_millis(1_500)).await;
     let guard = client.lock("a").await.unwrap();
-    let seen = |line: &str| diary.lines().iter().any(|one| one == line).then_some(());
+    let seen = |line: &str| diary.seen(line);
     eventually("a renewal", || seen("renewed a")).await;
     let mut raw = server.connect();
     run::<()>(&mut raw, "ACL SETUSER default -rlock.renew");
@@ -147,4 +153,127 @@ async fn receivers_may_look_at_the_lock_and_their_panics_end_nothing() {
     show(&guard);
     drop(guard);
     client.close(SOON).await.unwrap();
+}
+
+/// A red lock told receivers while it was locked itself: one that asked about it waited for ever, and with it all who ask.
+#[tokio::test(flavor = "multi_thread")]
+async fn receivers_may_look_at_a_red_lock() {
+    let servers = [TestServer::start(), TestServer::start(), TestServer::start()];
+    let (shown, looked) = (Arc::new(Mutex::new(None::<RedHeld>)), Arc::new(Mutex::new(Vec::new())));
+    let mut clients = Vec::new();
+    for server in &servers {
+        let (shown, looked) = (shown.clone(), looked.clone());
+        let look = move |event: &Event<'_>| {
+            let held = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let (Some(held), Event::Released { .. } | Event::Lost { .. }) = (held, event) {
+                looked.lock().unwrap_or_else(PoisonError::into_inner).push(held.check().is_ok());
+            }
+        };
+        let builder = Client::builder().watchdog_timeout(Duration::from_secs(1)).on_event(look);
+        clients.push(connect_with(server, builder).await);
+    }
+    let lock = RedLock::new(&clients, "red").unwrap();
+    let show = |guard: &RedGuard| {
+        *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard.held());
+    };
+    let guard = within("the lock", lock.clone().lease(Duration::from_millis(300)).acquire()).await.unwrap();
+    show(&guard);
+    // Asked all the time, so that it is the question that notices the loss.
+    eventually("the loss", || guard.check().is_err().then_some(())).await;
+    drop(guard);
+    let guard = within("the lock", lock.acquire()).await.unwrap();
+    show(&guard);
+    for server in &servers {
+        run::<()>(&mut server.connect(), "DEL red");
+    }
+    assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
+    drop(guard);
+    eventually("answers", || {
+        let looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+        (looked.len() >= 4 && looked.iter().any(|held| !held)).then_some(())
+    })
+    .await;
+}
+
+/// Who was told of a connection asked for it, and was answered as it had been before.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_told_when_they_have_changed() {
+    let server = TestServer::start();
+    let shown = Arc::new(Mutex::new(None::<rlock_client::Lock>));
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let (look, noted) = (shown.clone(), states.clone());
+    let builder = Client::builder().on_event(move |event| {
+        let Some(lock) = look.lock().unwrap().clone() else { return };
+        if let Event::Disconnected { .. } | Event::Reconnected { .. } = event {
+            noted
+                .lock()
+                .unwrap()
+                .push((format!("{event:?}").starts_with("Reconnected"), lock.connected().is_ok()));
+        }
+    });
+    let client = connect_with(&server, builder).await;
+    *shown.lock().unwrap() = Some(client.lock("lock"));
+    run::<u64>(&mut server.connect(), "CLIENT KILL TYPE normal SKIPME yes");
+    eventually("both", || (states.lock().unwrap().len() == 2).then_some(())).await;
+    assert_eq!(*states.lock().unwrap(), [(false, false), (true, true)]);
+}
+
+/// A lock that the release found to be somebody else's was told as released.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_gone_at_its_release_was_lost() {
+    let server = TestServer::start();
+    let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
+    for drops in [false, true] {
+        let guard = client.lock("a").await.unwrap();
+        let held = guard.held();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert!(client.lock("a").force_release().await.unwrap());
+        if drops {
+            drop(guard);
+        } else {
+            let error = guard.release().await.unwrap_err();
+            assert!(matches!(error, Error::LockLost { why: Lost::Taken, .. }), "{error:?}");
+        }
+        eventually("the loss", || diary.seen("lost a Taken")).await;
+        assert_eq!(diary.take(), ["acquired a", "lost a Taken"]);
+        assert_eq!(within("the loss", held.lost()).await, Lost::Taken);
+    }
+    client.close(SOON).await.unwrap();
+    assert!(diary.take().is_empty());
+}
+
+/// Each round of an acquisition of several locks was told as one that had failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_of_an_acquisition_are_not_told() {
+    let server = TestServer::start();
+    let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
+    let holder = client.lock("b").await.unwrap();
+    let failures = || {
+        let mut lines = diary.take();
+        lines.retain(|line| line.starts_with("denied") || line.starts_with("timed out"));
+        lines
+    };
+    let multi = MultiLock::new([client.lock("a"), client.lock("b")]).unwrap();
+    let red = RedLock::new([&client], "b").unwrap();
+    let limit = Duration::from_millis(400);
+    assert!(denied(within("an answer", multi.try_acquire()).await));
+    assert_eq!(failures(), ["denied b"]);
+    within("an answer", multi.acquire_timeout(limit)).await.unwrap_err();
+    assert_eq!(failures(), ["timed out b"]);
+    assert!(denied(within("an answer", red.try_acquire()).await));
+    assert_eq!(failures(), ["denied b"]);
+    within("an answer", red.acquire_timeout(limit)).await.unwrap_err();
+    assert_eq!(failures(), ["timed out b"]);
+    let waiting = (tokio::spawn(multi.acquire()), tokio::spawn(red.acquire()));
+    tokio::time::sleep(limit).await;
+    holder.release().await.unwrap();
+    let (multi, red) = (waiting.0, waiting.1);
+    within("both, one after the other", async {
+        tokio::select! {
+            multi = multi => multi.unwrap().unwrap().release().await.unwrap(),
+            red = red => red.unwrap().unwrap().release().await.unwrap(),
+        }
+    })
+    .await;
+    assert!(failures().is_empty());
 }

@@ -6,12 +6,23 @@ mod common;
 use std::time::Duration;
 
 use common::{SOON, holder, url};
-use rlock_client::blocking::Client;
+use rlock_client::blocking::{Client, RedLock};
 use rlock_client::{Error, Lost};
 use rlock_testkit::{TestServer, eventually};
 
 /// How the child ends; no assertion in it, since a panic after a fork may hang.
 const AS_EXPECTED: i32 = 7;
+
+fn ends_as_expected(child: libc::pid_t) {
+    assert!(child > 0, "a child");
+    let mut status = 0;
+    let ended = || {
+        // SAFETY: the pointer is to a local.
+        (unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child).then_some(())
+    };
+    eventually("the end of the child", SOON, ended);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == AS_EXPECTED, "{status}");
+}
 
 #[test]
 fn a_child_holds_nothing_and_releases_nothing() {
@@ -31,14 +42,7 @@ fn a_child_holds_nothing_and_releases_nothing() {
         // SAFETY: ends the child without the destructors of the parent's state.
         unsafe { libc::_exit(if lost && refused { AS_EXPECTED } else { 1 }) };
     }
-    assert!(child > 0, "a child");
-    let mut status = 0;
-    let ended = || {
-        // SAFETY: the pointer is to a local.
-        (unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child).then_some(())
-    };
-    eventually("the end of the child", SOON, ended);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == AS_EXPECTED, "{status}");
+    ends_as_expected(child);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
     guard.check().unwrap();
@@ -69,17 +73,45 @@ fn the_childs_own_runtime_sends_nothing_for_the_parent() {
         // SAFETY: ends the child without the destructors of the parent's state.
         unsafe { libc::_exit(AS_EXPECTED) };
     }
-    assert!(child > 0, "a child");
-    let mut status = 0;
-    let ended = || {
-        // SAFETY: the pointer is to a local.
-        (unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child).then_some(())
-    };
-    eventually("the end of the child", SOON, ended);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == AS_EXPECTED, "{status}");
+    ends_as_expected(child);
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), owner);
     runtime.block_on(async {
         guard.release().await.unwrap();
         client.close(SOON).await.unwrap();
     });
+}
+
+/// In the child there is no thread that runs timers and connections: `close`, `downgrade`, `lost` and the acquisition of a
+/// red lock waited for these for ever.
+#[test]
+fn nothing_hangs_in_the_child() {
+    let servers = [TestServer::start(), TestServer::start(), TestServer::start()];
+    let clients = servers.each_ref().map(|server| Client::connect(&url(server)).unwrap());
+    let red = RedLock::new(&clients, "red").unwrap();
+    let red_guard = red.acquire().unwrap();
+    let writer = clients[0].read_write_lock("rw").write().acquire().unwrap();
+    let guard = clients[0].lock("lock").acquire().unwrap();
+    let closing = clients[0].clone();
+    let forked = |error: &Error| matches!(error, Error::LockLost { why: Lost::Forked, .. });
+    let refused = |error: &Error| matches!(error, Error::Unsupported { .. });
+    // SAFETY: as above.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: no handler is set, so the signal ends the process.
+        unsafe { libc::alarm(10) };
+        let as_expected = guard.lost() == Lost::Forked
+            && red_guard.lost() == Lost::Forked
+            && writer.downgrade().is_err_and(|error| forked(&error))
+            && red.acquire().is_err_and(|error| refused(&error))
+            && red.try_acquire().is_err_and(|error| refused(&error))
+            && red_guard.release().is_err_and(|error| forked(&error))
+            && guard.release().is_err_and(|error| forked(&error))
+            && closing.close(SOON).is_err_and(|error| refused(&error));
+        // SAFETY: ends the child without the destructors of the parent's state.
+        unsafe { libc::_exit(if as_expected { AS_EXPECTED } else { 1 }) };
+    }
+    ends_as_expected(child);
+    red_guard.release().unwrap();
+    guard.release().unwrap();
+    writer.downgrade().unwrap().release().unwrap();
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::proxy::Proxy;
+use common::proxy::{Fate, Proxy};
 use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, Lost, Waiting};
 use rlock_testkit::TestServer;
@@ -224,4 +224,28 @@ async fn a_client_of_the_driver_lends_its_settings() {
     let same = [client, within("a client", Client::connect(&url)).await.unwrap()];
     let error = rlock_client::RedLock::new(&same, "lock").unwrap_err();
     assert!(error.to_string().contains("twice"), "{error}");
+}
+
+/// A connection was named in a round trip of its own, within the time that connecting may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_costs_no_time() {
+    let server = TestServer::start();
+    let proxy = Proxy::to(server.port()).await;
+    let slow = |words: &[String]| words[0] == "HELLO" || words.get(1).is_some_and(|word| word == "SETNAME");
+    proxy.rule(move |words| if slow(words) { Fate::Slow(1_200) } else { Fate::Pass });
+    let builder = Client::builder().name("job").response_timeout(Duration::from_secs(2));
+    let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
+    assert!(names(&mut server.connect()).iter().any(|name| name.starts_with("job@")));
+    client.lock("lock").await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_needs_no_permission() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@rlock +subscribe");
+    let url = url(&server).replace("redis://", "redis://app:secret@");
+    let client = within("a client", Client::connect(&url)).await.unwrap();
+    client.lock("lock").await.unwrap().release().await.unwrap();
+    assert!(names(&mut raw).iter().all(String::is_empty));
 }

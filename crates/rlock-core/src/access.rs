@@ -1,8 +1,9 @@
 //! Whether an owner could have a lock now, if it were its turn.
 
 use crate::bugs::{Bug, planted};
-use crate::look::{Picture, look};
-use crate::port::{Server, Site};
+use crate::core::Core;
+use crate::look::{Picture, key_end, look};
+use crate::port::{Lock, Server};
 use crate::types::{Expiry, Mode};
 use crate::view::{Kind, Need, Others, View};
 use crate::yielding;
@@ -19,41 +20,56 @@ pub(crate) enum Access {
 }
 
 /// Who waits first, and for what.
-pub(crate) fn head<S: Site>(site: &S) -> Option<(Box<[u8]>, Mode)> {
-    let lock = site.lock();
-    site.server().locks(|locks| locks.head(lock).map(|head| (head.owner.clone(), head.mode)))
+pub(crate) fn head<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Mode)> {
+    core.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.mode)))
 }
 
 /// Whether this owner could have the lock in this mode, if it were its turn.
-pub(crate) fn access<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
-    access_and(site, owner, mode, |_| {})
+pub(crate) fn access<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    owner: &[u8],
+    mode: Mode,
+) -> Access {
+    access_and(core, lock, owner, mode, |_| {})
 }
 
 /// The same, and removes the dead readers that the look finds before a living one. Writing must be allowed.
-pub(crate) fn access_and_bury<S: Site>(site: &S, owner: &[u8], mode: Mode) -> Access {
-    access_and(site, owner, mode, |picture| picture.bury())
+pub(crate) fn access_and_bury<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    owner: &[u8],
+    mode: Mode,
+) -> Access {
+    access_and(core, lock, owner, mode, |picture| picture.bury())
 }
 
-fn access_and<S: Site>(site: &S, owner: &[u8], mode: Mode, then: impl FnOnce(Picture<'_, S>)) -> Access {
+fn access_and<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    owner: &[u8],
+    mode: Mode,
+    then: impl FnOnce(Picture<'_, P::Lock<'_>>),
+) -> Access {
     // To a writer its own reads are in the way as well.
     let (owner, need) = if mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Mine) };
-    let view = look(site, owner, need).map(|picture| {
+    let view = look(core, lock, owner, need).map(|picture| {
         let view = *picture.view();
         then(picture);
         view
     });
     match view {
-        Ok(view) => access_to(site, &view, mode),
+        Ok(view) => access_to(core, lock, &view, mode),
         // The key holds something else for a while.
-        Err(_) => Access::Until(site.expiry(&site.open())),
+        Err(_) => Access::Until(key_end(lock)),
     }
 }
 
-fn access_to<S: Site>(site: &S, view: &View, mode: Mode) -> Access {
+fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, mode: Mode) -> Access {
     match (mode, view.kind, view.others) {
         _ if view.is_free_for(mode) => Access::Free,
-        (Mode::Read, Kind::Reading, _) => shared_access(site, view),
-        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(site, view),
+        (Mode::Read, Kind::Reading, _) => shared_access(core, lock, view),
+        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(core, lock, view),
         (Mode::Write, Kind::Reading, Others::Live { until, .. }) if !planted(Bug::DeadReaderBlocks) => {
             Access::Until(until.sooner(view.key_end))
         }
@@ -61,13 +77,13 @@ fn access_to<S: Site>(site: &S, view: &View, mode: Mode) -> Access {
     }
 }
 
-fn shared_access<S: Site>(site: &S, view: &View) -> Access {
-    let kept_out = yielding::held_back_for(site).filter(|_| {
+fn shared_access<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
+    let kept_out = yielding::held_back_for(core, lock).filter(|_| {
         let reads = planted(Bug::ForeignWriterBehindDead) && view.reads().is_some();
         !reads && !view.holds_any()
     });
     match kept_out {
-        Some(left) => Access::Until(Expiry::At(site.server().now().after(left)).sooner(view.key_end)),
+        Some(left) => Access::Until(Expiry::At(core.port.now().after(left)).sooner(view.key_end)),
         None => Access::Shared,
     }
 }

@@ -1,6 +1,6 @@
 //! The results of the rules.
 
-use crate::port::Reader;
+use crate::facts::Reader;
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 

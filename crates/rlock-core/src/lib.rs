@@ -21,11 +21,16 @@
 //! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
+//! - [`core`]: a server, together with what memory knows of its locks.
 //! - [`port`]: the server as the steps see it.
+//! - [`facts`]: facts about a lock that a server tells.
+//! - [`settings`]: the configuration.
+//! - [`note`]: events for the statistics.
 //! - [`call`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
 //! - `serve`: the hand-off of a free lock to the first waiter.
+//! - `tying`: what a call does to the tie of its owner.
 //! - [`sessions`]: holds and waits that end with a connection.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
@@ -47,16 +52,19 @@
 mod access;
 pub mod bugs;
 pub mod call;
+pub mod core;
 pub mod decision;
 pub mod departures;
 pub mod error;
 pub mod events;
+pub mod facts;
 pub mod fair;
 pub mod limits;
 pub mod locks;
 mod look;
 pub mod message;
 pub mod names;
+pub mod note;
 pub mod port;
 pub mod read_leases;
 pub mod read_repair;
@@ -65,10 +73,12 @@ mod revoking;
 pub mod rules;
 mod serve;
 pub mod sessions;
+pub mod settings;
 pub mod shape;
 pub mod timer;
 pub mod timing;
 pub mod token;
+mod tying;
 pub mod types;
 pub mod view;
 pub mod yielding;

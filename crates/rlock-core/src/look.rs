@@ -2,53 +2,72 @@
 //!
 //! The key of a plain lock, or of a lock without holders, stays open from the look to the commit. The key of a read/write
 //! lock is closed while lease keys are read: the commit opens it again, and fails if the owner's holds are not the same.
+//!
+//! Keys are opened here only. A picture borrows its lock exclusively: the compiler refuses a call of the lock while the
+//! picture may have its key open.
 
+use crate::core::Core;
 use crate::decision::{Change, Decision};
 use crate::error::Error;
-use crate::port::{ReadLease, Reader, Site};
+use crate::facts::{ReadLease, Reader};
+use crate::locks::LockName;
+use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
 use crate::types::Expiry;
 use crate::view::{Hold, Need, Others, Step, View};
 
 /// A lock as a look found it.
-pub(crate) struct Picture<'a, S: Site> {
-    site: &'a S,
+pub(crate) struct Picture<'a, L: Lock> {
+    lock: &'a mut L,
     owner: Option<&'a [u8]>,
     /// Open, unless lease keys had to be read.
-    key: Option<S::Key>,
+    key: Option<L::Key>,
     view: View,
     /// The dead readers that the look found and that must be removed.
     dead: Vec<Reader>,
 }
 
 /// Looks at a lock for this owner; without an owner, as an owner without holds sees it.
-pub(crate) fn look<'a, S: Site>(
-    site: &'a S,
+pub(crate) fn look<'a, 'n, P: Server>(
+    core: Core<'_, P>,
+    lock: &'a mut P::Lock<'n>,
     owner: Option<&'a [u8]>,
     need: Need,
-) -> Result<Picture<'a, S>, Error> {
-    let mut picture = Picture::of(site, owner);
-    picture.look(need)?;
+) -> Result<Picture<'a, P::Lock<'n>>, Error> {
+    let mut picture = Picture::of(lock, owner);
+    picture.look(core, need)?;
     Ok(picture)
 }
 
-impl<'a, S: Site> Picture<'a, S> {
+/// The content of a lock's key, as [`look`] reads it before any lease key.
+pub(crate) fn fields<L: Lock>(lock: &mut L, owner: Option<&[u8]>) -> Result<Fields, Error> {
+    let key = lock.open();
+    lock.state(&key, owner)
+}
+
+/// When a lock's key expires, whatever it holds.
+pub(crate) fn key_end<L: Lock>(lock: &mut L) -> Expiry {
+    let key = lock.open();
+    lock.expiry(&key)
+}
+
+impl<'a, L: Lock> Picture<'a, L> {
     /// The picture before the first look: the lock seems free.
     #[inline(always)]
-    pub(crate) fn of(site: &'a S, owner: Option<&'a [u8]>) -> Self {
-        Self { site, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
+    pub(crate) fn of(lock: &'a mut L, owner: Option<&'a [u8]>) -> Self {
+        Self { lock, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
     }
 
     /// Looks at the lock. In place: a copy of a picture costs more than the rule for a plain lock.
     #[inline(always)]
-    fn look(&mut self, need: Need) -> Result<(), Error> {
-        let key = self.site.open();
-        let fields = self.site.state(&key, self.owner)?;
+    fn look<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+        let key = self.lock.open();
+        let fields = self.lock.state(&key, self.owner)?;
         self.view = View::of(&fields);
         if fields.is_read_write() {
             drop(key);
-            self.check_readers(need)
+            self.check_readers(core, need)
         } else {
             self.key = Some(key);
             Ok(())
@@ -57,15 +76,16 @@ impl<'a, S: Site> Picture<'a, S> {
 
     /// Looks at the lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
     #[inline(always)]
-    pub(crate) fn decide(
+    pub(crate) fn decide<P: Server>(
         &mut self,
-        mut rule: impl FnMut(&View) -> Result<Step, Error>,
+        core: Core<'_, P>,
+        mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {
-        self.look(Need::Mine)?;
+        self.look(core, Need::Mine)?;
         loop {
-            match rule(&self.view) {
+            match rule(self) {
                 Err(error) => return Err(error),
-                Ok(Step::Look(need)) => self.check_others(need)?,
+                Ok(Step::Look(need)) => self.check_others(core, need)?,
                 Ok(Step::Done(decision)) if self.dead.is_empty() => return Ok(decision),
                 Ok(Step::Done(decision)) => return Ok(self.with_burial(decision)),
             }
@@ -85,33 +105,41 @@ impl<'a, S: Site> Picture<'a, S> {
         &self.view
     }
 
-    pub(crate) fn site(&self) -> &'a S {
-        self.site
-    }
-
     pub(crate) fn owner(&self) -> Option<&'a [u8]> {
         self.owner
     }
 
+    pub(crate) fn name(&self) -> LockName<'_> {
+        self.lock.name()
+    }
+
+    /// The lock, with its key closed: what follows may call the server back. The commit opens the key again.
+    pub(crate) fn close(&mut self) -> &mut L {
+        self.key = None;
+        self.lock
+    }
+
     #[cold]
-    fn check_readers(&mut self, need: Need) -> Result<(), Error> {
+    fn check_readers<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
         if let (Some(owner), Some(holds)) = (self.owner, self.view.dead)
-            && let Some(until) = read_leases::lease_end(self.site, owner, holds, self.view.key_end)
+            && let Some(until) = read_leases::lease_end(self.lock, owner, holds, self.view.key_end)
         {
             self.view.shared = Some(Hold { holds, until });
             self.view.dead = None;
         }
-        self.check_others(need)
+        self.check_others(core, need)
     }
 
     /// Checks the other owners, unless the look has done so before.
-    fn check_others(&mut self, need: Need) -> Result<(), Error> {
+    fn check_others<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
         let Others::NotAsked(count) = self.view.others else { return Ok(()) };
-        let (site, key_end) = (self.site, self.view.key_end);
+        let (lock, key_end) = (&*self.lock, self.view.key_end);
         let (others, dead) = match need {
             Need::Mine => return Ok(()),
-            Need::AnyOther => read_leases::any_other(site, self.owner, key_end)?,
-            Need::LastOther => read_leases::last_other(site, self.owner.unwrap_or_default(), count, key_end),
+            Need::AnyOther => read_leases::any_other(lock, self.owner, key_end)?,
+            Need::LastOther => {
+                read_leases::last_other(core, lock, self.owner.unwrap_or_default(), count, key_end)
+            }
         };
         self.view.others = others;
         self.dead = dead;
@@ -121,7 +149,7 @@ impl<'a, S: Site> Picture<'a, S> {
     /// The latest lease end of the readers; `at_most` if they are too many to check all. `None` if all are dead.
     pub(crate) fn last_end(&self, at_most: Expiry) -> Option<Expiry> {
         let count = if let Others::NotAsked(count) = self.view.others { count } else { 0 };
-        read_leases::last_end(self.site, count, at_most, self.view.key_end)
+        read_leases::last_end(self.lock, count, at_most, self.view.key_end)
     }
 
     /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
@@ -129,16 +157,19 @@ impl<'a, S: Site> Picture<'a, S> {
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
-        let elsewhere = |hold| self.site.read_lease(owner, hold) == ReadLease::Unknown;
+        let elsewhere = |hold| self.lock.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(elsewhere) { Err(Error::LeaseElsewhere) } else { Ok(()) }
     }
 
-    /// Commits a change, once, and closes the key. After an error nothing has changed.
+    /// Commits a change, and closes the key. After an error nothing has changed.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, change: &Change) -> Result<(), Error> {
-        let (site, owner) = (self.site, self.owner);
-        let key = self.key.take().map_or_else(|| reopen(site, owner, &self.view), Ok)?;
-        if change.is_empty() { Ok(()) } else { site.perform(key, owner, change) }
+    pub(crate) fn commit(self, change: &Change) -> Result<&'a mut L, Error> {
+        let Self { lock, owner, key, view, .. } = self;
+        let key = key.map_or_else(|| reopen(lock, owner, &view), Ok)?;
+        if !change.is_empty() {
+            lock.perform(key, owner, change)?;
+        }
+        Ok(lock)
     }
 
     /// Removes the dead readers that the look found. Writing must be allowed.
@@ -156,9 +187,9 @@ impl<'a, S: Site> Picture<'a, S> {
 /// Opens the key of a read/write lock again. Time goes on outside commands, and other modules are notified of the end of a
 /// lease key: the lock may have changed.
 #[cold]
-fn reopen<S: Site>(site: &S, owner: Option<&[u8]>, view: &View) -> Result<S::Key, Error> {
-    let key = site.open();
-    if view.is_still(&site.state(&key, owner)?) {
+fn reopen<L: Lock>(lock: &mut L, owner: Option<&[u8]>, view: &View) -> Result<L::Key, Error> {
+    let key = lock.open();
+    if view.is_still(&lock.state(&key, owner)?) {
         Ok(key)
     } else {
         Err(Error::Internal("the lock changed while it was looked at"))

@@ -3,26 +3,30 @@
 //! The module implements it with the server's API; the model checker and the fuzzer implement it with plain data. They
 //! therefore explore the code that runs in production. A call of these methods may call back into the module: the
 //! server deletes an expired key when it opens it, and other modules react to the events of rlock. No borrow of the
-//! queues may live across a call.
+//! locks may live across a call.
 
 use std::ops::ControlFlow;
 
-use crate::decision::{Admission, Change, Decision, Reply, UnlockMessage};
+use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::locks::{Cause, Limits, LockName, Locks, Ticket, Turns, Walked};
+use crate::facts::{ReadLease, Reader, WriteAccess};
+use crate::locks::{LockName, Ticket};
+use crate::note::Note;
+use crate::settings::Settings;
 use crate::shape::Fields;
-use crate::types::{Expiry, Holds, LeaseMs, MonoMs, UnixMs};
+use crate::types::{Expiry, MonoMs, UnixMs};
+
+mod fair_list;
+
+pub use self::fair_list::FairList;
 
 /// A server with locks.
 pub trait Server {
     /// One of its locks.
-    type Site<'a>: Site;
+    type Lock<'a>: Lock;
 
     /// Visits a lock outside a command on it; `None` if its database does not exist.
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&Self::Site<'_>) -> T) -> Option<T>;
-
-    /// Lends the queues to `body`, which must not call the server.
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T;
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 
     /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;
@@ -66,20 +70,21 @@ pub trait Server {
 }
 
 /// One lock on a server.
-pub trait Site {
-    /// Its server.
-    type Server: Server;
+///
+/// While its key is open no other method may be called: `look` opens keys, in a picture that borrows the lock exclusively.
+pub trait Lock {
     /// The lock's key, while it is open.
     type Key;
+    /// Redisson's list of the waiters for the lock's fair lock.
+    type FairList<'a>: FairList
+    where
+        Self: 'a;
 
-    /// Its server.
-    fn server(&self) -> &Self::Server;
-
-    /// The lock's id.
-    fn lock(&self) -> LockName<'_>;
+    /// Its name.
+    fn name(&self) -> LockName<'_>;
 
     /// Opens the key to read and write. The server deletes an expired key now.
-    fn open(&self) -> Self::Key;
+    fn open(&mut self) -> Self::Key;
 
     /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<Fields, Error>;
@@ -102,54 +107,8 @@ pub trait Site {
     /// delete an expired key now.
     fn last_token(&self) -> Result<Option<i64>, Error>;
 
-    /// The head of the fair list. No key of the lock may be open here or in the other methods on the fair list.
-    fn fair_head(&self) -> Option<FairEntry>;
-
-    /// Whether a part of the fair list may be on the other server of a migration of the lock's slot.
-    fn fair_is_elsewhere(&self) -> bool;
-
-    /// Whether this owner is in the fair list.
-    fn fair_has_deadline(&self, owner: &[u8]) -> bool;
-
-    /// Appends an owner to the fair list, unless the list has it. Its deadline is the last entry's deadline, or the end of
-    /// the lock's lease, plus `budget`.
-    fn fair_join(&self, owner: &[u8], budget: LeaseMs);
-
-    /// Removes entries from the head of the fair list while `leaves` is true of their owners, `most` at most. Returns
-    /// their owners.
-    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
-
-    /// Removes the entries whose owners match `leaves`. It checks `most` entries, those before the last `passed` entries.
-    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
-
-    /// Removes the deadlines of owners that are not in the fair list.
-    fn fair_forget(&self, owners: &[Box<[u8]>]);
-
-    /// Lowers deadlines in the fair list to `latest`, which receives each entry's place from the head and its owner. It
-    /// checks `most` entries, those before the last `passed` entries. Returns how many it checked, and whether they
-    /// include the head.
-    fn fair_lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool);
-
-    /// When this owner's entry in the fair list counts as dead; `None` if that is now.
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs>;
-
-    /// Which of these owners, up to the first that is in the fair list, are not in it. In a list of more than `most` entries it
-    /// looks only for some.
-    fn fair_missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
-
-    /// Sets an owner's deadline.
-    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs);
-
-    /// Puts owners at the head of the fair list, in this order, with this deadline.
-    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
-
-    /// Notifies a Redisson fair waiter that its turn has come.
-    fn notify_fair(&self, owner: &[u8]);
+    /// Redisson's list of the waiters for the lock's fair lock. No key of the lock may be open.
+    fn fair_list(&self) -> Self::FairList<'_>;
 
     /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;
@@ -169,112 +128,4 @@ pub trait Site {
 
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn write_access(&self) -> WriteAccess;
-}
-
-/// A reader of a read/write lock, alive or dead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
-    /// Its owner.
-    pub owner: Box<[u8]>,
-    /// The holds that its field counts.
-    pub holds: Holds,
-}
-
-/// Whether a lock may be granted now, outside a client's own command on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteAccess {
-    /// It may.
-    Allowed,
-    /// The key is on another server, or migrates to another server.
-    SlotMoved,
-    /// The server refuses writes for now.
-    Refused,
-}
-
-/// The configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// The owners that may acquire (`rlock.accept`).
-    pub admission: Admission,
-    /// The limits on waiters (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
-    pub limits: Limits,
-    /// The lease of an unconfirmed grant to an enqueued waiter (`rlock.grant-confirm-ms`).
-    pub grant_confirm: LeaseMs,
-    /// When the module yields to waiting Redisson clients (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
-    pub turns: Turns,
-    /// The yield window; `None` if the module never yields (`rlock.foreign-window-ms`).
-    pub foreign_window: Option<LeaseMs>,
-    /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
-    /// (`rlock.fair-turn-ms`).
-    pub fair_turn: LeaseMs,
-    /// The limit on ties to connections (`rlock.max-ties`).
-    pub max_ties: usize,
-    /// The bounds of the work per event-loop cycle.
-    pub at_once: AtOnce,
-}
-
-/// The bounds of the work in one event-loop cycle, for each kind of work: the server serves other clients in between.
-/// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
-#[derive(Clone, Copy, Debug)]
-pub struct AtOnce {
-    /// Ended waits, and waiters that are sent away.
-    pub ended: usize,
-    /// Entries of fair lists.
-    pub listed: usize,
-    /// Waiters that are granted a lock or leave the queue during a hand-off, by one command or by the timer.
-    pub served: usize,
-    /// Locks that are checked, for each reason.
-    pub looked: usize,
-}
-
-impl AtOnce {
-    /// Bounds of some milliseconds on a slow machine.
-    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
-}
-
-/// An event for the statistics.
-#[derive(Clone, Copy, Debug)]
-pub enum Note<'a> {
-    /// A command's decision.
-    Decided(&'a Decision),
-    /// A waiter joined; the number of waiters now.
-    Waiting(usize),
-    /// A lock was handed off; the time that its waiter had waited, in milliseconds.
-    HandedOff(u64),
-    /// A lock with waiters was found free; no rlock command had freed it.
-    Found(Cause),
-    /// A grant to an enqueued waiter ended unconfirmed.
-    Unconfirmed,
-    /// The module yielded the lock to waiting Redisson clients.
-    Yielded,
-    /// A wait timed out.
-    TimedOut,
-    /// A wait was cancelled.
-    Cancelled,
-    /// A grant was revoked: its client disconnected before the answer.
-    Revoked,
-    /// This number of waiters disconnected, or could not be reached.
-    Gone(usize),
-    /// A waiter was sent away.
-    SentAway,
-}
-
-/// The state of a lease key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadLease {
-    /// Its lease end.
-    Until(Expiry),
-    /// The key does not exist: this hold has ended.
-    Gone,
-    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
-    Unknown,
-}
-
-/// An entry of the fair list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FairEntry {
-    /// The waiting owner.
-    pub owner: Box<[u8]>,
-    /// When the entry counts as dead; without a deadline it is dead now.
-    pub deadline: Option<UnixMs>,
 }

@@ -7,8 +7,10 @@
 use std::ops::ControlFlow;
 
 use crate::bugs::{Bug, planted};
+use crate::core::Core;
 use crate::error::Error;
-use crate::port::{ReadLease, Reader, Server, Site};
+use crate::facts::{ReadLease, Reader};
+use crate::port::{Lock, Server};
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
 
@@ -26,7 +28,7 @@ const MANY: usize = 64;
 pub(crate) type Checked = (Others, Vec<Reader>);
 
 /// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
-pub(crate) fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
+pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
     if planted(Bug::DeadReaderHolds) {
         return Some(key_end);
     }
@@ -34,7 +36,7 @@ pub(crate) fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_end:
     let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
     // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
     for hold in (oldest.saturating_add(1)..=newest).rev() {
-        match site.read_lease(reader, hold) {
+        match lock.read_lease(reader, hold) {
             ReadLease::Until(until) => return Some(until),
             // In doubt it lives: it ends with the lock's own key at last.
             ReadLease::Unknown => return Some(key_end),
@@ -46,40 +48,34 @@ pub(crate) fn lease_end<S: Site>(site: &S, reader: &[u8], holds: Holds, key_end:
 }
 
 /// The latest lease end of all of a reader's holds: a Redisson hold may have a shorter lease than one before it.
-pub(crate) fn last_lease_end<S: Site>(
-    site: &S,
+pub(crate) fn last_lease_end<L: Lock>(
+    lock: &L,
     reader: &[u8],
     holds: Holds,
     key_end: Expiry,
 ) -> Option<Expiry> {
-    let mut latest = lease_end(site, reader, holds, key_end)?;
+    let mut latest = lease_end(lock, reader, holds, key_end)?;
     let newest = holds.get();
     for hold in newest.saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1)..newest {
-        if let ReadLease::Until(until) = site.read_lease(reader, hold) {
+        if let ReadLease::Until(until) = lock.read_lease(reader, hold) {
             latest = latest.later(until);
         }
     }
     Some(latest)
 }
 
-/// When the reads of this owner end; `None` if it has none.
-pub(crate) fn read_end<S: Site>(site: &S, reader: &[u8]) -> Option<Expiry> {
-    let fields = site.state(&site.open(), Some(reader)).ok().filter(|fields| fields.is_read_write())?;
-    last_lease_end(site, reader, fields.reads?, fields.key_end)
-}
-
 /// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them
 /// again; if all are dead, the lock is free, and they go with it.
-pub(crate) fn any_other<S: Site>(site: &S, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
+pub(crate) fn any_other<L: Lock>(lock: &L, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
     if planted(Bug::WriterBesideReaders) {
         return Ok((Others::Dead, Vec::new()));
     }
     let (mut dead, mut living) = (Vec::new(), None);
-    site.readers(&mut |reader| {
+    lock.readers(&mut |reader| {
         if but == Some(&*reader.owner) {
             return ControlFlow::Continue(());
         }
-        living = lease_end(site, &reader.owner, reader.holds, key_end);
+        living = lease_end(lock, &reader.owner, reader.holds, key_end);
         if living.is_some() {
             return ControlFlow::Break(());
         }
@@ -94,17 +90,23 @@ pub(crate) fn any_other<S: Site>(site: &S, but: Option<&[u8]>, key_end: Expiry) 
 
 /// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among them
 /// are to be removed unless all are dead.
-pub(crate) fn last_other<S: Site>(site: &S, but: &[u8], count: usize, key_end: Expiry) -> Checked {
+pub(crate) fn last_other<P: Server, L: Lock>(
+    core: Core<'_, P>,
+    lock: &L,
+    but: &[u8],
+    count: usize,
+    key_end: Expiry,
+) -> Checked {
     let few = count <= CHECKED;
-    if !few && !site.server().locks(|locks| locks.is_check_due()) {
+    if !few && !core.locks(|locks| locks.is_check_due()) {
         return (Others::InDoubt, Vec::new());
     }
-    let mut readers = site.some_readers(CHECKED.saturating_add(1));
+    let mut readers = lock.some_readers(CHECKED.saturating_add(1));
     readers.retain(|reader| *reader.owner != *but);
     let all = readers.len() >= count;
     let (mut last_end, mut dead) = (None, Vec::new());
     for reader in readers {
-        match last_lease_end(site, &reader.owner, reader.holds, key_end) {
+        match last_lease_end(lock, &reader.owner, reader.holds, key_end) {
             Some(end) => last_end = Some(last_end.map_or(end, |last: Expiry| last.later(end))),
             None => dead.push(reader),
         }
@@ -117,11 +119,11 @@ pub(crate) fn last_other<S: Site>(site: &S, but: &[u8], count: usize, key_end: E
 }
 
 /// The latest lease end of this number of readers where they are few; otherwise `at_most`. `None` if all are dead.
-pub(crate) fn last_end<S: Site>(site: &S, count: usize, at_most: Expiry, key_end: Expiry) -> Option<Expiry> {
+pub(crate) fn last_end<L: Lock>(lock: &L, count: usize, at_most: Expiry, key_end: Expiry) -> Option<Expiry> {
     if count > MANY {
         return Some(at_most);
     }
-    let readers = site.some_readers(MANY);
-    let ends = readers.iter().filter_map(|reader| last_lease_end(site, &reader.owner, reader.holds, key_end));
+    let readers = lock.some_readers(MANY);
+    let ends = readers.iter().filter_map(|reader| last_lease_end(lock, &reader.owner, reader.holds, key_end));
     ends.reduce(Expiry::later)
 }

@@ -7,7 +7,21 @@
 use crate::error::Error;
 use crate::names::{MODE_FIELD, WRITE_SUFFIX};
 use crate::types::{Expiry, Holds, canonical_integer};
-use crate::view::Kind;
+
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The key does not exist.
+    Free,
+    /// The hash exists without a hold: only `mode` is left, or its one field has expired.
+    Abandoned,
+    /// A plain lock.
+    Mutex,
+    /// A read/write lock with readers, alive or dead.
+    Reading,
+    /// A read/write lock with a writer, which may also read.
+    Writing,
+}
 
 /// The content of a lock's key, as far as it concerns one owner.
 ///

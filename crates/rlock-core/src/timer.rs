@@ -4,14 +4,16 @@
 use std::cell::OnceCell;
 
 use crate::access::{Access, access, head};
+use crate::core::Core;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::events::continue_sweeps;
+use crate::facts::WriteAccess;
 use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks};
-use crate::port::{Server, Site, WriteAccess};
+use crate::port::{FairList, Lock, Server};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
@@ -24,48 +26,48 @@ const RETRY_MS: u64 = 20;
 
 /// The timer has fired: one cycle of work, with a bound for each kind. The rest is due again at once, but the server serves
 /// other clients before that.
-pub fn on_timer<V: Server>(server: &V) {
-    let _entry = entry(server);
-    server.locks(Locks::timer_fired_or_lost);
+pub fn on_timer<P: Server>(core: Core<'_, P>) {
+    let _entry = entry(core);
+    core.locks(Locks::timer_fired_or_lost);
     // Waits end, and waiters are sent away, also while the server refuses writes.
-    end_waits(server);
-    drop_ended_waiters(server);
-    if !server.is_primary() {
-        demoted(server);
+    end_waits(core);
+    drop_ended_waiters(core);
+    if !core.port.is_primary() {
+        demoted(core);
         return;
     }
-    continue_dropping(server);
-    if !server.may_write() {
-        server.locks(Locks::park_sessions);
+    continue_dropping(core);
+    if !core.port.may_write() {
+        core.locks(Locks::park_sessions);
     }
-    if !server.may_write() || work_on_locks(server) == Outcome::Refused {
-        let retry = MonoMs(server.clock().0.saturating_add(RETRY_MS));
-        server.locks(|locks| locks.put_off(retry));
+    if !core.port.may_write() || work_on_locks(core) == Outcome::Refused {
+        let retry = MonoMs(core.port.clock().0.saturating_add(RETRY_MS));
+        core.locks(|locks| locks.put_off(retry));
     }
 }
 
-fn work_on_locks<V: Server>(server: &V) -> Outcome {
-    continue_sweeps(server);
+fn work_on_locks<P: Server>(core: Core<'_, P>) -> Outcome {
+    continue_sweeps(core);
     let mut done = Outcome::Done;
     for work in [clear_fair_lists, revoke_grants, end_sessions, repair_read_leases, cap_lists] {
         // A server that refuses one write refuses them all.
         if done == Outcome::Done {
-            done = work(server);
+            done = work(core);
         }
     }
-    if serve_due(server) == Outcome::Refused { Outcome::Refused } else { done }
+    if serve_due(core) == Outcome::Refused { Outcome::Refused } else { done }
 }
 
 /// Takes grants back whose clients went before the answer.
-fn revoke_grants<V: Server>(server: &V) -> Outcome {
-    let share = Share::of(server);
+fn revoke_grants<P: Server>(core: Core<'_, P>) -> Outcome {
+    let share = Share::of(core);
     for _ in 0..share.most {
-        let Some((lock, grant)) = server.locks(Locks::next_revoke) else { break };
-        if revoke(server, lock.name(), &grant) == Outcome::Refused {
-            server.locks(|locks| locks.revoke_later(lock, grant));
+        let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
+        if revoke(core, lock.name(), &grant) == Outcome::Refused {
+            core.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
         }
-        if share.is_used_up(server) {
+        if share.is_used_up(core) {
             break;
         }
     }
@@ -73,14 +75,14 @@ fn revoke_grants<V: Server>(server: &V) -> Outcome {
 }
 
 /// Looks at the locks that are due.
-fn serve_due<V: Server>(server: &V) -> Outcome {
-    let (now, share, mut looked) = (server.now(), Share::of(server), Outcome::Done);
-    let most = server.settings().at_once.looked;
-    for lock in server.locks(|locks| locks.due(now, most)) {
-        if server.at(lock.name(), |site| check(site)) == Some(Outcome::Refused) {
+fn serve_due<P: Server>(core: Core<'_, P>) -> Outcome {
+    let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
+    let most = core.port.settings().at_once.looked;
+    for lock in core.locks(|locks| locks.due(now, most)) {
+        if core.at(lock.name(), |lock| check(core, lock)) == Some(Outcome::Refused) {
             looked = Outcome::Refused;
         }
-        if share.is_used_up(server) {
+        if share.is_used_up(core) {
             break;
         }
     }
@@ -88,14 +90,14 @@ fn serve_due<V: Server>(server: &V) -> Outcome {
 }
 
 /// Looks at locks that natives read and that somebody else has changed.
-fn repair_read_leases<V: Server>(server: &V) -> Outcome {
-    for _ in 0..server.settings().at_once.looked {
-        let Some(lock) = server.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
+fn repair_read_leases<P: Server>(core: Core<'_, P>) -> Outcome {
+    for _ in 0..core.port.settings().at_once.looked {
+        let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
         // What changes while this one is looked at is another change.
-        server.locks(|locks| locks.reads_are_repaired(&lock));
-        let Some(ends) = server.locks(|locks| locks.read_end(lock.name())) else { continue };
-        if server.at(lock.name(), |site| repair_read_lease(site, ends)) == Some(Outcome::Refused) {
-            server.locks(|locks| locks.note_foreign_read_change(lock.name()));
+        core.locks(|locks| locks.reads_are_repaired(&lock));
+        let Some(ends) = core.locks(|locks| locks.read_end(lock.name())) else { continue };
+        if core.at(lock.name(), |lock| repair_read_lease(core, lock, ends)) == Some(Outcome::Refused) {
+            core.locks(|locks| locks.note_foreign_read_change(lock.name()));
             return Outcome::Refused;
         }
     }
@@ -103,74 +105,73 @@ fn repair_read_leases<V: Server>(server: &V) -> Outcome {
 }
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
-fn check<S: Site>(site: &S) -> Outcome {
-    let Some((owner, mode)) = head(site) else { return Outcome::Done };
+fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+    let Some((owner, mode)) = head(core, lock) else { return Outcome::Done };
     let asked = OnceCell::new();
-    let write_access = || *asked.get_or_init(|| site.write_access());
-    if let Err(outcome) = repair_list(site, &owner, mode, &write_access) {
+    if let Err(outcome) = repair_list(core, lock, &owner, mode, &asked) {
         return outcome;
     }
     // Asking is a command, in which the lease may have ended: the state is read after it.
-    if let Access::Until(_) = access(site, &owner, mode) {
-        schedule_next_check(site);
+    if let Access::Until(_) = access(core, lock, &owner, mode) {
+        schedule_next_check(core, lock);
         return Outcome::Done;
     }
-    match write_access() {
-        WriteAccess::Allowed => serve_found_free(site, site.server().now()),
+    match *asked.get_or_init(|| lock.write_access()) {
+        WriteAccess::Allowed => serve_found_free(core, lock, core.port.now()),
         WriteAccess::Refused => return Outcome::Refused,
-        WriteAccess::SlotMoved => return drop_moved(site),
+        WriteAccess::SlotMoved => return drop_moved(core, lock),
     }
     Outcome::Done
 }
 
 /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
-fn repair_list<S: Site>(
-    site: &S,
+fn repair_list<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
     owner: &[u8],
     mode: Mode,
-    write_access: &dyn Fn() -> WriteAccess,
+    asked: &OnceCell<WriteAccess>,
 ) -> Result<(), Outcome> {
-    let (server, lock, now) = (site.server(), site.lock(), site.server().now());
-    if !server.locks(|locks| locks.has_fair(lock)) {
+    let now = core.port.now();
+    if !core.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
     }
-    let is_elsewhere = site.fair_is_elsewhere();
-    if !is_elsewhere && !fair::needs_repair(site, now) {
-        server.locks(|locks| locks.fair_list_checked(lock));
+    let is_elsewhere = lock.fair_list().is_elsewhere();
+    if !is_elsewhere && !fair::needs_repair(core, lock, now) {
+        core.locks(|locks| locks.fair_list_checked(lock.name()));
         return Ok(());
     }
-    match write_access() {
-        WriteAccess::Allowed if is_elsewhere => return Err(drop_moved(site)),
+    match *asked.get_or_init(|| lock.write_access()) {
+        WriteAccess::Allowed if is_elsewhere => return Err(drop_moved(core, lock)),
         WriteAccess::Allowed => {
             // Asking is a command, which other modules may have heard of: the list is read again.
-            fair::repair(site, server.now());
+            fair::repair(core, lock, core.port.now());
         }
         WriteAccess::Refused => {
-            if let Access::Until(_) = access(site, owner, mode) {
+            if let Access::Until(_) = access(core, lock, owner, mode) {
                 // Those who wait by Redisson's protocol may have been told of this lease.
-                schedule_next_check(site);
+                schedule_next_check(core, lock);
             }
             return Err(Outcome::Refused);
         }
         // The list is on another server: a check of it would be due for ever.
-        WriteAccess::SlotMoved => server.locks(|locks| locks.forget_fair_change(lock)),
+        WriteAccess::SlotMoved => core.locks(|locks| locks.forget_fair_change(lock.name())),
     }
     Ok(())
 }
 
 /// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
-fn drop_moved<S: Site>(site: &S) -> Outcome {
-    let (server, lock) = (site.server(), site.lock());
-    let most = server.settings().at_once.served;
+fn drop_moved<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Outcome {
+    let most = core.port.settings().at_once.served;
     // Those who are left wait on, and the lock is due again.
-    let moved = server.locks(|locks| {
-        locks.end_streak(lock);
-        let moved = locks.drain(lock, most);
+    let moved = core.locks(|locks| {
+        locks.end_streak(lock.name());
+        let moved = locks.drain(lock.name(), most);
         locks.count_served(moved.len());
         moved
     });
-    let lock = lock.to_ref();
-    let moved = moved.into_iter().map(|waiter| (lock.clone(), waiter)).collect();
-    drop_waiters(server, moved, DropReason::Moved);
+    let name = lock.name().to_ref();
+    let moved = moved.into_iter().map(|waiter| (name.clone(), waiter)).collect();
+    drop_waiters(core, moved, DropReason::Moved);
     Outcome::Done
 }

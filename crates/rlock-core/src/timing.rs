@@ -1,6 +1,7 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
 use crate::bugs::{Bug, planted};
+use crate::core::Core;
 use crate::locks::{Due, LockName, Locks, Rearm};
 use crate::port::Server;
 
@@ -18,57 +19,57 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    pub(crate) fn of<V: Server>(server: &V) -> Self {
-        Self { before: server.locks(|locks| locks.served()), most: server.settings().at_once.served }
+    pub(crate) fn of<P: Server>(core: Core<'_, P>) -> Self {
+        Self { before: core.locks(|locks| locks.served()), most: core.port.settings().at_once.served }
     }
 
-    pub(crate) fn is_used_up<V: Server>(&self, server: &V) -> bool {
-        server.locks(|locks| locks.served_since(self.before)) >= self.most
+    pub(crate) fn is_used_up<P: Server>(&self, core: Core<'_, P>) -> bool {
+        core.locks(|locks| locks.served_since(self.before)) >= self.most
     }
 }
 
 /// A lock with waiters is due to be served now.
-pub(crate) fn check_soon<V: Server>(server: &V, lock: LockName<'_>) {
-    let now = server.now();
-    server.locks(|locks| locks.check_at(lock, Some(Due::At(now))));
+pub(crate) fn check_soon<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    let now = core.port.now();
+    core.locks(|locks| locks.check_at(lock, Some(Due::At(now))));
 }
 
 /// An entry point of the rules is under way. When the outermost one returns, the timer is set to fire at the next work, if
 /// that may have changed. There is one timer, and none while there is no work: the server does not unload a module with
 /// timers.
 #[must_use]
-pub(crate) struct Entry<'a, V: Server> {
-    server: &'a V,
+pub(crate) struct Entry<'a, P: Server> {
+    core: Core<'a, P>,
     is_outermost: bool,
 }
 
 /// An entry point of the rules begins; keep the result until its end.
-pub(crate) fn entry<V: Server>(server: &V) -> Entry<'_, V> {
-    Entry { server, is_outermost: server.locks(Locks::enter) }
+pub(crate) fn entry<P: Server>(core: Core<'_, P>) -> Entry<'_, P> {
+    Entry { core, is_outermost: core.locks(Locks::enter) }
 }
 
-impl<V: Server> Drop for Entry<'_, V> {
+impl<P: Server> Drop for Entry<'_, P> {
     fn drop(&mut self) {
-        let changed = self.is_outermost && self.server.locks(Locks::exit);
+        let changed = self.is_outermost && self.core.locks(Locks::exit);
         // After a panic the queues are in doubt: all waiters are sent away then.
         if changed && !std::thread::panicking() && !planted(Bug::ForgetTimer) {
-            arm_timer(self.server);
+            arm_timer(self.core);
         }
     }
 }
 
-fn arm_timer<V: Server>(server: &V) {
-    let (now, clock) = (server.now(), server.clock());
-    match server.locks(|locks| locks.rearm(now, clock)) {
+fn arm_timer<P: Server>(core: Core<'_, P>) {
+    let (now, clock) = (core.port.now(), core.port.clock());
+    match core.locks(|locks| locks.rearm(now, clock)) {
         Rearm::Keep => {}
-        Rearm::Stop => server.set_timer(None),
-        Rearm::In(ms) => server.set_timer(Some(ms)),
+        Rearm::Stop => core.port.set_timer(None),
+        Rearm::In(ms) => core.port.set_timer(Some(ms)),
     }
 }
 
 /// Sets the timer again, after its clock may have stepped.
-pub fn restart_timer<V: Server>(server: &V) {
-    let _entry = entry(server);
-    server.locks(Locks::timer_fired_or_lost);
-    server.set_timer(None);
+pub fn restart_timer<P: Server>(core: Core<'_, P>) {
+    let _entry = entry(core);
+    core.locks(Locks::timer_fired_or_lost);
+    core.port.set_timer(None);
 }

@@ -2,22 +2,8 @@
 
 use crate::decision::Decision;
 use crate::shape::Fields;
+pub use crate::shape::Kind;
 use crate::types::{Expiry, Holds, Mode};
-
-/// The kind of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The key does not exist.
-    Free,
-    /// The hash exists without a hold: only `mode` is left, or its one field has expired.
-    Abandoned,
-    /// A plain lock.
-    Mutex,
-    /// A read/write lock with readers, alive or dead.
-    Reading,
-    /// A read/write lock with a writer, which may also read.
-    Writing,
-}
 
 /// The holds of one owner in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use fair_scene::{Ask, How, MINUTE, Scene, TURN, lock, settings};
 use proptest::prelude::*;
 use rlock_core::call::Answer;
+use rlock_core::events::ListChange;
 use rlock_core::{Expiry, Reply, UnixMs, events};
 
 const NATIVES: [&str; 4] = ["n0", "n1", "n2", "n3"];
@@ -129,7 +130,7 @@ impl Run {
             }
             Step::DropList => {
                 self.scene.sim.with(|world| drop(world.fair.remove(&lock(number))));
-                events::fair_list_changed(&self.scene.sim, lock(number).name(), events::ListChange::Anywhere);
+                events::fair_list_changed(self.scene.sim.core(), lock(number).name(), ListChange::Anywhere);
             }
             Step::SpoilToken => self.scene.sim.with(|world| {
                 let spoiled = world.tokens.get(&lock(number)) == Some(&None);
@@ -147,7 +148,7 @@ impl Run {
                     world.heard.insert((*b"c").into());
                 }
             }),
-            Step::Sweep => events::check_fair_lists(&self.scene.sim),
+            Step::Sweep => events::check_fair_lists(self.scene.sim.core()),
             Step::Pass { ms } => self.pass(ms),
             Step::Stall { ms } => self.scene.sim.pass(ms),
             Step::SetClock { ms } => {
@@ -215,8 +216,8 @@ impl Run {
     }
 
     fn queue(&self, number: u8) -> Vec<(String, bool)> {
-        self.scene.see(|world| {
-            let waiters = world.locks.in_order(lock(number).name());
+        self.scene.sim.locks(|locks| {
+            let waiters = locks.in_order(lock(number).name());
             waiters.map(|waiter| (waiter.owner.escape_ascii().to_string(), waiter.fair)).collect()
         })
     }

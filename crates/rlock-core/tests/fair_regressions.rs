@@ -6,8 +6,9 @@ use fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
-use rlock_core::port::{Settings, WriteAccess};
+use rlock_core::settings::Settings;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
 
 /// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
@@ -129,7 +130,7 @@ fn who_has_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        events::check_fair_lists(&scene.sim);
+        events::check_fair_lists(scene.sim.core());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

@@ -353,3 +353,26 @@ fn who_leaves_the_list_twice_comes_back_to_its_own_place() {
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }
+
+/// The clock was set forward, and a Redisson client that has the name of a native waiter removed all natives from the list, as
+/// expired, and joined it itself. Another native asked again: the oracle put it at the end of the list, but it waits already,
+/// and goes back to its own place when it comes to be the first.
+#[test]
+fn a_native_that_asks_again_does_not_join_the_list_a_second_time() {
+    let lock = |owner, budget, lease| {
+        let script = FairScript::Lock;
+        let what = ByList::Script { script, owner: Owner(owner), ahead: 0, budget, lease: Ms(lease) };
+        Op::ByList { lock: LOCK, what }
+    };
+    let ops = [
+        acquire(2, Word::None, 36, Wait::No, false),
+        lock(5, 3_600_000, LONGEST),
+        acquire(1, Word::None, 27, Wait::Block(WaitMs(26)), true),
+        Op::Step(780_000),
+        acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(35), Channel(1)), true),
+        lock(5, 3_600_000, LONGEST),
+        lock(1, 36, 36),
+        acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)), true),
+    ];
+    check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}

@@ -5,7 +5,8 @@ mod fair_scene;
 
 use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
-use rlock_core::port::{AtOnce, Settings, WriteAccess};
+use rlock_core::facts::WriteAccess;
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Reply, departures, events};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };
@@ -73,7 +74,7 @@ fn the_next_of_redissons_is_called_whoever_removes_the_last_departed_owner() {
         scene.settle();
         scene.is("", "f1");
         assert!(scene.called().contains("f1"), "{at_once:?}, after {commands} commands");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none()) && scene.sim.locks(|locks| locks.is_idle()));
     }
 }
 
@@ -86,7 +87,7 @@ fn a_replica_grants_nothing_though_it_is_drained() {
         assert_eq!(scene.ask(0, owner, PLAIN), Ok(Answer::Later));
     }
     scene.sim.demote();
-    departures::drain(&scene.sim);
+    departures::drain(scene.sim.core());
     assert_eq!(scene.release(0, "h"), Reply::Released);
     assert_eq!(scene.holder(0), "");
     scene.settle();
@@ -111,14 +112,14 @@ fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
         }
         let fired = scene.pass(100, || assert_eq!(scene.holder(0), "a"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none()) && scene.sim.locks(|locks| locks.is_idle()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || assert_eq!(scene.holder(0), "a"));
         scene.sim.with(|world| world.may_write = true);
         scene.wait(20);
         assert_eq!(scene.holder(0), "", "it went first: {goes_first}");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none()) && scene.sim.locks(|locks| locks.is_idle()));
     }
 }
 
@@ -157,14 +158,14 @@ fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
         scene.sim.demote();
         let fired = scene.pass(100, || scene.is("h", "a f1 b"));
         assert!(fired <= 1, "the timer fired {fired} times on a replica");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none()) && scene.sim.locks(|locks| locks.is_idle()));
         scene.sim.with(|world| world.may_write = false);
         scene.sim.promote();
         scene.pass(100, || scene.is("h", "a f1 b"));
         scene.sim.with(|world| world.may_write = true);
         scene.wait(20);
         scene.is("h", "f1");
-        assert!(scene.see(|world| world.timer.is_none() && world.locks.is_idle()));
+        assert!(scene.see(|world| world.timer.is_none()) && scene.sim.locks(|locks| locks.is_idle()));
     }
 }
 
@@ -180,7 +181,7 @@ fn waiters_that_are_sent_away_after_the_synchronisation_keep_their_entries() {
     scene.sim.demote();
     scene.sim.synchronise();
     scene.pass(100, || {});
-    assert!(scene.see(|world| !world.locks.is_watched()), "nothing is remembered of them");
+    assert!(scene.sim.locks(|locks| !locks.is_watched()), "nothing is remembered of them");
     scene.sim.promote();
     scene.pass(100, || {});
     assert_eq!(scene.see(|world| world.fair.values().map(|list| list.len()).sum::<usize>()), 3);
@@ -195,7 +196,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        events::fair_list_changed(&scene.sim, lock(0).name(), events::ListChange::Anywhere);
+        events::fair_list_changed(scene.sim.core(), lock(0).name(), events::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }

@@ -2,10 +2,10 @@
 
 use rlock_core::call::Answer;
 use rlock_core::events::ListChange;
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
 
@@ -71,7 +71,7 @@ fn fair_lists_that_are_found_are_looked_at_a_few_at_a_time() {
     let far = FairEntry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
     for number in 0..LISTS {
         sim.with(|world| world.fair.insert(lock(number), [far.clone()].into()));
-        events::fair_list_found(&sim, lock(number));
+        events::fair_list_found(sim.core(), lock(number));
     }
     let capped = || {
         let is_capped = |entry: &FairEntry| entry.deadline.is_some_and(|at| at < UnixMs(HOUR));
@@ -95,7 +95,7 @@ fn those_who_waited_with_fair_leave_their_lists_a_few_at_a_time() {
     }
     let stand = || sim.with(|world| world.fair.values().filter(|list| !list.is_empty()).count());
     assert_eq!(stand(), LOCKS);
-    departures::drain(&sim);
+    departures::drain(sim.core());
     sim.fire();
     assert!(stand() >= LOCKS - 1_000, "{} left their lists at once", LOCKS - stand());
     sim.pass_and_fire(10_000);
@@ -131,7 +131,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     }
     assert_eq!(listed(&sim, &lock), natives);
     sim.with(|world| world.fair.clear());
-    events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
+    events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
     sim.fire();
     assert_eq!(listed(&sim, &lock), ["a", "b"], "no more than the budget at once");
     acquire(&sim, &lock, "d", block());
@@ -156,7 +156,7 @@ fn natives_that_are_not_back_yet_do_not_overtake_those_that_are() {
     sim.with(|world| world.fair.clear());
     let mut holders = Vec::new();
     for _ in natives {
-        events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
+        events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
         sim.fire();
         holders.extend(served(&sim, &lock, 1));
     }
@@ -178,7 +178,7 @@ fn natives_that_a_long_list_lacks_keep_their_turns() {
         list.retain(|entry| ![*b"c", *b"d"].contains(&[entry.owner[0]]));
         list.push_back(redisson_waiter());
     });
-    events::fair_list_changed(&sim, lock.name(), ListChange::Anywhere);
+    events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
@@ -193,7 +193,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
         acquire(&sim, &lock, owner, block());
     }
     sim.with(|world| world.fair.insert(lock.clone(), [redisson_waiter()].into()));
-    events::fair_list_changed(&sim, lock.name(), ListChange::AtAnEnd);
+    events::fair_list_changed(sim.core(), lock.name(), ListChange::AtAnEnd);
     assert_eq!(served(&sim, &lock, 5), ["a", "b", "c", "d", "e"]);
     assert_eq!(sim.with(|world| world.called.clone()), [], "the Redisson waiter is not called");
     assert_eq!(served(&sim, &lock, 1), ["nobody"]);
@@ -256,7 +256,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
             sim.pass(1);
         }
         assert!(next_has_it(), "fair: {fair}");
-        let left = || many.each_ref().map(|many| sim.with(|world| world.locks.waiting_for(many.name())));
+        let left = || many.each_ref().map(|many| sim.locks(|locks| locks.waiting_for(many.name())));
         assert!(left().iter().all(|left| (WAITERS / 2..WAITERS - 100).contains(left)), "{:?}", left());
         // One of them was due and not checked: that moment is half a second ahead now.
         sim.step_clock(-500);

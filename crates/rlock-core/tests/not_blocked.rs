@@ -2,8 +2,8 @@
 
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, WaitMs};
 use rlock_sim::Sim;
 
@@ -44,7 +44,7 @@ fn a_refused_block_leaves_the_queue_as_it_was() {
     for fair in [false, true] {
         assert!(sim.acquire(1, &lock, &asks("holder", false)).is_ok());
         assert_eq!(sim.acquire(2, &lock, &asks("waiter", fair)), Ok(Answer::Later));
-        let queued = || sim.with(|world| world.locks.in_order(lock.name()).cloned().collect::<Vec<_>>());
+        let queued = || sim.locks(|locks| locks.in_order(lock.name()).cloned().collect::<Vec<_>>());
         let (before, listed) = (queued(), sim.with(|world| world.fair.clone()));
         sim.with(|world| world.refuses_to_block = true);
         for owner in ["waiter", "other"] {

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::port::{AtOnce, Settings};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Expiry, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, Value};
 
@@ -92,9 +92,7 @@ impl Scene {
     }
 
     fn waits(&self, owner: &str) -> bool {
-        self.0.with(|world| {
-            world.locks.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes())
-        })
+        self.0.locks(|locks| locks.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes()))
     }
 
     fn reads(&self, owner: &str) -> bool {
@@ -245,7 +243,7 @@ proptest! {
         scene.0.pass_and_fire(LOOK_MS + 50);
         scene.deliver();
         let (holders, writing) = scene.holders();
-        let first = scene.0.with(|world| world.locks.head(lock().name()).map(|head| (head.mode, head.owner.clone())));
+        let first = scene.0.locks(|locks| locks.head(lock().name()).map(|head| (head.mode, head.owner.clone())));
         if let Some((mode, owner)) = first {
             let shared = mode == Mode::Read && holders > 0 && !writing;
             let foreign = scene.0.with(|world| matches!(world.keys.get(&lock()), Some(Value::Lock(_))));
@@ -306,7 +304,8 @@ fn a_moment_outlasts_a_sweep_but_not_its_option() {
     assert!(!comes_in(), "it is not the other's turn");
     (0..4).for_each(|owner| scene.release(owner));
     assert!(!comes_in(), "the lock is not left free");
-    scene.0.with(|world| world.locks.forget_old(world.now, world.clock, usize::MAX));
+    let (now, clock) = scene.0.with(|world| (world.now, world.clock));
+    scene.0.locks(|locks| locks.forget_old(now, clock, usize::MAX));
     assert!(!comes_in(), "a sweep ends the moment");
     scene.0.with(|world| world.settings.foreign_window = Some(lease(WINDOW / 2)));
     assert!(comes_in(), "the moment lasts for longer than any does");

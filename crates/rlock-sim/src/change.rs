@@ -1,8 +1,7 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
+use rlock_core::facts::{FairEntry, Reader};
 use rlock_core::locks::LockRef;
-use rlock_core::port::FairEntry;
-use rlock_core::port::Reader;
 use rlock_core::{Change, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode};
 
 use crate::world::{Hold, ReadWrite, Value, World};

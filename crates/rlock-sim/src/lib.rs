@@ -3,7 +3,7 @@
 //! its user says: time stands still until it passes, a timer that is due fires when it is told to, and an
 //! answer to a blocked client is under way until it is delivered.
 //!
-//! - [`World`]: all there is, as data that can be cloned and compared.
+//! - [`World`]: all there is but what the rules know of its locks, as data that can be cloned and compared.
 //! - [`Sim`]: a world in use: what clients, other clients without the module, and time do to it.
 //!
 //! Keys are deleted when somebody opens them after their end, never by themselves: a server is free to take
@@ -12,39 +12,48 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod fair;
 mod server;
 mod world;
 
 use std::cell::RefCell;
 
 use rlock_core::call::{self, Answer};
-use rlock_core::locks::{Cause, Databases, LockRef, Ticket};
-use rlock_core::port::Settings;
+use rlock_core::core::Core;
+use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
+use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
 
-pub use server::SimSite;
+pub use fair::SimFairList;
+pub use server::SimLock;
 pub use world::{Client, Hold, Message, ReadWrite, Value, World};
 
 /// A world in use.
 pub struct Sim {
     world: RefCell<World>,
+    locks: RefCell<Locks>,
 }
 
 impl Sim {
     /// A server with nothing in it.
     pub fn new(settings: Settings) -> Self {
-        Self::resume(World::new(settings))
+        Self::resume(World::new(settings), Locks::default())
     }
 
     /// A server as it was.
-    pub fn resume(world: World) -> Self {
-        Self { world: RefCell::new(world) }
+    pub fn resume(world: World, locks: Locks) -> Self {
+        Self { world: RefCell::new(world), locks: RefCell::new(locks) }
     }
 
-    /// The server as it is.
-    pub fn into_world(self) -> World {
-        self.world.into_inner()
+    /// The server as it is, and what the rules know of its locks.
+    pub fn into_parts(self) -> (World, Locks) {
+        (self.world.into_inner(), self.locks.into_inner())
+    }
+
+    /// Looks at what the rules know of the locks, or changes it.
+    pub fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
+        body(&mut self.locks.borrow_mut())
     }
 
     /// Looks at the world, or changes it behind the server's back.
@@ -52,35 +61,40 @@ impl Sim {
         body(&mut self.world.borrow_mut())
     }
 
-    fn site<'a>(&'a self, lock: &'a LockRef) -> SimSite<'a> {
-        SimSite { sim: self, lock }
+    /// The server with its waiters, for the steps of `rlock-core`.
+    pub fn core(&self) -> Core<'_, Self> {
+        Core::new(self, &self.locks)
+    }
+
+    fn lock<'a>(&'a self, lock: &'a LockRef) -> SimLock<'a> {
+        SimLock { sim: self, lock }
     }
 
     /// RLOCK.ACQUIRE by a client, which is blocked after [`Answer::Later`] by the ticket that
     /// [`World::clients`] has.
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
         self.with(|world| world.calling = Some((client, lock.clone())));
-        call::acquire(&self.site(lock), request)
+        call::acquire(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RELEASE.
     pub fn release(&self, lock: &LockRef, request: &Release<'_>) -> Result<Reply, Error> {
-        call::release(&self.site(lock), request)
+        call::release(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RENEW.
     pub fn renew(&self, lock: &LockRef, request: &Renew<'_>) -> Result<Reply, Error> {
-        call::renew(&self.site(lock), request)
+        call::renew(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.CANCEL.
     pub fn cancel(&self, lock: &LockRef, request: &Cancel<'_>) -> Result<Reply, Error> {
-        call::cancel(&self.site(lock), request)
+        call::cancel(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.FORCERELEASE.
     pub fn force_release(&self, lock: &LockRef, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-        call::force_release(&self.site(lock), request)
+        call::force_release(self.core(), &mut self.lock(lock), request)
     }
 
     /// Time passes on both clocks; a timer that falls due waits to be fired.
@@ -100,7 +114,7 @@ impl Sim {
     pub fn fire(&self) {
         if self.timer_is_due() {
             self.with(|world| world.timer = None);
-            timer::on_timer(self);
+            timer::on_timer(self.core());
         }
     }
 
@@ -131,7 +145,7 @@ impl Sim {
             let client = world.clients.get(&ticket)?;
             let answer = client.answer.clone()?;
             world.clients.remove(&ticket);
-            world.locks.answered(ticket);
+            self.locks(|locks| locks.answered(ticket));
             Some(answer)
         })
     }
@@ -141,7 +155,7 @@ impl Sim {
         if !self.with(|world| world.clients.contains_key(&ticket)) {
             return;
         }
-        departures::client_disconnected(self, ticket);
+        departures::client_disconnected(self.core(), ticket);
         self.with(|world| world.clients.remove(&ticket));
     }
 
@@ -154,7 +168,7 @@ impl Sim {
             Some(value) => world.keys.insert(lock.clone(), value),
             None => world.keys.remove(lock),
         });
-        events::key_changed(self, lock.name(), cause);
+        events::key_changed(self.core(), lock.name(), cause);
     }
 
     /// Somebody without the module takes the lock, if it is free: true then.
@@ -175,37 +189,37 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        events::databases_changed(self, Databases::All, Cause::Flushed);
+        events::databases_changed(self.core(), Databases::All, Cause::Flushed);
     }
 
     /// The server becomes a replica.
     pub fn demote(&self) {
         self.with(|world| world.primary = false);
-        departures::demoted(self);
+        departures::demoted(self.core());
     }
 
     /// The server is the primary again.
     pub fn promote(&self) {
         self.with(|world| world.primary = true);
-        departures::promoted(self);
+        departures::promoted(self.core());
     }
 
     /// The server is a replica, and has the data of its primary: the same that it had.
     pub fn synchronise(&self) {
-        departures::synchronised(self);
+        departures::synchronised(self.core());
     }
 
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        events::clock_stepped(self);
-        timing::restart_timer(self);
+        events::clock_stepped(self.core());
+        timing::restart_timer(self.core());
     }
 
     /// Deletes a key whose time has passed, as a server does when somebody opens it, or when it finds the time.
     pub fn expire(&self, lock: &LockRef) {
         if self.with(|world| world.take_expired(lock)) {
-            events::key_changed(self, lock.name(), Cause::Expired);
+            events::key_changed(self.core(), lock.name(), Cause::Expired);
         }
     }
 }

@@ -1,33 +1,30 @@
 //! What `rlock-core` asks of a server, answered from plain data.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::locks::{LockName, LockRef, Locks, Ticket, Walked};
-use rlock_core::port::FairEntry;
-use rlock_core::port::ReadLease;
-use rlock_core::port::{Note, Reader, Server, Settings, Site, WriteAccess};
-use rlock_core::{Change, Error, Expiry, Fields, LeaseMs, Mode, MonoMs, Reply, UnixMs};
+use rlock_core::facts::{ReadLease, Reader, WriteAccess};
+use rlock_core::locks::{LockName, LockRef, Ticket};
+use rlock_core::note::Note;
+use rlock_core::port::{Lock, Server};
+use rlock_core::settings::Settings;
+use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs};
 
 use crate::Sim;
+use crate::fair::SimFairList;
 use crate::world::{Client, Message, Value};
 
 /// A lock in a simulated server.
-pub struct SimSite<'a> {
+pub struct SimLock<'a> {
     pub(crate) sim: &'a Sim,
     pub(crate) lock: &'a LockRef,
 }
 
 impl Server for Sim {
-    type Site<'s> = SimSite<'s>;
+    type Lock<'s> = SimLock<'s>;
 
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&SimSite<'_>) -> T) -> Option<T> {
-        Some(body(&SimSite { sim: self, lock: &lock.to_ref() }))
-    }
-
-    fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
-        self.with(|world| body(&mut world.locks))
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut SimLock<'_>) -> T) -> Option<T> {
+        Some(body(&mut SimLock { sim: self, lock: &lock.to_ref() }))
     }
 
     fn now(&self) -> UnixMs {
@@ -99,27 +96,18 @@ impl Server for Sim {
     }
 }
 
-impl SimSite<'_> {
-    /// The owners in the fair list.
-    fn list(&self) -> Vec<Box<[u8]>> {
-        let names = |list: &VecDeque<FairEntry>| list.iter().map(|entry| entry.owner.clone()).collect();
-        self.sim.with(|world| world.fair.get(self.lock).map_or(Vec::new(), names))
-    }
-}
-
-impl Site for SimSite<'_> {
-    type Server = Sim;
+impl Lock for SimLock<'_> {
     type Key = ();
+    type FairList<'f>
+        = SimFairList<'f>
+    where
+        Self: 'f;
 
-    fn server(&self) -> &Sim {
-        self.sim
-    }
-
-    fn lock(&self) -> LockName<'_> {
+    fn name(&self) -> LockName<'_> {
         self.lock.name()
     }
 
-    fn open(&self) {
+    fn open(&mut self) {
         self.sim.expire(self.lock);
     }
 
@@ -157,100 +145,8 @@ impl Site for SimSite<'_> {
         self.sim.with(|world| world.read_write(self.lock).map_or(Vec::new(), |value| value.readers(most)))
     }
 
-    fn fair_head(&self) -> Option<FairEntry> {
-        self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
-    }
-
-    fn fair_is_elsewhere(&self) -> bool {
-        false
-    }
-
-    fn fair_has_deadline(&self, owner: &[u8]) -> bool {
-        self.sim.with(|world| world.fair_entry(self.lock, owner).is_some())
-    }
-
-    fn fair_join(&self, owner: &[u8], budget: LeaseMs) {
-        let lease_ends = self.expiry(&());
-        self.sim.with(|world| world.fair_join(self.lock, owner, budget, lease_ends));
-    }
-
-    fn fair_pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        let first = self.list().into_iter().take(most).take_while(|owner| leaves(owner));
-        let first: Vec<_> = first.collect();
-        self.sim.with(|world| match world.fair.get_mut(self.lock) {
-            Some(list) if !world.fair_is_stuck => {
-                list.drain(..first.len());
-                first
-            }
-            Some(_) | None => Vec::new(),
-        })
-    }
-
-    fn fair_take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
-        let list = self.list();
-        let end = list.len().saturating_sub(passed);
-        let start = end.saturating_sub(most);
-        let (taken, stay): (Vec<_>, Vec<_>) =
-            list[start..end].iter().cloned().partition(|owner| leaves(owner));
-        let stuck = self.sim.with(|world| {
-            let list = world.fair.get_mut(self.lock).filter(|_| !world.fair_is_stuck);
-            list.map(|list| list.retain(|entry| !taken.contains(&entry.owner))).is_none()
-        });
-        let taken = if stuck { Vec::new() } else { taken };
-        Walked { taken, passed: stay.len(), at_head: start == 0 }
-    }
-
-    fn fair_forget(&self, _: &[Box<[u8]>]) {}
-
-    fn fair_lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool) {
-        let list = self.list();
-        let end = list.len().saturating_sub(passed);
-        let start = end.saturating_sub(most);
-        for (place, owner) in list.iter().enumerate().take(end).skip(start) {
-            let Some(latest) = latest(place, owner) else { continue };
-            self.sim.with(|world| {
-                let deadline = world.fair_entry(self.lock, owner).and_then(|entry| entry.deadline.as_mut());
-                if let Some(deadline) = deadline {
-                    *deadline = latest.min(*deadline);
-                }
-            });
-        }
-        (end.saturating_sub(start), start == 0)
-    }
-
-    fn fair_deadline(&self, owner: &[u8]) -> Option<UnixMs> {
-        self.sim.with(|world| world.fair_entry(self.lock, owner)?.deadline)
-    }
-
-    fn fair_missing(&self, owners: &[Box<[u8]>], _: usize) -> Vec<Box<[u8]>> {
-        let list = self.list();
-        owners.iter().take_while(|owner| !list.contains(owner)).cloned().collect()
-    }
-
-    fn set_fair_deadline(&self, owner: &[u8], at: UnixMs) {
-        self.sim.with(|world| {
-            if let Some(entry) = world.fair_entry(self.lock, owner) {
-                entry.deadline = Some(at);
-            }
-        });
-    }
-
-    fn fair_put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
-        self.sim.with(|world| {
-            let list = world.fair.entry(self.lock.clone()).or_default();
-            for owner in owners.iter().rev() {
-                list.push_front(FairEntry { owner: owner.clone(), deadline: Some(deadline) });
-            }
-        });
-    }
-
-    fn notify_fair(&self, owner: &[u8]) {
-        self.sim.with(|world| world.called.push((self.lock.clone(), owner.into())));
+    fn fair_list(&self) -> SimFairList<'_> {
+        SimFairList { sim: self.sim, lock: self.lock }
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {
@@ -261,11 +157,7 @@ impl Site for SimSite<'_> {
     }
 
     fn expiry(&self, (): &()) -> Expiry {
-        self.sim.with(|world| match world.keys.get(self.lock) {
-            Some(Value::Lock(hold)) => hold.expiry,
-            Some(Value::ReadWrite(value)) => value.expiry,
-            None | Some(Value::Other) => Expiry::Never,
-        })
+        self.sim.with(|world| world.key_end(self.lock))
     }
 
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {

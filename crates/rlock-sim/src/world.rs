@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rlock_core::locks::{LockRef, Locks, Ticket};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{Settings, WriteAccess};
+use rlock_core::facts::{FairEntry, WriteAccess};
+use rlock_core::locks::{LockRef, Ticket};
+use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
-/// All there is.
+/// All there is but what the rules know of its locks: the core has that.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Who waits.
-    pub locks: Locks,
     /// The keys; one whose time has passed may still be here.
     pub keys: BTreeMap<LockRef, Value>,
     /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
@@ -121,7 +119,6 @@ impl World {
     /// A primary with nothing in it, where everything may be done.
     pub fn new(settings: Settings) -> Self {
         Self {
-            locks: Locks::default(),
             keys: BTreeMap::new(),
             read_leases: BTreeMap::new(),
             fair: BTreeMap::new(),
@@ -185,6 +182,15 @@ impl World {
         let written = self.read_write(lock).is_some_and(|value| value.writing);
         let read = !self.living_readers(lock).is_empty();
         self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
+    }
+
+    /// When a lock's key expires; never where there is none.
+    pub(crate) fn key_end(&self, lock: &LockRef) -> Expiry {
+        match self.keys.get(lock) {
+            Some(Value::Lock(hold)) => hold.expiry,
+            Some(Value::ReadWrite(value)) => value.expiry,
+            None | Some(Value::Other) => Expiry::Never,
+        }
     }
 
     /// A key has expired when its time has passed, not when it has come.

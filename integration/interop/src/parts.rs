@@ -192,7 +192,8 @@ fn python() -> Outcome {
         place.run("venv/bin/python", &[&pip[..], &["-r", "requirements.txt"]].concat())
     })?;
     place.write("page.py", &page("python", "python"));
-    place.run_with("venv/bin/python", &["page.py"], &[url(&TestServer::start())])
+    let package = root().join("clients/python/src").display().to_string();
+    place.run_with("venv/bin/python", &["page.py"], &[url(&TestServer::start()), ("PYTHONPATH", package)])
 }
 
 fn node(client: &str) -> Outcome {

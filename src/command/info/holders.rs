@@ -6,7 +6,7 @@ use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair, session};
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
-use crate::{keyspace, site, waiters};
+use crate::{keyspace, waiters};
 
 /// Who holds a lock.
 pub(super) struct Held {
@@ -42,7 +42,7 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held
         Kind::Reading | Kind::Writing => read_write(ctx, key, limit, fields, now)?,
         Kind::Free | Kind::Abandoned => return Ok(NOBODY),
     };
-    let lock = site::lock_name(ctx, name);
+    let lock = keyspace::lock_name(ctx, name);
     waiters::locks(|locks| {
         for holder in &mut held.holders {
             let tie = locks.session(lock, &holder.owner, holder.mode);

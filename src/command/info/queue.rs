@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Via, Waiter};
-use rlock_core::port::FairEntry;
 use rlock_core::{Mode, MonoMs, UnixMs};
 
 use super::{mode, pair, session};
 use crate::fair::FairQueue;
 use crate::ffi::{Ctx, Respond, StringRef};
-use crate::{site, waiters};
+use crate::{keyspace, waiters};
 
 pub(super) struct Waiting {
     owner: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
 
 /// How many wait, and so many of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
-    let lock = site::lock_name(ctx, name);
+    let lock = keyspace::lock_name(ctx, name);
     let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
         let ours = locks.in_order(lock).take(limit).cloned().collect();
         (locks.waiting_for(lock), locks.count_fair(lock), ours)

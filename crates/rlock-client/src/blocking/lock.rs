@@ -13,6 +13,7 @@ use crate::lockable::{Holding, Lockable, View, end_work};
 
 /// A lock, or several; see [`crate::Lock`].
 #[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire()?`"]
 pub struct Lock<L = crate::Lock> {
     // Before the thread: the thread ends after the last of what runs on it.
     lock: L,
@@ -37,7 +38,6 @@ pub struct ReadWriteLock {
 macro_rules! settings {
     ($($name:ident($($value:ident: $type:ty)?))*) => {$(
         #[doc = concat!("As `", stringify!($name), "` of the async type.")]
-        #[must_use]
         pub fn $name(self, $($value: $type)?) -> Self {
             let (lock, thread) = self.into_parts();
             Lock::on(thread, lock.$name($($value)?))

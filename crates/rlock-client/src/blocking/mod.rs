@@ -67,6 +67,15 @@ impl Client {
         Client::start(async { builder.connect_lazy(url) })
     }
 
+    /// Connects to the server of a client of the driver, with its settings; see [`Builder::connect_like`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect_like`]; [`Error::Invalid`] if no thread can be started.
+    pub fn connect_like_with(builder: Builder, driver: &redis::Client) -> Result<Client, Error> {
+        Client::start(builder.connect_like(driver))
+    }
+
     fn start(client: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
         let thread = Thread::start().map_err(|error| {
             Error::invalid(format!(

@@ -39,6 +39,15 @@ pub(crate) enum Leaver {
     Other,
 }
 
+/// What the release of a hold found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The hold, or nobody can tell.
+    Hold,
+    /// Nothing: it was lost before.
+    Nothing,
+}
+
 /// How a hold came about.
 pub(crate) struct Origin {
     pub(crate) party: Arc<Party>,
@@ -124,8 +133,8 @@ impl Hold {
     /// The token that is cancelled when the lock is lost.
     pub(crate) fn lost(&self) -> &CancellationToken {
         let lost = self.lost.get_or_init(CancellationToken::new);
-        // Who lost the lock just before found no token to cancel.
-        if self.with_book(|book| matches!(book.phase, Phase::Lost(_))) {
+        // Who lost the lock just before found no token to cancel; and nobody looks after the locks in the child of a fork.
+        if matches!(self.state(), State::Lost(_)) {
             lost.cancel();
         }
         lost
@@ -147,29 +156,23 @@ impl Hold {
     }
 
     /// The state, without asking the server; past its deadline a lock is lost.
-    pub(crate) fn state(self: &Arc<Self>) -> State {
-        self.with_book(|book| {
-            self.judge(book, self.shared.clock.now());
-            match book.phase {
-                Phase::Held if book.in_flight || book.failures > 0 => State::Renewing,
-                Phase::Held => State::Held,
-                Phase::Lost(why) => State::Lost(why),
-                Phase::Released => State::Released,
-            }
+    pub(crate) fn state(&self) -> State {
+        self.with_book(|book| match self.judge(book) {
+            Ok(_) if book.in_flight || book.failures > 0 => State::Renewing,
+            Ok(_) => State::Held,
+            Err(Lost::Released) => State::Released,
+            Err(why) => State::Lost(why),
         })
     }
 
     /// For how much longer the lock is certainly held.
-    pub(crate) fn check(self: &Arc<Self>) -> Result<Duration, Error> {
-        let now = self.shared.clock.now();
-        self.with_book(|book| {
-            self.judge(book, now);
-            match book.phase {
-                Phase::Held => Ok(book.deadline.since(now)),
-                Phase::Lost(why) => Err(Error::lost(&self.party.key, why)),
-                Phase::Released => Err(Error::lost(&self.party.key, Lost::Released)),
-            }
-        })
+    pub(crate) fn check(&self) -> Result<Duration, Error> {
+        self.with_book(|book| self.judge(book)).map_err(|why| Error::lost(&self.party.key, why))
+    }
+
+    /// The same for callers that keep others waiting: it tells nobody of a loss.
+    pub(crate) fn peek(&self) -> Result<Duration, Lost> {
+        self.standing(&self.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Until when the server may have the hold, as far as this client knows.
@@ -183,47 +186,47 @@ impl Hold {
     }
 
     /// Adds a guard to those there are; `false` where the last one is gone or the lock is lost.
-    pub(crate) fn add_guard(self: &Arc<Self>) -> bool {
+    pub(crate) fn add_guard(&self) -> bool {
         self.with_book(|book| {
-            self.judge(book, self.shared.clock.now());
-            if book.phase != Phase::Held || book.guards == 0 {
-                return false;
-            }
-            book.guards = book.guards.saturating_add(1);
-            true
+            let held = self.judge(book).is_ok();
+            book.guards = book.guards.saturating_add(u64::from(held));
+            held
         })
     }
 
     /// Takes a guard away; with the last one renewal ends, before any release is sent. Returns which one it was, and
     /// why the lock was lost, if it was.
-    pub(crate) fn remove_guard(self: &Arc<Self>) -> (Leaver, Option<Lost>) {
-        let now = self.shared.clock.now();
+    pub(crate) fn remove_guard(&self) -> (Leaver, Option<Lost>) {
         self.with_book(|book| {
-            self.judge(book, now);
+            let lost = self.judge(book).err();
             book.guards = book.guards.saturating_sub(1);
-            if book.guards == 0 && book.phase == Phase::Held {
-                book.phase = Phase::Released;
+            if book.guards == 0 && lost.is_none() {
+                book.phase = Phase::Released(self.shared.clock.now());
                 self.shared.watchdog.forget(self.id, book.wake_at.take());
-                book.report = Some(Report::Released(now));
             }
-            let lost = match book.phase {
-                Phase::Lost(why) => Some(why),
-                Phase::Held | Phase::Released => None,
-            };
             (if book.guards == 0 { Leaver::Last } else { Leaver::Other }, lost)
         })
     }
 
     /// The hold is lost, unless it was already lost or given back.
-    pub(crate) fn lose(self: &Arc<Self>, why: Lost) {
+    pub(crate) fn lose(&self, why: Lost) {
         self.with_book(|book| self.lose_booked(book, why));
     }
 
-    /// The server was told of the end of this owner, or its lease has ended: nothing more is to be done.
-    pub(crate) fn settle(&self) {
+    /// The server was told of the end of this owner, or its lease has ended: nothing more is to be done. `found` is what
+    /// the release found.
+    pub(crate) fn settle(&self, found: Found) {
         let first = self.with_book(|book| {
             book.turn = None;
-            !std::mem::replace(&mut book.settled, true)
+            let first = !std::mem::replace(&mut book.settled, true);
+            if let (true, Phase::Released(at)) = (first, book.phase) {
+                book.report = Some(Report::Released(at));
+                if found == Found::Nothing {
+                    book.phase = Phase::Lost(Lost::Taken);
+                    book.report = Some(Report::Lost(Lost::Taken));
+                }
+            }
+            first
         });
         if !first {
             return;
@@ -234,15 +237,27 @@ impl Hold {
         self.shared.owners.leave();
     }
 
-    fn judge(self: &Arc<Self>, book: &mut HoldState, now: Instant) {
-        if book.phase == Phase::Held && now >= book.deadline {
-            let why = if self.renewed { Lost::Unreachable } else { Lost::Expired };
-            self.lose_booked(book, why);
-        } else if self.shared.closing.is_cancelled() {
-            self.lose_booked(book, Lost::Closed);
-        } else if !self.shared.identity.is_at_home() {
-            self.lose_booked(book, Lost::Forked);
+    /// For how much longer the lock is held by our clock, or why it is not. It changes nothing.
+    fn standing(&self, book: &HoldState) -> Result<Duration, Lost> {
+        let now = self.shared.clock.now();
+        match book.phase {
+            Phase::Lost(why) => Err(why),
+            Phase::Released(_) => Err(Lost::Released),
+            Phase::Held if !self.shared.identity.is_at_home() => Err(Lost::Forked),
+            Phase::Held if now >= book.deadline && self.renewed => Err(Lost::Unreachable),
+            Phase::Held if now >= book.deadline => Err(Lost::Expired),
+            Phase::Held if self.shared.closing.is_cancelled() => Err(Lost::Closed),
+            Phase::Held => Ok(book.deadline.since(now)),
         }
+    }
+
+    /// The same, and writes a loss down.
+    fn judge(&self, book: &mut HoldState) -> Result<Duration, Lost> {
+        let standing = self.standing(book);
+        if let Err(why) = standing {
+            self.lose_booked(book, why);
+        }
+        standing
     }
 
     fn lose_booked(&self, book: &mut HoldState, why: Lost) {
@@ -271,9 +286,7 @@ impl Hold {
         let (shared, key) = (&self.shared, &self.party.key);
         match report {
             Report::Renewed => shared.tell(Event::Renewed { lock: key }),
-            Report::Released(at) => {
-                shared.tell(Event::Released { lock: key, held: at.since(self.acquired) });
-            }
+            Report::Released(at) => shared.tell(Event::Released { lock: key, held: at.since(self.acquired) }),
             Report::Lost(why) => {
                 if let Some(lost) = self.lost.get() {
                     lost.cancel();

@@ -35,8 +35,7 @@ impl Hold {
                 return Need::Nothing;
             }
             book.wake_at = None;
-            self.judge(book, now);
-            if book.phase != Phase::Held {
+            if self.judge(book).is_err() {
                 return Need::Nothing;
             }
             let due = self.renewed && !book.in_flight && book.renew_at <= now.after(window);
@@ -59,8 +58,7 @@ impl Hold {
     /// A renewal failed: that alone is no loss. It is tried again soon.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Error, again: Again) {
         let now = self.shared.clock.now();
-        self.shared.tell(Event::RenewalFailed { lock: &self.party.key, error });
-        self.end_renewal(|book| {
+        let held = self.end_renewal(|book| {
             let doublings = book.failures.min(DOUBLINGS);
             book.failures = book.failures.saturating_add(1);
             let pause = match again {
@@ -69,23 +67,30 @@ impl Hold {
             };
             book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
         });
+        // Only now: who is told may release the lock, and that waits for the renewal.
+        if held {
+            self.shared.tell(Event::RenewalFailed { lock: &self.party.key, error });
+        }
     }
 
     /// A renewal is over, and the hold lost.
     pub(crate) fn renewal_over(self: &Arc<Self>) {
-        self.end_renewal(|_| ());
+        let _ = self.end_renewal(|_| ());
     }
 
-    /// A renewal is over; `outcome` is for a hold that is held still.
-    fn end_renewal(self: &Arc<Self>, outcome: impl FnOnce(&mut HoldState)) {
-        self.with_book(|book| {
+    /// A renewal is over; `outcome` is for a hold that is held still. Returns whether it is.
+    fn end_renewal(self: &Arc<Self>, outcome: impl FnOnce(&mut HoldState)) -> bool {
+        let held = self.with_book(|book| {
             book.in_flight = false;
-            if book.phase == Phase::Held {
+            let held = book.phase == Phase::Held;
+            if held {
                 outcome(book);
                 self.schedule(book);
             }
+            held
         });
         self.renewal_ended.notify_waiters();
+        held
     }
 
     /// Waits until no renewal is under way: a release must not be overtaken by one.

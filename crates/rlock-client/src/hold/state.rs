@@ -27,13 +27,14 @@ pub(super) struct HoldState {
 pub(super) enum Phase {
     Held,
     Lost(Lost),
-    Released,
+    /// The last guard went at this moment; what the server says to that is not known yet, or is no loss.
+    Released(Instant),
 }
 
 /// What has become of a hold.
 pub(super) enum Report {
     Renewed,
-    /// The last guard was given back, at this moment.
+    /// The last guard was given back, at this moment, and the server has it no longer.
     Released(Instant),
     Lost(Lost),
 }

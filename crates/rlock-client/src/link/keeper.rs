@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::live::Live;
-use super::transport::{Connection, Connector, Incoming};
+use super::transport::{Connector, Incoming};
 use crate::error::Error;
 use crate::events::{Event, Hook};
 
@@ -64,13 +64,15 @@ impl Link {
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
-        let keeper =
+        let mut keeper =
             Keeper { connector, pace, deliver, events, publish, suspicions: suspicions.clone(), doubts };
         runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
             }
+            // Views of holds may outlive their client; its connection must not.
+            keeper.publish.send_replace(State::Down(Error::Closed));
         });
         Link { state, suspicions, _ends: ends }
     }
@@ -151,49 +153,52 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let mut pause = FIRST_PAUSE;
         let mut lost_at = None;
-        loop {
+        // The child of a fork needs no connection: it may send nothing.
+        while std::process::id() == self.pace.process {
             let (sender, events) = unbounded_channel();
             let attempt =
                 timeout(self.pace.response, self.connector.connect(sender, self.pace.response)).await;
             let no_answer = || Error::transport(format!("no connection within {:?}", self.pace.response));
-            let reason = match attempt.unwrap_or_else(|_| Err(no_answer())) {
+            match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(connection) => {
                     pause = FIRST_PAUSE;
-                    let server = self.connector.server();
-                    if let Some(lost_at) = lost_at.take() {
-                        let after = Instant::elapsed(&lost_at);
-                        self.events.tell(Event::Reconnected { server: &server, after });
-                    }
-                    let error = Error::transport(self.serve(connection, events).await);
+                    let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
+                    self.change(State::Up(live.clone()), lost_at.take());
+                    let error = Error::transport(self.serve(&live, events).await);
                     lost_at = Some(Instant::now());
-                    self.events.tell(Event::Disconnected { server: &server, error: &error });
-                    error
+                    self.change(State::Down(error), lost_at);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "could not connect");
-                    error
+                    self.change(State::Down(error), None);
                 }
-            };
-            self.publish.send_replace(State::Down(reason));
+            }
             // Clients that lost the same server should not come back in step.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
     }
 
+    /// Publishes a state, and then tells of it if a connection was lost before, at this moment: who is told may ask for the
+    /// state.
+    fn change(&self, state: State, lost_at: Option<Instant>) {
+        self.publish.send_replace(state.clone());
+        let Some(lost_at) = lost_at else { return };
+        let server = &self.connector.server();
+        match &state {
+            State::Up(_) => self.events.tell(Event::Reconnected { server, after: lost_at.elapsed() }),
+            State::Down(error) => self.events.tell(Event::Disconnected { server, error }),
+            State::Connecting => (),
+        }
+    }
+
     /// Listens until the connection is gone or given up; says why.
-    async fn serve(
-        &mut self,
-        connection: Box<dyn Connection>,
-        mut events: UnboundedReceiver<Incoming>,
-    ) -> String {
-        let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
+    async fn serve(&mut self, live: &Live, mut events: UnboundedReceiver<Incoming>) -> String {
         let epoch = live.epoch;
-        self.publish.send_replace(State::Up(live.clone()));
-        let alive = keep_asking(&live, self.connector.as_ref(), self.pace.response);
+        let alive = keep_asking(live, self.connector.as_ref(), self.pace.response);
         tokio::pin!(alive);
         loop {
             tokio::select! {

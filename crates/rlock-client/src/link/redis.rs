@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
 };
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::unconstrained;
 
 use super::transport::{BoxFuture, Connection, Connector, Incoming};
 use crate::error::{Cause, Error};
@@ -67,6 +69,19 @@ impl RedisConnector {
         self.client.get_connection_info()
     }
 
+    /// A URL that names the same server and database.
+    pub(crate) fn url(&self) -> String {
+        let address = match self.info().addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
+                if host.contains(':') =>
+            {
+                format!("[{host}]:{port}")
+            }
+            address => address.to_string(),
+        };
+        format!("redis://{address}/{}", self.info().redis_settings().db())
+    }
+
     /// Connects, with messages going to `events`.
     pub(crate) async fn dial(&self, events: UnboundedSender<Incoming>) -> Result<Multiplexed, Error> {
         let forward = move |push: PushInfo| match push.kind {
@@ -90,8 +105,9 @@ impl RedisConnector {
         let connection = Multiplexed(connection.map_err(connect_error)?);
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(&self.name);
-        // Who may not be called anything has no name; and a lost connection shows soon enough.
-        let _ = connection.send(&[name]).await;
+        // The reply is not waited for: it would be one more round trip in the time that a connection may take, and nothing
+        // depends on it. Who may not be called anything has no name.
+        let _ = unconstrained(connection.send(&[name])).now_or_never();
         Ok(connection)
     }
 }

@@ -25,6 +25,7 @@ pub(crate) use spec::Spec;
 /// `client.lock("a").await` is [`acquire`](Lock::acquire). Each acquisition has its own owner, so two tasks with one
 /// `Lock` exclude each other. The futures of acquisitions borrow nothing: you can spawn them, and use them in a
 /// `select!`.
+#[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire().await?`"]
 pub struct Lock<K = Plain> {
     pub(crate) spec: Spec,
     kind: PhantomData<fn() -> K>,
@@ -46,21 +47,18 @@ impl<K: Kind> Lock<K> {
     /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
     ///
     /// Without a fixed lease, the lock is renewed until you release it.
-    #[must_use]
     pub fn lease(mut self, lease: Duration) -> Lock<K> {
         self.spec.lease = Some(lease);
         self
     }
 
     /// Limits how long [`Lock::acquire`] and [`Lock::run`] wait. Without a limit they wait for ever.
-    #[must_use]
     pub fn wait(mut self, wait: Duration) -> Lock<K> {
         self.spec.wait = Some(wait);
         self
     }
 
     /// Sets how many replicas must have the lock before `acquire` returns it.
-    #[must_use]
     pub fn durability(mut self, durability: Durability) -> Lock<K> {
         self.spec.durability = durability;
         self
@@ -68,7 +66,8 @@ impl<K: Kind> Lock<K> {
 
     /// Names the owner, 1 to 512 bytes, instead of a new one for each acquisition.
     ///
-    /// Within this client, acquiring a lock that the owner holds re-enters it. A restarted process takes over the
+    /// Within this client, acquiring a lock that the owner holds re-enters it. If that hold was lost, the acquisition fails
+    /// with [`Error::LockLost`] until its guards are dropped. A restarted process takes over the
     /// holds of its predecessor. Two clients must never use one owner at the same time: the server cannot distinguish
     /// them.
     ///
@@ -78,7 +77,6 @@ impl<K: Kind> Lock<K> {
     /// ([`Lost::Taken`](crate::Lost::Taken)); until that renewal, two owners may be at work. The client's generated
     /// owners are used once, so a late release finds nothing. Name an owner only if a restarted process must find its
     /// lock again, and use fencing tokens if two owners at work do harm.
-    #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock<K> {
         self.spec.owner = Some(owner.as_ref().to_vec());
         self
@@ -96,7 +94,6 @@ impl<K: Exclusive> Lock<K> {
     /// it has seen: docs/FENCING.md shows how, and what it guarantees.
     ///
     /// Holders with and without a token exclude each other.
-    #[must_use]
     pub fn fenced(mut self) -> Lock<K> {
         self.spec.extras = Extras { fenced: true, ..self.spec.extras };
         self
@@ -106,7 +103,6 @@ impl<K: Exclusive> Lock<K> {
 impl Lock {
     /// The same lock, in one order with the waiters of Redisson's fair lock of that name, which native waiters
     /// overtake otherwise. Without Redisson clients a lock is fair already.
-    #[must_use]
     pub fn fair(mut self) -> Lock {
         self.spec.extras = Extras { fair: true, ..self.spec.extras };
         self
@@ -121,11 +117,11 @@ impl<K: Kind> Lockable for Lock<K> {
     }
 
     async fn now(self) -> Result<Guard<K>, Error> {
-        self.spec.acquire_now().await.map(Guard::of_kind)
+        self.spec.tell_outcome(self.spec.acquire_now().await).map(Guard::of_kind)
     }
 
     async fn within(self, limit: Option<Duration>) -> Result<Guard<K>, Error> {
-        self.spec.acquire_within(limit).await.map(Guard::of_kind)
+        self.spec.tell_outcome(self.spec.acquire_within(limit).await).map(Guard::of_kind)
     }
 }
 

@@ -64,6 +64,8 @@ impl Guard<Write> {
     /// error this guard holds nothing, or nothing beyond the lease.
     pub async fn downgrade(self) -> Result<Guard<Read>, Error> {
         let hold = self.hold();
+        // In the child of a fork, and under a client that is closed, nothing below ends.
+        hold.check()?;
         // Two readers that come of one writer would be one owner to the server: the end of one would be that of both.
         if hold.guards() > 1 {
             return Err(Error::invalid(

@@ -60,22 +60,25 @@ impl Spec {
 
     /// Acquires the lock if it is free now.
     pub(crate) async fn acquire_now(&self) -> Result<Guard<Any>, Error> {
-        let guard = self.acquire(Patience::None).await?;
-        guard.ok_or_else(|| {
-            self.handle.shared.tell(Event::Denied { lock: &self.key });
-            Error::denied(&self.key)
-        })
+        self.acquire(Patience::None).await?.ok_or_else(|| Error::denied(&self.key))
     }
 
     /// Acquires the lock, waiting for so long at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
-        let outcome = self.acquire(Patience::Until(by)).await;
         // Only an owner whose turn never came leaves without a guard or an error of its own.
         let late = || Error::timeout(&self.key, wait.unwrap_or_default());
-        let outcome = outcome.and_then(|guard| guard.ok_or_else(late));
-        if let Err(Error::Timeout { waited, .. }) = outcome {
-            self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
+        self.acquire(Patience::Until(by)).await?.ok_or_else(late)
+    }
+
+    /// Tells that an acquisition was in vain. It is the user's: its rounds and parts are nobody's business.
+    pub(crate) fn tell_outcome<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        match outcome {
+            Err(Error::Denied { .. }) => self.handle.shared.tell(Event::Denied { lock: &self.key }),
+            Err(Error::Timeout { waited, .. }) => {
+                self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
+            }
+            _ => (),
         }
         outcome
     }
@@ -110,6 +113,10 @@ impl Spec {
                 guard.claim().await?;
                 return Ok(Some(guard));
             }
+            if let Some(hold) = hold.as_ref().filter(|hold| hold.guards() > 0) {
+                // The turn ends with the last guard of what was lost, and the caller may be the one that has it.
+                hold.check()?;
+            }
             let by = match patience {
                 Patience::Until(by) => by,
                 // A release under way is waited for, another's wait for the lock is not.
@@ -119,14 +126,16 @@ impl Spec {
             let gate = turn.gate.clone().lock_owned();
             let next = shared.clock.until(by, async {
                 tokio::select! {
-                    gate = gate => Some(gate),
-                    () = changed => None,
+                    gate = gate => Ok(Some(gate)),
+                    () = changed => Ok(None),
+                    () = shared.closing.cancelled() => Err(Error::Closed),
                 }
             });
             match next.await {
                 None => return Ok(None),
-                Some(None) => continue,
-                Some(Some(gate)) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
+                Some(Ok(None)) => continue,
+                Some(Err(closed)) => return Err(closed),
+                Some(Ok(Some(gate))) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
             }
         }
     }

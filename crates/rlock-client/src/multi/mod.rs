@@ -58,6 +58,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// guard.release().await
 /// # }
 /// ```
+#[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire().await?`"]
 #[derive(Clone)]
 pub struct MultiLock {
     /// In the order in which they are waited for.
@@ -75,11 +76,32 @@ impl Lockable for MultiLock {
     }
 
     async fn now(self) -> Result<MultiGuard, Error> {
-        self.acquire_now().await
+        // The first that fails ends the others.
+        let ask = async |lock: &Spec| lock.tell_outcome(lock.acquire_now().await);
+        match self.all(try_join_all(self.specs.iter().map(ask)).await?) {
+            Round::Held(guard) => Ok(guard),
+            Round::Missed(lock) => lock.tell_outcome(Err(Error::denied(&lock.key))),
+        }
     }
 
     async fn within(self, limit: Option<Duration>) -> Result<MultiGuard, Error> {
-        self.acquire_within(limit).await
+        let clock = self.clock();
+        let began = clock.now();
+        let by = limit.map(|limit| began.after(limit));
+        let mut patience = FIRST_PATIENCE;
+        loop {
+            // Whoever else waits so should not give up at the same moment.
+            let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
+                Round::Held(guard) => return Ok(guard),
+                Round::Missed(lock) => lock,
+            };
+            if by.is_some_and(|by| clock.now() >= by) {
+                return missed.tell_outcome(Err(Error::timeout(&missed.key, clock.now().since(began))));
+            }
+            tracing::debug!(lock = name(&missed.key), ?patience, "not all locks were acquired; trying again");
+            tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
+            patience = patience.saturating_mul(2).min(LONGEST_PATIENCE);
+        }
     }
 }
 
@@ -119,7 +141,6 @@ impl MultiLock {
 
     /// Limits how long [`MultiLock::acquire`] and [`MultiLock::run`] wait. The default is the shortest limit of the
     /// locks; without one they wait for ever.
-    #[must_use]
     pub fn wait(mut self, wait: Duration) -> MultiLock {
         self.wait = Some(wait);
         self
@@ -128,36 +149,6 @@ impl MultiLock {
     /// The names of the locks, each lock once, in the order of waiting.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.specs.iter().map(|spec| spec.key.as_slice())
-    }
-
-    async fn acquire_now(&self) -> Result<MultiGuard, Error> {
-        // The first that fails ends the others.
-        let guard = MultiGuard::new(try_join_all(self.specs.iter().map(Spec::acquire_now)).await?);
-        // Past the end of a short lease one of them is not held any more.
-        match guard.check() {
-            Err(Error::LockLost { lock, .. }) => Err(Error::Denied { lock }),
-            _ => Ok(guard),
-        }
-    }
-
-    async fn acquire_within(&self, wait: Option<Duration>) -> Result<MultiGuard, Error> {
-        let clock = self.clock();
-        let began = clock.now();
-        let by = wait.map(|wait| began.after(wait));
-        let mut patience = FIRST_PATIENCE;
-        loop {
-            // Whoever else waits so should not give up at the same moment.
-            let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
-                Round::Held(guard) => return Ok(guard),
-                Round::Missed(lock) => lock,
-            };
-            if by.is_some_and(|by| clock.now() >= by) {
-                return Err(Error::timeout(&missed.key, clock.now().since(began)));
-            }
-            tracing::debug!(lock = name(&missed.key), ?patience, "not all locks were acquired; trying again");
-            tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
-            patience = patience.saturating_mul(2).min(LONGEST_PATIENCE);
-        }
     }
 
     /// Takes what is free and waits for what is not, lock after lock; while any is held for so long at most.
@@ -180,12 +171,17 @@ impl MultiLock {
                 Err(error) => return Err(error),
             }
         }
+        Ok(self.all(guards))
+    }
+
+    /// All locks were acquired; past the end of a short lease one of them may not be held any more.
+    fn all(&self, guards: Vec<Guard<Any>>) -> Round<'_> {
         let guard = MultiGuard::new(guards);
         let lost = guard.locks().iter().position(|held| held.check().is_err());
-        Ok(match lost.and_then(|index| self.specs.get(index)) {
+        match lost.and_then(|index| self.specs.get(index)) {
             Some(lock) => Round::Missed(lock),
             None => Round::Held(guard),
-        })
+        }
     }
 
     /// Asks for all of `locks` at once, and keeps what it got before the first that it did not get.

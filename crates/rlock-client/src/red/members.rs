@@ -1,13 +1,12 @@
 //! On which servers a red lock is held, and whether they are enough.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
-use crate::hold::State;
 use crate::lock::Any;
 
 /// The guards of one red lock, each from another server.
@@ -54,27 +53,27 @@ impl Members {
     /// Without it there must be a quorum still. Else there was a moment without one, in which somebody else may
     /// have held the lock, and a server that joins now must not cover that up.
     pub(crate) fn join(&self, server: usize, guard: Guard<Any>) -> bool {
-        let mut book = self.book();
-        self.judge(&mut book);
-        if !matches!(book.phase, Phase::Gathering | Phase::Held) {
-            return false;
-        }
-        if let Some(place) = book.guards.get_mut(server) {
-            *place = Some(guard);
-        }
-        if book.phase == Phase::Gathering && book.left(self.quorum).is_some() {
-            book.phase = Phase::Held;
-        }
-        true
+        let mut guard = Some(guard);
+        self.with_book(|book| {
+            if !matches!(book.phase, Phase::Gathering | Phase::Held) {
+                return false;
+            }
+            if let Some(place) = book.guards.get_mut(server) {
+                std::mem::swap(place, &mut guard);
+            }
+            if book.phase == Phase::Gathering && book.left(self.quorum).is_some() {
+                book.phase = Phase::Held;
+            }
+            true
+        })
     }
 
     /// One server has it no longer.
     pub(crate) fn leave(&self, server: usize, why: Lost) {
-        let mut book = self.book();
-        book.last = why;
-        self.judge(&mut book);
-        let guard = book.guards.get_mut(server).and_then(Option::take);
-        drop(book);
+        let guard = self.with_book(|book| {
+            book.last = why;
+            book.guards.get_mut(server).and_then(Option::take)
+        });
         drop(guard);
     }
 
@@ -85,30 +84,28 @@ impl Members {
 
     /// For how much longer there is a quorum without another renewal.
     pub(crate) fn check(&self) -> Result<Duration, Error> {
-        let mut book = self.book();
-        self.judge(&mut book);
-        let why = match (book.phase, book.left(self.quorum)) {
-            (Phase::Held, Some(left)) => return Ok(left),
-            (Phase::Lost(why), _) => why,
-            (Phase::Held, None) => book.last,
-            (Phase::Gathering | Phase::Released, _) => Lost::Released,
-        };
-        Err(Error::lost(&self.name, why))
+        let left = self.with_book(|book| match (book.phase, book.left(self.quorum)) {
+            (Phase::Held, Some(left)) => Ok(left),
+            (Phase::Lost(why), _) => Err(why),
+            (Phase::Held, None) => Err(book.last),
+            (Phase::Gathering | Phase::Released, _) => Err(Lost::Released),
+        });
+        left.map_err(|why| Error::lost(&self.name, why))
     }
 
     /// Takes all guards out, for good; they are to be released.
     pub(crate) fn close(&self) -> Vec<Guard<Any>> {
-        let mut book = self.book();
-        self.judge(&mut book);
-        if !matches!(book.phase, Phase::Lost(_)) {
-            book.phase = Phase::Released;
-        }
-        book.guards.iter_mut().filter_map(Option::take).collect()
+        self.with_book(|book| {
+            if !matches!(book.phase, Phase::Lost(_)) {
+                book.phase = Phase::Released;
+            }
+            book.guards.iter_mut().filter_map(Option::take).collect()
+        })
     }
 
     /// Why it was lost, if it was.
     pub(crate) fn why(&self) -> Option<Lost> {
-        match self.book().phase {
+        match self.with_book(|book| book.phase) {
             Phase::Lost(why) => Some(why),
             Phase::Gathering | Phase::Held | Phase::Released => None,
         }
@@ -122,33 +119,40 @@ impl Members {
         &self.name
     }
 
-    /// Without a quorum the lock is lost, for good, and given back where it still is: it protects nothing there, and
-    /// others may need those servers.
-    fn judge(&self, book: &mut HoldState) {
-        if book.phase != Phase::Held || book.left(self.quorum).is_some() {
-            return;
+    /// Opens the book, and sees first whether there is a quorum still. Without one the lock is lost, for good, and given back
+    /// where it still is: it protects nothing there, and others may need those servers.
+    ///
+    /// What receivers of events may be told is done when the book is closed again: they may ask about this lock.
+    fn with_book<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = book.judge(self.quorum);
+        let outcome = work(&mut book);
+        drop(book);
+        if let Some((why, guards)) = lost {
+            self.lost.cancel();
+            tracing::warn!(lock = name(&self.name), %why, "a red lock was lost: too few servers have it");
+            drop(guards);
         }
-        let lost = book.guards.iter().flatten().find_map(|guard| match guard.state() {
-            State::Lost(why) => Some(why),
-            State::Held | State::Renewing | State::Released => None,
-        });
-        let why = lost.unwrap_or(book.last);
-        book.phase = Phase::Lost(why);
-        book.guards.fill_with(|| None);
-        self.lost.cancel();
-        tracing::warn!(lock = name(&self.name), %why, "a red lock was lost: too few servers have it");
-    }
-
-    fn book(&self) -> MutexGuard<'_, HoldState> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        outcome
     }
 }
 
 impl HoldState {
+    /// Without a quorum the lock is lost; returns why, and what is left of it, when it is noticed.
+    fn judge(&mut self, quorum: usize) -> Option<(Lost, Vec<Guard<Any>>)> {
+        if self.phase != Phase::Held || self.left(quorum).is_some() {
+            return None;
+        }
+        let why = self.guards.iter().flatten().find_map(|guard| guard.hold().peek().err());
+        let why = why.unwrap_or(self.last);
+        self.phase = Phase::Lost(why);
+        Some((why, self.guards.iter_mut().filter_map(Option::take).collect()))
+    }
+
     /// For how much longer so many servers have it without another renewal; `None` where fewer have it.
     fn left(&self, quorum: usize) -> Option<Duration> {
         let mut left: Vec<Duration> =
-            self.guards.iter().flatten().filter_map(|guard| guard.check().ok()).collect();
+            self.guards.iter().flatten().filter_map(|guard| guard.hold().peek().ok()).collect();
         left.sort_unstable_by(|one, other| other.cmp(one));
         left.get(quorum.saturating_sub(1)).copied()
     }

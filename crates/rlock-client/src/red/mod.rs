@@ -68,6 +68,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// .await?
 /// # }
 /// ```
+#[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire().await?`"]
 #[derive(Clone)]
 pub struct RedLock {
     /// One to a server.
@@ -85,11 +86,37 @@ impl Lockable for RedLock {
     }
 
     async fn now(self) -> Result<RedGuard, Error> {
-        self.acquire_now().await
+        match self.attempt().await? {
+            Outcome::Held(guard) => Ok(guard),
+            Outcome::Denied => self.tell_outcome(Error::denied(self.name())),
+            Outcome::Failed(errors) => Err(errors.into_iter().next().unwrap_or(Error::Closed)),
+        }
     }
 
     async fn within(self, limit: Option<Duration>) -> Result<RedGuard, Error> {
-        self.acquire_within(limit).await
+        let clock = self.clock();
+        let began = clock.now();
+        let by = limit.map(|limit| began.after(limit));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt().await? {
+                Outcome::Held(guard) => return Ok(guard),
+                Outcome::Denied => (),
+                Outcome::Failed(errors) => {
+                    let lasting: Vec<_> = errors.into_iter().filter(|error| !passes(error)).collect();
+                    if lasting.len() > self.specs.len().saturating_sub(self.quorum()) {
+                        return lasting.into_iter().next().map_or(Err(Error::Closed), Err);
+                    }
+                }
+            }
+            // By chance, lest two that were in each other's way be so again.
+            let next = clock.now().after(pause.mul_f64(fastrand::f64()));
+            clock.sleep_until(by.map_or(next, |by| by.min(next))).await;
+            if by.is_some_and(|by| clock.now() >= by) {
+                return self.tell_outcome(Error::timeout(self.name(), clock.now().since(began)));
+            }
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        }
     }
 }
 
@@ -125,14 +152,12 @@ impl RedLock {
     /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
     ///
     /// Without a fixed lease, the lock is renewed until you release it.
-    #[must_use]
     pub fn lease(mut self, lease: Duration) -> RedLock {
         self.specs.iter_mut().for_each(|spec| spec.lease = Some(lease));
         self
     }
 
     /// Limits how long [`RedLock::acquire`] and [`RedLock::run`] wait. Without a limit they wait for ever.
-    #[must_use]
     pub fn wait(mut self, wait: Duration) -> RedLock {
         self.wait = Some(wait);
         self
@@ -148,43 +173,16 @@ impl RedLock {
         self.specs.len() / 2 + 1
     }
 
-    async fn acquire_now(&self) -> Result<RedGuard, Error> {
-        match self.attempt().await? {
-            Outcome::Held(guard) => Ok(guard),
-            Outcome::Denied => Err(Error::denied(self.name())),
-            Outcome::Failed(errors) => Err(errors.into_iter().next().unwrap_or(Error::Closed)),
-        }
-    }
-
-    async fn acquire_within(&self, wait: Option<Duration>) -> Result<RedGuard, Error> {
-        let clock = self.clock();
-        let began = clock.now();
-        let by = wait.map(|wait| began.after(wait));
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match self.attempt().await? {
-                Outcome::Held(guard) => return Ok(guard),
-                Outcome::Denied => (),
-                Outcome::Failed(errors) => {
-                    let lasting: Vec<_> = errors.into_iter().filter(|error| !passes(error)).collect();
-                    if lasting.len() > self.specs.len().saturating_sub(self.quorum()) {
-                        return lasting.into_iter().next().map_or(Err(Error::Closed), Err);
-                    }
-                }
-            }
-            // By chance, lest two that were in each other's way be so again.
-            let next = clock.now().after(pause.mul_f64(fastrand::f64()));
-            clock.sleep_until(by.map_or(next, |by| by.min(next))).await;
-            if by.is_some_and(|by| clock.now() >= by) {
-                return Err(Error::timeout(self.name(), clock.now().since(began)));
-            }
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
-        }
-    }
-
     async fn attempt(&self) -> Result<Outcome, Error> {
+        // In the child of a fork no task runs, and no answer comes.
+        self.specs.iter().try_for_each(|lock| lock.handle.shared.check_home())?;
         check_apart(&self.specs).await?;
         Ok(Attempt::begin(&self.specs, self.quorum()).outcome().await)
+    }
+
+    /// Tells the receiver of each client that the acquisition was in vain.
+    fn tell_outcome(&self, error: Error) -> Result<RedGuard, Error> {
+        self.specs.iter().fold(Err(error), |outcome, lock| lock.tell_outcome(outcome))
     }
 
     fn clock(&self) -> Clock {

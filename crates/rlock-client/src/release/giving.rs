@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::{FIRST_PAUSE, LONGEST_PAUSE, is_final, last_moment};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, last_moment};
 use crate::command::{self, Refusal};
 use crate::error::{Cause, Error, Lost};
 use crate::exchange::{Manner, Trouble, exchange_one};
@@ -88,4 +88,14 @@ fn outcome(key: &[u8], value: &Value, unanswered: Option<Cause>) -> Result<(), E
         (None, None) => Err(Error::lost(key, Lost::Taken)),
         (None, Some(why)) => Err(Error::unknown(key, why)),
     }
+}
+
+/// The first refusal, or the answer to the last command, which is the release.
+pub(super) fn last_or_refusal(answers: Vec<Result<Value, Refusal>>) -> Result<Value, Refusal> {
+    answers.into_iter().try_fold(Value::Nil, |_, answer| answer)
+}
+
+/// Whether a refusal of a release will be the same next time.
+pub(super) fn is_final(refusal: &Refusal) -> bool {
+    matches!(refusal.error, Error::Permission { .. } | Error::ModuleMissing { .. } | Error::NotALock { .. })
 }

@@ -11,11 +11,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use self::giving::{is_final, last_or_refusal};
 use crate::clock::Instant;
 use crate::command::{self, Refusal, answer};
 use crate::error::Error;
 use crate::exchange::{Manner, exchange};
-use crate::hold::{Hold, Leaver};
+use crate::hold::{Found, Hold, Leaver};
 use crate::message::Party;
 use crate::router::{Elsewhere, Line};
 use crate::shared::Shared;
@@ -49,20 +50,14 @@ impl Job {
             Leaver::Other => Job::Lower(hold),
         }
     }
-
-    /// The return of a grant to an owner that this client has forgotten.
-    pub(crate) fn unknown(shared: &Shared, party: Arc<Party>) -> Job {
-        shared.owners.enter();
-        let give_up = shared.clock.now().after(shared.config.watchdog);
-        let ending = Ending::Asker { party, queued: false, turn: None };
-        Job::End(End { ending, earlier: Earlier::Answered, give_up, told: Told::Not })
-    }
 }
 
 /// The end of an owner, until the server has answered.
 pub(crate) struct End {
     pub(crate) ending: Ending,
     pub(crate) earlier: Earlier,
+    /// Whether a release may have been carried out that nothing was heard of.
+    pub(crate) unsure: bool,
     /// When the server has forgotten the owner by itself.
     pub(crate) give_up: Instant,
     told: Told,
@@ -107,12 +102,13 @@ impl End {
     /// Of a hold whose last guard is gone.
     pub(crate) fn of(hold: Arc<Hold>) -> End {
         let earlier = if hold.stray { Earlier::Stray } else { Earlier::Answered };
-        End { give_up: last_moment(&hold), ending: Ending::Holder(hold), earlier, told: Told::Not }
+        let give_up = last_moment(&hold);
+        End { give_up, ..End::asked(Ending::Holder(hold), earlier, give_up) }
     }
 
     /// Of an acquisition that was given up.
     pub(crate) fn asked(ending: Ending, earlier: Earlier, give_up: Instant) -> End {
-        End { ending, earlier, give_up, told: Told::Not }
+        End { ending, earlier, unsure: false, give_up, told: Told::Not }
     }
 
     fn party(&self) -> &Arc<Party> {
@@ -160,10 +156,11 @@ impl End {
         };
     }
 
-    /// The server has answered; returns what is to be repeated.
-    fn answered(mut self, shared: &Shared) -> Option<End> {
+    /// The server has answered so; returns what is to be repeated.
+    fn answered(mut self, shared: &Shared, answer: &Result<Value, Refusal>) -> Option<End> {
         let repeats = self.repeats();
-        self.settle(shared);
+        let nothing = matches!(answer, Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. }));
+        self.settle(shared, if nothing && !self.unsure { Found::Nothing } else { Found::Hold });
         self.told = Told::Answered;
         repeats.then_some(self)
     }
@@ -171,18 +168,18 @@ impl End {
     /// The lease has ended; returns what is to be tried on all the same.
     fn forgotten(mut self, shared: &Shared) -> Option<End> {
         let lingers = self.lingers();
-        self.settle(shared);
+        self.settle(shared, Found::Hold);
         lingers.then_some(self)
     }
 
     /// The server has answered, or has forgotten this owner by itself.
-    pub(crate) fn settle(&mut self, shared: &Shared) {
+    pub(crate) fn settle(&mut self, shared: &Shared, found: Found) {
         if self.told != Told::Not {
             return;
         }
         self.told = Told::Forgotten;
         match &mut self.ending {
-            Ending::Holder(hold) => hold.settle(),
+            Ending::Holder(hold) => hold.settle(found),
             Ending::Asker { party, queued, turn } => {
                 if *queued {
                     shared.inbox.close(party);
@@ -231,16 +228,21 @@ async fn carry_out(shared: Arc<Shared>, mut ends: Vec<End>) {
         });
         ends = left.collect();
         // Repeats are a precaution, not worth staying for.
-        if ends.iter().all(|end| end.told != Told::Not) && (ends.is_empty() || shared.stop.is_cancelled()) {
+        let told = ends.iter().all(|end| end.told != Told::Not);
+        if told && (ends.is_empty() || shared.stop.is_cancelled()) {
             return;
         }
         tokio::time::sleep(pause).await;
+        // Nothing is sent after a close that came in between.
+        if told && shared.stop.is_cancelled() {
+            return;
+        }
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 }
 
 /// Sends all once; returns those that are not done.
-async fn attempt(shared: &Arc<Shared>, ends: Vec<End>) -> Vec<End> {
+async fn attempt(shared: &Arc<Shared>, mut ends: Vec<End>) -> Vec<End> {
     let Some(first) = ends.first() else { return ends };
     let up = shared.router.up(&first.party().key, Line::Main);
     // Those that linger need no limit, and keep nobody waiting.
@@ -253,23 +255,26 @@ async fn attempt(shared: &Arc<Shared>, ends: Vec<End>) -> Vec<End> {
     let Some(Ok((_, live))) = shared.clock.until(last, up).await else { return ends };
     let commands: Vec<Vec<Cmd>> = ends.iter().map(End::commands).collect();
     let lengths: Vec<usize> = commands.iter().map(Vec::len).collect();
-    let Ok(values) = live.request(&commands.concat()).await else { return ends };
+    let Ok(values) = live.request(&commands.concat()).await else {
+        ends.iter_mut().for_each(|end| end.unsure = true);
+        return ends;
+    };
     let mut values = values.into_iter();
     let mut left = Vec::new();
     let mut elsewhere = JoinSet::new();
     for (mut end, length) in ends.into_iter().zip(lengths) {
         // All that are this one's, whichever of them is refused: what follows is the next one's.
-        let answers: Vec<Value> = values.by_ref().take(length).collect();
         let key = end.party().key.clone();
+        let answers = values.by_ref().take(length).map(|value| answer(&key, value)).collect();
         end.asked_on(live.epoch);
-        match answers.into_iter().find_map(|value| answer(&key, value).err()) {
-            Some(refusal) if !is_final(&refusal) => match shared.router.learn(&key, Line::Main, &refusal) {
+        match last_or_refusal(answers) {
+            Err(refusal) if !is_final(&refusal) => match shared.router.learn(&key, Line::Main, &refusal) {
                 Elsewhere::No | Elsewhere::Later => left.push(end),
                 Elsewhere::Again | Elsewhere::Ask(_) => {
                     elsewhere.spawn(attempt_elsewhere(shared.clone(), end));
                 }
             },
-            Some(_) | None => left.extend(end.answered(shared)),
+            answer => left.extend(end.answered(shared, &answer)),
         }
     }
     while let Some(end) = elsewhere.join_next().await {
@@ -279,17 +284,15 @@ async fn attempt(shared: &Arc<Shared>, ends: Vec<End>) -> Vec<End> {
 }
 
 /// Sends one whose lock was not where it was looked for; returns it where it is not done.
-async fn attempt_elsewhere(shared: Arc<Shared>, end: End) -> Option<End> {
+async fn attempt_elsewhere(shared: Arc<Shared>, mut end: End) -> Option<End> {
     let manner = Manner::by(Some(shared.clock.now().after(shared.config.response())));
     let replies = exchange(&shared, &end.party().key, &end.commands(), manner, &mut None).await;
-    let Ok(replies) = replies else { return Some(end) };
-    match replies.values.into_iter().find_map(Result::err) {
-        Some(refusal) if !is_final(&refusal) => Some(end),
-        Some(_) | None => end.answered(&shared),
+    let Ok(replies) = replies else {
+        end.unsure = true;
+        return Some(end);
+    };
+    match last_or_refusal(replies.values) {
+        Err(refusal) if !is_final(&refusal) => Some(end),
+        answer => end.answered(&shared, &answer),
     }
-}
-
-/// Whether a refusal of a release will be the same next time.
-fn is_final(refusal: &Refusal) -> bool {
-    matches!(refusal.error, Error::Permission { .. } | Error::ModuleMissing { .. } | Error::NotALock { .. })
 }

@@ -1,5 +1,6 @@
 //! What only the client's own time decides, in virtual time: hours pass in milliseconds.
 
+mod ends;
 mod red;
 mod server;
 

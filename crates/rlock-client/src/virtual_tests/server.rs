@@ -97,6 +97,13 @@ impl VirtualServer {
         state.locks.insert(first, (owner, Instant::now() + lease));
     }
 
+    /// Sends a message to all clients.
+    pub(super) fn say(&self, message: &str) {
+        for events in &self.state().events {
+            let _ = events.send(Incoming::Message(message.as_bytes().to_vec()));
+        }
+    }
+
     pub(super) fn holder(&self, key: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state

@@ -1,49 +1,52 @@
 //! The timer's work on fair lists.
 
 use super::departed;
+use crate::core::Core;
+use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef};
-use crate::port::{Server, Site, WriteAccess};
+use crate::look::fields;
+use crate::port::{FairList, Lock, Server};
 use crate::timing::Outcome;
 use crate::view::Kind;
 
 /// Takes those out of lists who wait no more.
-pub(crate) fn clear_fair_lists<V: Server>(server: &V) -> Outcome {
-    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+pub(crate) fn clear_fair_lists<P: Server>(core: Core<'_, P>) -> Outcome {
+    let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = server.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
-        match server.at(lock.name(), |site| remove_departed(site)) {
+        let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
+        match core.at(lock.name(), |lock| remove_departed(core, lock)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
             Some(None) => return Outcome::Refused,
             // There is no such database any more.
-            None => server.locks(|locks| locks.forget_all_departed(lock.name())),
+            None => core.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }
     Outcome::Done
 }
 
 /// Sets bounds to the deadlines in lists that were found.
-pub(crate) fn cap_lists<V: Server>(server: &V) -> Outcome {
-    let (most, mut done) = (server.settings().at_once.listed, 0_usize);
+pub(crate) fn cap_lists<P: Server>(core: Core<'_, P>) -> Outcome {
+    let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = server.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
-        let Some(seen) = cap_next(server, lock) else { return Outcome::Refused };
+        let Some(lock) = core.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
+        let Some(seen) = cap_next(core, lock) else { return Outcome::Refused };
         done = done.saturating_add(seen.max(1));
     }
     Outcome::Done
 }
 
 /// Sets bounds to the next deadlines in a list, and says how many; `None` if writing is refused.
-fn cap_next<V: Server>(server: &V, found: LockRef) -> Option<usize> {
-    let passed = server.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
-    let lock = if passed == 0 { lock_of_list(server, found.clone()) } else { found.clone() };
+fn cap_next<P: Server>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
+    let passed = core.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
+    let lock = if passed == 0 { lock_of_list(core, found.clone()) } else { found.clone() };
     if lock != found {
-        server.locks(|locks| {
+        core.locks(|locks| {
             locks.capped(found, None);
             locks.note_fair_uncapped(lock.clone());
         });
     }
-    let capped = server.at(lock.name(), |site| cap(site, passed)).unwrap_or(Capped::All(0));
-    server.locks(|locks| match capped {
+    let capped = core.at(lock.name(), |lock| cap(core, lock, passed)).unwrap_or(Capped::All(0));
+    core.locks(|locks| match capped {
         Capped::Refused => None,
         Capped::Later => {
             locks.defer_fair_list(lock.name());
@@ -61,10 +64,9 @@ fn cap_next<V: Server>(server: &V, found: LockRef) -> Option<usize> {
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
-fn lock_of_list<V: Server>(server: &V, lock: LockRef) -> LockRef {
+fn lock_of_list<P: Server>(core: Core<'_, P>, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
-        server
-            .at(lock, |site| !site.state(&site.open(), None).is_ok_and(|fields| fields.kind == Kind::Free))
+        core.at(lock, |lock| !fields(lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
             .unwrap_or(false)
     };
     if lock.key.contains(&b'{') || is_there(lock.name()) {
@@ -76,12 +78,12 @@ fn lock_of_list<V: Server>(server: &V, lock: LockRef) -> LockRef {
 }
 
 /// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.
-fn remove_departed<S: Site>(site: &S) -> Option<usize> {
-    if site.write_access() == WriteAccess::Refused {
+fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
+    if lock.write_access() == WriteAccess::Refused {
         return None;
     }
     // Where the key is not here, neither is the list: there is nothing to be taken out of it.
-    Some(departed::remove_departed(site))
+    Some(departed::remove_departed(core, lock))
 }
 
 /// How much of a list has got its bounds.
@@ -97,14 +99,14 @@ enum Capped {
 }
 
 /// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
-fn cap<S: Site>(site: &S, passed: usize) -> Capped {
-    if site.fair_head().is_none() {
+fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
+    if lock.fair_list().head().is_none() {
         return Capped::All(0);
     }
-    match site.write_access() {
+    match lock.write_access() {
         WriteAccess::Refused => Capped::Refused,
-        WriteAccess::Allowed if !site.fair_is_elsewhere() => {
-            let (seen, all) = super::cap(site, passed, site.server().now());
+        WriteAccess::Allowed if !lock.fair_list().is_elsewhere() => {
+            let (seen, all) = super::cap(core, lock, passed, core.port.now());
             if all { Capped::All(seen) } else { Capped::Some(seen) }
         }
         // A part of it is not here yet, or is here no more.

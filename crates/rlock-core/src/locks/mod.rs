@@ -7,6 +7,7 @@ mod agenda;
 mod canonical;
 mod drop_reason;
 mod due;
+mod ended;
 mod fair;
 mod grants;
 mod leaving;

@@ -1,6 +1,7 @@
 //! Granting a free lock to a waiter.
 
 use crate::bugs::{Bug, planted};
+use crate::core::Core;
 use crate::decision::{Change, HashChange, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
@@ -8,7 +9,8 @@ use crate::fair;
 use crate::locks::{Grant, Via, Waiter};
 use crate::look::Picture;
 use crate::message;
-use crate::port::{Note, Server, Site};
+use crate::note::Note;
+use crate::port::{Lock, Server};
 use crate::rules::{self, told};
 use crate::token::Token;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
@@ -26,39 +28,49 @@ pub(crate) enum Handed {
 }
 
 /// Gives the lock to one who waits and can have it, or sends it away.
-pub(crate) fn hand_to<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Handed {
-    let Some(token) = token_for(site, head, now) else {
+pub(crate) fn hand_to<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    head: &Waiter,
+    now: UnixMs,
+) -> Handed {
+    let Some(token) = token_for(core, lock, head, now) else {
         return if planted(Bug::WaitWithoutToken) { Handed::Not } else { Handed::SentAway };
     };
     let lease = match &head.via {
         Via::Block => head.lease,
         Via::Enqueue(channel) => {
-            let unconfirmed = head.lease.min(site.server().settings().grant_confirm);
+            let unconfirmed = head.lease.min(core.port.settings().grant_confirm);
             let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
-            if !offer(site, head, channel, lease, token) {
+            if !offer(core, lock, head, channel, lease, token) {
                 return Handed::SentAway;
             }
             lease
         }
     };
-    give(site, head, lease, token, now).map_or(Handed::Not, Handed::Over)
+    give(core, lock, head, lease, token, now).map_or(Handed::Not, Handed::Over)
 }
 
 /// The fencing token that an acquisition gets now.
-pub(crate) fn next_token<S: Site>(site: &S, now: UnixMs) -> Result<Token, Error> {
-    Token::after(site.last_token()?, now)
+pub(crate) fn next_token<L: Lock>(lock: &L, now: UnixMs) -> Result<Token, Error> {
+    Token::after(lock.last_token()?, now)
 }
 
 /// The token of a grant, if it is to have one; `None` where it can have none, and the waiter was told.
-fn token_for<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Option<Option<Token>> {
+fn token_for<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    head: &Waiter,
+    now: UnixMs,
+) -> Option<Option<Token>> {
     if !head.fenced || planted(Bug::HandOffWithoutToken) {
         return Some(None);
     }
-    match next_token(site, now) {
+    match next_token(lock, now) {
         Ok(token) => Some(Some(token)),
         Err(_) if planted(Bug::WaitWithoutToken) => None,
         Err(why) => {
-            refuse(site, head, why);
+            refuse(core, lock, head, why);
             None
         }
     }
@@ -66,60 +78,66 @@ fn token_for<S: Site>(site: &S, head: &Waiter, now: UnixMs) -> Option<Option<Tok
 
 /// Offers the lock to an enqueued waiter by its message. Where nobody hears it, there is no grant, and
 /// all who wait for this lock on that channel are gone with it.
-fn offer<S: Site>(site: &S, head: &Waiter, channel: &[u8], lease: LeaseMs, token: Option<Token>) -> bool {
-    let (server, lock) = (site.server(), site.lock());
-    let granted = message::granted(lock, head, Holds::ONE, lease, told(token));
-    if server.offer(channel, &granted) || planted(Bug::GrantUnheard) {
+fn offer<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    head: &Waiter,
+    channel: &[u8],
+    lease: LeaseMs,
+    token: Option<Token>,
+) -> bool {
+    let granted = message::granted(lock.name(), head, Holds::ONE, lease, told(token));
+    if core.port.offer(channel, &granted) || planted(Bug::GrantUnheard) {
         return true;
     }
-    let most = server.settings().at_once.served;
-    let gone = server.locks(|locks| locks.drop_channel(lock, channel, most));
-    server.locks(|locks| locks.count_served(gone));
-    server.note(Note::Gone(gone));
+    let most = core.port.settings().at_once.served;
+    let gone = core.locks(|locks| locks.drop_channel(lock.name(), channel, most));
+    core.locks(|locks| locks.count_served(gone));
+    core.port.note(Note::Gone(gone));
     false
 }
 
 /// Makes the head of the queue the holder, and says by what change.
-fn give<S: Site>(
-    site: &S,
+fn give<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
     head: &Waiter,
     lease: LeaseMs,
     token: Option<Token>,
     now: UnixMs,
 ) -> Option<Change> {
-    let (server, lock) = (site.server(), site.lock());
     let rule = |view: &View| rules::hand_off(view, head.mode, lease, token, now);
-    let mut picture = Picture::of(site, Some(&head.owner));
-    let decision = picture.decide(rule).ok()?;
+    let mut picture = Picture::of(lock, Some(&head.owner));
+    let decision = picture.decide(core, |picture| rule(picture.view())).ok()?;
     if decision.reply == Reply::Denied {
         return None;
     }
-    picture.commit(&decision.change).ok()?;
-    note_reads(site, &decision.change);
-    let (clock, ends) = (server.clock(), now.after(lease));
-    let told_end = server.locks(|locks| {
-        locks.count_grant(lock, clock);
-        let told_end = locks.told(lock);
+    let lock = picture.commit(&decision.change).ok()?;
+    note_reads(core, lock, &decision.change);
+    let (clock, ends) = (core.port.clock(), now.after(lease));
+    let told_end = core.locks(|locks| {
+        locks.count_grant(lock.name(), clock);
+        let told_end = locks.told(lock.name());
         locks.leave(head.ticket);
-        locks.tie(lock, &head.owner, head.mode, head.session);
+        locks.tie(lock.name(), &head.owner, head.mode, head.session);
         told_end
     });
-    fair::remove_departed_heads(site);
+    fair::remove_departed_heads(core, lock);
     if head.mode != Mode::Read
         && let Some(message) = rules::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {
-        notify_redisson(site, message);
+        notify_redisson(core, lock, message);
     }
-    server.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
+    core.port.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
     let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
     match head.via {
-        Via::Enqueue(_) => server.locks(|locks| locks.note_unconfirmed(lock, &owner)),
+        Via::Enqueue(_) => core.locks(|locks| locks.note_unconfirmed(lock.name(), &owner)),
         Via::Block => {
             // Who holds it by another call keeps it, whatever becomes of this answer.
             if decision.change.hash != HashChange::Keep {
-                server.locks(|locks| locks.granted(lock, Grant { ticket, owner, mode, ends }));
+                core.locks(|locks| locks.granted(lock.name(), Grant { ticket, owner, mode, ends }));
             }
-            server.answer(ticket, Ok(decision.reply));
+            core.port.answer(ticket, Ok(decision.reply));
         }
     }
     Some(decision.change)

@@ -9,14 +9,16 @@ use self::grant::{Handed, hand_to};
 pub(crate) use self::next_check::schedule_next_check;
 use crate::access::{Access, access, access_and_bury, head};
 use crate::bugs::{Bug, planted};
+use crate::core::Core;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
 use crate::locks::{Cause, DropReason};
 use crate::look::Picture;
-use crate::port::{Note, Server, Site};
-use crate::sessions;
+use crate::note::Note;
+use crate::port::{Lock, Server};
 use crate::timing::{Share, check_soon};
+use crate::tying;
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding::{foreign_turn, note_reads, notify_redisson};
 
@@ -47,107 +49,105 @@ enum Served {
 
 /// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
 /// Redisson's protocol are told.
-pub(crate) fn serve_found_free<S: Site>(site: &S, now: UnixMs) {
-    let lock = site.lock();
-    let Some((_, mode)) = head(site) else { return };
-    match serve(site, now, Freed::Unseen) {
+pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) {
+    let Some((_, mode)) = head(core, lock) else { return };
+    match serve(core, lock, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free | Served::Later => {
-            site.server().locks(|locks| locks.end_streak(lock));
-            notify_redisson(site, UnlockMessage::to_all(mode));
+            core.locks(|locks| locks.end_streak(lock.name()));
+            notify_redisson(core, lock, UnlockMessage::to_all(mode));
         }
         Served::Given | Served::Yielded => {}
     }
-    schedule_next_check(site);
+    schedule_next_check(core, lock);
 }
 
 /// Performs a change that was decided, and serves the queue if the change frees the lock: those who wait
 /// by Redisson's protocol then hear of it only if nobody here takes the lock.
-pub(crate) fn perform_and_serve<S: Site>(
-    picture: &mut Picture<'_, S>,
+pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
+    core: Core<'_, P>,
+    mut picture: Picture<'l, P::Lock<'n>>,
     change: &Change,
     now: UnixMs,
-) -> Result<(), Error> {
-    let site = picture.site();
-    let lock = site.lock();
+) -> Result<&'l mut P::Lock<'n>, Error> {
     if let Some(message) = change.unlock_message.filter(|_| planted(Bug::PublishBeforeWrite)) {
-        site.publish(message);
+        picture.close().publish(message);
     }
-    picture.commit(&Change { unlock_message: None, ..change.clone() })?;
-    sessions::holds_changed(site, picture.owner(), change);
+    let owner = picture.owner();
+    let lock = picture.commit(&Change { unlock_message: None, ..change.clone() })?;
+    tying::holds_changed(core, lock.name(), owner, change);
     // Before the lock is served: a reader that gets it now has a lease of its own.
-    note_reads(site, change);
+    note_reads(core, lock, change);
     if planted(Bug::HandOffApart) {
-        check_soon(site.server(), lock);
-        return Ok(());
+        check_soon(core, lock.name());
+        return Ok(lock);
     }
-    let served = serve(site, now, Freed::Now);
+    let served = serve(core, lock, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-            site.server().locks(|locks| locks.end_streak(lock));
-            notify_redisson(site, message);
+            core.locks(|locks| locks.end_streak(lock.name()));
+            notify_redisson(core, lock, message);
         }
         // A writer reads on: Redisson's readers may join it as those did who waited here.
         (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
-            notify_redisson(site, message);
+            notify_redisson(core, lock, message);
         }
         _ => {}
     }
-    schedule_next_check(site);
-    Ok(())
+    schedule_next_check(core, lock);
+    Ok(lock)
 }
 
 /// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
-/// checked that writing is allowed; elsewhere ask for [`Site::write_access`] first.
+/// checked that writing is allowed; elsewhere ask for [`Lock::write_access`] first.
 #[expect(clippy::too_many_lines, reason = "to be split: the loop over the queue, and its outcome")]
-fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
-    let (server, lock) = (site.server(), site.lock());
-    let Some((owner, mode)) = head(site) else { return Served::NotFree };
-    server.locks(|locks| locks.note_unserved(lock, false));
-    if server.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
+fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, freed: Freed) -> Served {
+    let Some((owner, mode)) = head(core, lock) else { return Served::NotFree };
+    core.locks(|locks| locks.note_unserved(lock.name(), false));
+    if core.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
     }
-    let first = access_and_bury(site, &owner, mode);
+    let first = access_and_bury(core, lock, &owner, mode);
     match first {
         Access::Until(_) => {
-            server.locks(|locks| locks.close_window(lock));
+            core.locks(|locks| locks.close_window(lock.name()));
             return Served::NotFree;
         }
-        Access::Free if yields_to_redisson(site, mode, now, freed) => return Served::Yielded,
+        Access::Free if yields_to_redisson(core, lock, mode, now, freed) => return Served::Yielded,
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened, mut later) = (false, false, false);
-    let share = Share::of(server);
+    let share = Share::of(core);
     loop {
-        if share.is_used_up(server) {
+        if share.is_used_up(core) {
             // Nobody can barge in: they are behind those who still wait.
             later = true;
-            server.locks(|locks| locks.note_unserved(lock, true));
+            core.locks(|locks| locks.note_unserved(lock.name(), true));
             break;
         }
-        let head = match fair::next(site, now) {
+        let head = match fair::next(core, lock, now) {
             Next::Waiter(head) => head,
             Next::Foreign if !given => return Served::Yielded,
             Next::Later => {
-                server.locks(|locks| locks.note_unserved(lock, true));
+                core.locks(|locks| locks.note_unserved(lock.name(), true));
                 later = true;
                 break;
             }
             Next::Foreign | Next::Nobody => break,
         };
-        if let Access::Until(_) = access(site, &head.owner, head.mode) {
+        if let Access::Until(_) = access(core, lock, &head.owner, head.mode) {
             // Readers have it; or another module has heard of an event of ours, and taken the lock.
             break;
         }
-        match hand_to(site, &head, now) {
+        match hand_to(core, lock, &head, now) {
             Handed::Over(change) => {
-                server.locks(|locks| locks.count_served(1));
+                core.locks(|locks| locks.count_served(1));
                 given = true;
                 opened |= change.becomes == Some(Mode::Read);
             }
             Handed::SentAway => {
-                server.locks(|locks| locks.count_served(1));
+                core.locks(|locks| locks.count_served(1));
                 continue;
             }
             Handed::Not => break,
@@ -159,9 +159,9 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
     }
     if opened {
         // Redisson's readers may join, who were told of the end of another lease.
-        notify_redisson(site, UnlockMessage::WriterGone);
+        notify_redisson(core, lock, UnlockMessage::WriterGone);
     }
-    match (given, server.locks(|locks| locks.head(lock).is_none()) && first == Access::Free) {
+    match (given, core.locks(|locks| locks.head(lock.name()).is_none()) && first == Access::Free) {
         (true, _) => Served::Given,
         (false, false) if later => Served::Later,
         (false, true) => Served::Free,
@@ -171,32 +171,44 @@ fn serve<S: Site>(site: &S, now: UnixMs, freed: Freed) -> Served {
 
 /// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by
 /// Redisson's protocol.
-fn yields_to_redisson<S: Site>(site: &S, mode: Mode, now: UnixMs, freed: Freed) -> bool {
-    let (server, lock) = (site.server(), site.lock());
-    let (clock, longest) = (server.clock(), server.settings().foreign_window);
-    if server.locks(|locks| locks.window(lock, clock, longest)).is_some() {
+fn yields_to_redisson<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    mode: Mode,
+    now: UnixMs,
+    freed: Freed,
+) -> bool {
+    let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
+    if core.locks(|locks| locks.window(lock.name(), clock, longest)).is_some() {
         return true;
     }
-    let (ended, unconfirmed) = server.locks(|locks| (locks.found_free(lock), locks.take_unconfirmed(lock)));
+    let (ended, unconfirmed) =
+        core.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
     if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
-        note_end(site, ended, seen, unconfirmed, now);
+        note_end(core, lock, ended, seen, unconfirmed, now);
     }
-    foreign_turn(site, mode)
+    foreign_turn(core, lock, mode)
 }
 
 /// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.
-fn note_end<S: Site>(site: &S, ended: Expiry, seen: Option<Cause>, unconfirmed: bool, now: UnixMs) {
-    let server = site.server();
+fn note_end<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    ended: Expiry,
+    seen: Option<Cause>,
+    unconfirmed: bool,
+    now: UnixMs,
+) {
     // Some servers delete a key in the very millisecond in which it expires.
     let in_time = matches!(ended, Expiry::At(at) if at <= now);
     let seen = seen.filter(|seen| *seen != Cause::Other);
     let cause = seen.unwrap_or(if in_time { Cause::Expired } else { Cause::Other });
-    server.note(Note::Found(cause));
+    core.port.note(Note::Found(cause));
     if cause != Cause::Expired {
         return;
     }
-    site.raise_expired();
+    lock.raise_expired();
     if unconfirmed {
-        server.note(Note::Unconfirmed);
+        core.port.note(Note::Unconfirmed);
     }
 }

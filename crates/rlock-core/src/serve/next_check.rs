@@ -1,35 +1,37 @@
 //! When a lock with waiters is checked next.
 
 use crate::access::{Access, access, head};
+use crate::core::Core;
 use crate::fair;
 use crate::locks::Due;
-use crate::port::{Server, Site};
+use crate::look::key_end;
+use crate::port::{Lock, Server};
 use crate::types::LeaseMs;
 
 /// How soon to look again at a lock that could not be given away.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
-pub(crate) fn schedule_next_check<S: Site>(site: &S) {
-    let (server, lock) = (site.server(), site.lock());
-    match head(site).map(|(owner, mode)| access(site, &owner, mode)) {
+pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+    match head(core, lock).map(|(owner, mode)| access(core, lock, &owner, mode)) {
         None => {}
         Some(Access::Free | Access::Shared) => {
-            let (now, clock, longest) = (server.now(), server.clock(), server.settings().foreign_window);
-            let foreign = fair::fair_turn_ends(site).map(|until| until.after(LeaseMs::SHORTEST));
-            server.locks(|locks| {
-                let window = locks.window(lock, clock, longest);
+            let (now, clock, longest) =
+                (core.port.now(), core.port.clock(), core.port.settings().foreign_window);
+            let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
+            core.locks(|locks| {
+                let window = locks.window(lock.name(), clock, longest);
                 let again = now.after(window.unwrap_or(AGAIN));
                 // Before its turn, which comes after a window, the deadline is whatever it has set itself.
                 let turn = foreign.filter(|_| window.is_none());
-                locks.check_at(lock, Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
+                locks.check_at(lock.name(), Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }
         Some(Access::Until(until)) => {
-            let expiry = site.expiry(&site.open());
-            server.locks(|locks| {
-                locks.note_unserved(lock, false);
-                locks.found_held(lock, expiry, until);
+            let expiry = key_end(lock);
+            core.locks(|locks| {
+                locks.note_unserved(lock.name(), false);
+                locks.found_held(lock.name(), expiry, until);
             });
         }
     }

@@ -5,10 +5,10 @@
 mod redisson;
 
 use rlock_core::call::Answer;
-use rlock_core::locks::{Limits, LockRef, Ticket, Turns};
-use rlock_core::port::FairEntry;
-use rlock_core::port::{AtOnce, Settings};
+use rlock_core::facts::FairEntry;
+use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, World};
 
@@ -161,10 +161,10 @@ impl Scene {
 
     /// Who waits here, in order.
     pub(crate) fn queue(&self, number: u8) -> String {
-        let names = |world: &World| {
-            world.locks.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
+        let names = |locks: &mut Locks| {
+            locks.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
         };
-        self.see(names).join(" ")
+        self.sim.locks(names).join(" ")
     }
 
     /// Who stands in the list, in order.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rlock_core::port::FairEntry;
+use rlock_core::facts::FairEntry;
 use rlock_core::{Expiry, UnixMs, events};
 
 use super::{LEASE, Scene, lease, lock};
@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            events::fair_list_changed(&self.scene.sim, id.name(), events::ListChange::Anywhere);
+            events::fair_list_changed(self.scene.sim.core(), id.name(), events::ListChange::Anywhere);
         }
         done
     }

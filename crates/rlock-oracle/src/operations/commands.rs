@@ -127,6 +127,7 @@ impl Oracle {
         let Ask { word, lease, fenced, fair, .. } = ask;
         let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
         let back = if fair { self.rejoin(lock, owner) } else { None };
+        let has_place = known.is_some_and(|at| self.queue(lock)[at].fair);
         match known {
             None => {
                 self.came_so_far += 1;
@@ -148,7 +149,8 @@ impl Oracle {
             }
         }
         self.remove_departed_heads(lock);
-        if fair {
+        // One that waits already has its place: dropped from the list, it goes back to that when it comes to be the first.
+        if fair && !has_place {
             self.join_list(lock, owner, wait.0);
         }
         self.place(lock).list_touched &= self.has_natives(lock);

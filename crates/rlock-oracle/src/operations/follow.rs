@@ -98,7 +98,7 @@ impl Follow {
         match op {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(primary) => self.primary = primary,
-            Op::Accept(false) => departures::drain(&self.real.sim),
+            Op::Accept(false) => departures::drain(self.real.sim.core()),
             _ => {}
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rlock_core::call;
+use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{self, HeldBack, Limits, LockRef, Ticket, Turns};
-use rlock_core::port::{self, AtOnce, Settings};
 use rlock_core::request::{self, Acquire, DownTo};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, events, read_repair};
+use rlock_core::settings::{AtOnce, Settings};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs, call, events, read_repair};
 use rlock_sim::{Sim, World};
 
 use super::hash::Leases;
@@ -54,7 +54,7 @@ impl Real {
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => events::check_fair_lists(&self.sim),
+            Op::Sweep => events::check_fair_lists(self.sim.core()),
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
@@ -74,9 +74,9 @@ impl Real {
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;
                 world.write_access = match ground {
-                    Ground::Firm => port::WriteAccess::Allowed,
-                    Ground::Paused | Ground::Refused => port::WriteAccess::Refused,
-                    Ground::Moved => port::WriteAccess::SlotMoved,
+                    Ground::Firm => WriteAccess::Allowed,
+                    Ground::Paused | Ground::Refused => WriteAccess::Refused,
+                    Ground::Moved => WriteAccess::SlotMoved,
                 };
             }),
             Op::Primary(true) => self.promote(),
@@ -102,9 +102,9 @@ impl Real {
         self.sim.promote();
         let found = |list: (&LockRef, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
         let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
-        lists.into_iter().for_each(|lock| events::fair_list_found(&self.sim, lock));
+        lists.into_iter().for_each(|lock| events::fair_list_found(self.sim.core(), lock));
         for lock in (0..LOCKS.len()).map(Lock) {
-            read_repair::lock_found(&self.sim, id(lock).name(), usize::MAX);
+            read_repair::lock_found(self.sim.core(), id(lock).name(), usize::MAX);
         }
     }
 
@@ -118,10 +118,8 @@ impl Real {
             }
             Op::Renew { lock, owner, word, lease: new } => {
                 let mode = said(word);
-                sim.renew(
-                    &id(lock),
-                    &request::Renew { owner: name(owner), lease: lease(new), mode, session: None },
-                )
+                let (owner, lease) = (name(owner), lease(new));
+                sim.renew(&id(lock), &request::Renew { owner, lease, mode, session: None })
             }
             Op::Cancel { lock, owner } => sim.cancel(&id(lock), &request::Cancel { owner: name(owner) }),
             Op::ForceRelease { lock, owner } => {
@@ -202,8 +200,8 @@ impl Real {
     /// Whether a row of hand-offs is counted.
     pub(super) fn counts_grants(&self, lock: Lock) -> bool {
         let at_once = Turns { after_grants: 0, after_ms: 0 };
-        let clock = port::Server::clock(&self.sim);
-        port::Server::locks(&self.sim, |locks| locks.yield_is_due(id(lock).name(), at_once, clock))
+        let clock = self.sim.with(|world| world.clock);
+        self.sim.locks(|locks| locks.yield_is_due(id(lock).name(), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -228,8 +226,8 @@ impl Real {
     }
 
     pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
-        self.sim.with(|world| {
-            let waiters = world.locks.in_order(id(lock).name());
+        self.sim.locks(|locks| {
+            let waiters = locks.in_order(id(lock).name());
             waiters.map(|waiter| self.waiter(waiter)).collect()
         })
     }
@@ -267,7 +265,7 @@ impl Real {
 
     /// Whether those who come to read are kept waiting.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.with(|world| world.locks.readers_held_back(id(lock).name())) {
+        match self.sim.locks(|locks| locks.readers_held_back(id(lock).name())) {
             None => Gate::Open,
             Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
             Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
@@ -314,6 +312,6 @@ impl Real {
 
     /// Whether the core has nothing left to remember.
     pub(super) fn is_blank(&self) -> bool {
-        self.sim.with(|world| !world.locks.is_watched())
+        self.sim.locks(|locks| !locks.is_watched())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rlock_core::facts::FairEntry;
 use rlock_core::locks::LockRef;
-use rlock_core::port::FairEntry;
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
 use rlock_sim::{ReadWrite, World};
 

@@ -1,0 +1,208 @@
+//! Rules about what clients say of their holds, against what the server confirmed: by one clock.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::Book;
+use crate::proxy::resp::Frame;
+use crate::proxy::transcript::Entry;
+use crate::run::{Asked, Problem, Run};
+
+const MS: i64 = 1_000_000;
+
+/// How soon after it is known a loss is told.
+const TELL: i64 = 1_000 * MS;
+
+/// How late a renewal may go out: a quarter of the third of a lease, and a moment.
+const RENEWAL_SLACK: i64 = 150 * MS;
+
+/// A guard of the scenario, as its acquisition was answered.
+struct Hold<'a> {
+    guard: String,
+    lock: String,
+    owner: String,
+    reader: bool,
+    fixed: bool,
+    from: i64,
+    /// The last moment at which it was certainly held: as the client said.
+    to: i64,
+    lease: i64,
+    book: &'a Book,
+}
+
+pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
+    let holds = holds(run, books)?;
+    exclusion(&holds)?;
+    checks(run, &holds)?;
+    for hold in &holds {
+        renewals(run, hold)?;
+    }
+    losses(run, &holds)
+}
+
+fn text<'a>(asked: &'a Asked, name: &str) -> &'a str {
+    asked.request.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem> {
+    let mut holds = Vec::new();
+    for asked in run.asked.iter().filter(|asked| text(asked, "do") == "acquire") {
+        let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
+        let guard = text(asked, "guard");
+        let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("no such client")?;
+        let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
+        let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
+        holds.push(Hold {
+            guard: guard.to_string(),
+            lock: text(asked, "lock").to_string(),
+            owner: answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default().to_string(),
+            reader: text(asked, "kind") == "read",
+            fixed: fixed.is_some(),
+            from: answer.at,
+            to: last_held(run, guard).max(answer.at),
+            lease: fixed.unwrap_or(own) * MS,
+            book,
+        });
+    }
+    Ok(holds)
+}
+
+/// The latest moment at which a check or a release was begun that said that the lock was held.
+fn last_held(run: &Run<'_>, guard: &str) -> i64 {
+    let said = run.asked.iter().filter(|asked| text(asked, "guard") == guard);
+    let said = said.filter(|asked| ["check", "release", "reenter"].contains(&text(asked, "do")));
+    let ok = said.filter_map(|asked| asked.answer.as_ref().filter(|answer| answer.error.is_none()));
+    ok.map(|answer| answer.from).max().unwrap_or(0)
+}
+
+/// No two owners hold a lock at one time, unless both read.
+fn exclusion(holds: &[Hold<'_>]) -> Result<(), Problem> {
+    for (place, one) in holds.iter().enumerate() {
+        for other in holds.iter().skip(place + 1) {
+            let apart = one.lock != other.lock || one.owner == other.owner || (one.reader && other.reader);
+            if !apart && one.from.max(other.from) < one.to.min(other.to) {
+                return Err(format!(
+                    "exclusion: {} and {} held {} at one time",
+                    one.guard, other.guard, one.lock
+                )
+                .into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the server confirmed: requests that extend the hold, and got a positive answer.
+fn confirmations<'a>(hold: &'a Hold<'_>) -> impl Iterator<Item = &'a Entry> {
+    hold.book.entries.iter().filter(|entry| {
+        let is = |command: &str| {
+            entry
+                .command(command)
+                .filter(|(words, _)| words.get(2) == Some(&hold.owner))
+                .and_then(|(_, reply)| reply)
+        };
+        let delivered = |reply: &&crate::proxy::transcript::Replied| reply.delivered;
+        let acquired = is("RLOCK.ACQUIRE").filter(delivered);
+        let renewed = is("RLOCK.RENEW").filter(delivered);
+        acquired.is_some_and(
+            |reply| matches!(&reply.value, Frame::Items(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0)),
+        ) || renewed.is_some_and(|reply| reply.value == Frame::Int(1))
+    })
+}
+
+/// No later than this is the end of the lease by the client's clock: from the last confirmed request that came before.
+fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
+    confirmations(hold)
+        .map(|entry| entry.at)
+        .filter(|at| *at <= by)
+        .max()
+        .map(|at| at + hold.lease / 100 * 99 - 2 * MS)
+}
+
+/// A check that says "held" is right: the lease counts from sending, less 1 % and 2 ms.
+fn checks(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
+    for asked in run.asked.iter().filter(|asked| text(asked, "do") == "check") {
+        let Some(hold) = holds.iter().find(|hold| hold.guard == text(asked, "guard")) else { continue };
+        let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
+        let left = answer.fields.get("left_ms").and_then(Value::as_i64).ok_or("left_ms is no number")?;
+        let Some(end) = latest_end(hold, answer.at) else {
+            return Err(
+                format!("confirmation: {} is held, and the server confirmed nothing", hold.guard).into()
+            );
+        };
+        if answer.from + left * MS > end {
+            let over = (answer.from + left * MS - end) / MS;
+            return Err(format!("deadline: {} says {left} ms, that is {over} ms too long", hold.guard).into());
+        }
+    }
+    Ok(())
+}
+
+/// While a renewed lock is held and its connection stays, a RENEW goes out every third of its lease.
+fn renewals(run: &Run<'_>, hold: &Hold<'_>) -> Result<(), Problem> {
+    let process = run.parties.get(&hold.book.client).map(|party| &party.process);
+    if hold.fixed || process.is_some_and(|process| run.disturbed.contains(process)) {
+        return Ok(());
+    }
+    let mut last: Option<i64> = None;
+    for entry in confirmations(hold).filter(|entry| entry.at <= hold.to) {
+        if let Some(before) = last {
+            let gap = entry.at - before;
+            let most = hold.lease / 3 + hold.lease / 12 + RENEWAL_SLACK;
+            let troubled = hold
+                .book
+                .entries
+                .iter()
+                .any(|other| other.at > before && other.at < entry.at && is_trouble(other));
+            if gap > most && !troubled {
+                let text = format!(
+                    "renewal: {} renewed after {} ms, its lease has {}",
+                    hold.guard,
+                    gap / MS,
+                    hold.lease / MS
+                );
+                return Err(Problem::Late(text));
+            }
+        }
+        last = Some(entry.at);
+    }
+    Ok(())
+}
+
+/// What may keep a renewal from going out on time: a broken connection, or an answer that never came.
+fn is_trouble(entry: &Entry) -> bool {
+    use crate::proxy::transcript::What;
+    match &entry.what {
+        What::Opened | What::Closed => true,
+        What::Request { words, reply } => {
+            words.first().is_some_and(|word| word == "RLOCK.RENEW")
+                && !reply.as_ref().is_some_and(|reply| reply.delivered && reply.value == Frame::Int(1))
+        }
+        What::Message(_) => false,
+    }
+}
+
+/// A loss by expiry is told when the lease has ended, not before, and soon.
+fn losses(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
+    let mut told: HashMap<&str, usize> = HashMap::new();
+    for (guard, why, at) in run.losses() {
+        let Some(hold) = holds.iter().find(|hold| hold.guard == guard) else { continue };
+        *told.entry(hold.guard.as_str()).or_default() += 1;
+        if hold.to > at {
+            return Err(format!("lost for good: {guard} was lost, and held again later").into());
+        }
+        let Some(end) = latest_end(hold, at).filter(|_| why == "expired") else { continue };
+        // Sending came before the proxy saw it; a client with a coarse clock takes 20 ms more off.
+        if at < end - 1_000 * MS {
+            return Err(format!("deadline: {guard} was lost {} ms too early", (end - at) / MS).into());
+        }
+        if at > end + TELL {
+            return Err(Problem::Late(format!("{guard}: its loss was told {} ms late", (at - end) / MS)));
+        }
+    }
+    match told.iter().find(|(_, count)| **count > 1) {
+        Some((guard, count)) => Err(format!("{guard}: its loss was told {count} times").into()),
+        None => Ok(()),
+    }
+}

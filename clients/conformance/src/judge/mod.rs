@@ -1,0 +1,36 @@
+//! The rules that hold in every scenario.
+
+mod holds;
+mod transcript;
+
+use serde_json::Value;
+
+use crate::proxy::transcript::Entry;
+use crate::run::Run;
+
+pub(crate) use holds::judge as holds;
+pub(crate) use transcript::judge as transcript;
+
+/// What each client sent so far.
+pub(crate) fn books(run: &Run<'_>) -> Vec<Book> {
+    run.parties.iter().map(|(name, party)| Book::of(run, name, party.proxy.entries())).collect()
+}
+
+/// What one client sent.
+pub(crate) struct Book {
+    pub(crate) client: String,
+    pub(crate) entries: Vec<Entry>,
+    /// When its close was answered.
+    pub(crate) closed: Option<i64>,
+}
+
+impl Book {
+    fn of(run: &Run<'_>, client: &str, entries: Vec<Entry>) -> Book {
+        let close = run.asked.iter().find(|asked| {
+            asked.request.get("do").and_then(Value::as_str) == Some("close")
+                && asked.request.get("client").and_then(Value::as_str) == Some(client)
+        });
+        let closed = close.and_then(|asked| asked.answer.as_ref()).map(|answer| answer.at);
+        Book { client: client.to_string(), entries, closed }
+    }
+}

@@ -1,0 +1,152 @@
+//! Rules about what goes over the wire.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::Book;
+use crate::proxy::resp::Frame;
+use crate::proxy::transcript::What;
+use crate::run::{Problem, Run};
+
+const MS: i64 = 1_000_000;
+
+/// Two requests for one waiter that has heard nothing are no closer than this.
+const CLOSEST_REPEAT: i64 = 900 * MS;
+
+pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
+    for book in books {
+        holds_in_every_acquire(book)?;
+        nothing_after_close(book)?;
+        no_polling(book)?;
+    }
+    owners(run, books)
+}
+
+fn holds_in_every_acquire(book: &Book) -> Result<(), Problem> {
+    for entry in &book.entries {
+        let Some((words, _)) = entry.command("RLOCK.ACQUIRE") else { continue };
+        let has = |option: &str| words.iter().skip(4).any(|word| word.eq_ignore_ascii_case(option));
+        if !has("HOLDS") {
+            return Err(format!("rule HOLDS: {} sent {}", book.client, words.join(" ")).into());
+        }
+        if has("BLOCK") {
+            return Err(format!("rule BLOCK: {} sent {}", book.client, words.join(" ")).into());
+        }
+    }
+    Ok(())
+}
+
+fn nothing_after_close(book: &Book) -> Result<(), Problem> {
+    let Some(closed) = book.closed else { return Ok(()) };
+    let late = book.entries.iter().find(|entry| {
+        // A request that was written before the close may pass the proxy a moment after it.
+        entry.at > closed + 50 * MS && matches!(entry.what, What::Opened | What::Request { .. })
+    });
+    match late {
+        None => Ok(()),
+        Some(entry) => Err(format!("rule close: after it, {}", entry.line(&book.client, closed)).into()),
+    }
+}
+
+/// A waiter asks again for a reason: a message, another connection, an error; or after a second. One that was denied may
+/// ask for a place in the queue.
+fn no_polling(book: &Book) -> Result<(), Problem> {
+    let mut last: HashMap<(String, String), (i64, u64, bool)> = HashMap::new();
+    for entry in &book.entries {
+        if let What::Message(words) = &entry.what {
+            // granted <db> <owner> …: whoever is named has heard something.
+            let payload = words.last().map(String::as_str).unwrap_or_default();
+            let owner = payload.split(' ').nth(2).unwrap_or_default();
+            last.retain(|(_, waiter), _| encoded(waiter) != owner);
+        }
+        let refused = entry.command("SUBSCRIBE").and_then(|(_, reply)| reply);
+        if refused.is_some_and(|reply| matches!(reply.value, Frame::Error(_))) {
+            last.retain(|_, (_, connection, _)| *connection != entry.connection);
+        }
+        let Some((words, reply)) = entry.command("RLOCK.ACQUIRE") else { continue };
+        let (Some(lock), Some(owner)) = (words.get(1), words.get(2)) else { continue };
+        let denied = reply.is_some_and(|reply| reply.value == Frame::Null && reply.delivered);
+        let waits = reply.is_some_and(|reply| is_waiting(&reply.value) && reply.delivered);
+        let queues = words.iter().any(|word| word.eq_ignore_ascii_case("ENQUEUE"));
+        let key = (lock.clone(), owner.clone());
+        if let Some((at, connection, was_denied)) = last.get(&key) {
+            let soon = entry.connection == *connection && entry.at - at < CLOSEST_REPEAT;
+            if (soon || *was_denied) && !(*was_denied && queues) {
+                let gap = (entry.at - at) / MS;
+                return Err(format!("rule polling: {owner} asked for {lock} again after {gap} ms").into());
+            }
+        }
+        if denied || waits {
+            last.insert(key, (entry.at, entry.connection, denied));
+        } else {
+            last.remove(&key);
+        }
+    }
+    Ok(())
+}
+
+fn encoded(owner: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:{}".contains(&byte);
+    owner
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn is_waiting(reply: &Frame) -> bool {
+    matches!(reply, Frame::Items(items) if items.first() == Some(&Frame::Int(0)))
+}
+
+/// An owner has one lock, one client, and no life after its release; there are no more owners than acquisitions.
+fn owners(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
+    let text = |asked: &'_ crate::run::Asked, name: &str| {
+        asked.request.get(name).and_then(Value::as_str).map(str::to_string)
+    };
+    let named: HashSet<String> = run.asked.iter().filter_map(|asked| text(asked, "owner")).collect();
+    let mut users = HashMap::new();
+    for book in books {
+        owners_of(book, &named, &mut users)?;
+    }
+    let most = run.asked.iter().filter(|asked| text(asked, "do").as_deref() == Some("acquire")).count();
+    if users.len() > most {
+        return Err(format!("rule owner: {} owners for {most} acquisitions", users.len()).into());
+    }
+    Ok(())
+}
+
+/// The owners that the scenario did not name, and who uses each: the client and the lock.
+fn owners_of(
+    book: &Book,
+    named: &HashSet<String>,
+    users: &mut HashMap<String, (String, String)>,
+) -> Result<(), Problem> {
+    let mut released: HashSet<&str> = HashSet::new();
+    for entry in &book.entries {
+        let What::Request { words, reply } = &entry.what else { continue };
+        let [command, lock, owner, ..] = words.as_slice() else { continue };
+        if named.contains(owner) {
+            continue;
+        }
+        let asks = command == "RLOCK.ACQUIRE" || command == "RLOCK.RENEW";
+        if asks && released.contains(owner.as_str()) {
+            return Err(
+                format!("rule owner: {command} after the release of {owner}: {}", words.join(" ")).into()
+            );
+        }
+        if command == "RLOCK.ACQUIRE" {
+            let user = (book.client.clone(), lock.clone());
+            let first = users.entry(owner.clone()).or_insert_with(|| user.clone());
+            if *first != user {
+                return Err(format!("rule owner: {owner} is of {user:?}, and was of {first:?}").into());
+            }
+        }
+        let gone = reply.as_ref().is_some_and(|reply| reply.value == Frame::Int(1) && reply.delivered);
+        // A writer that becomes a reader releases its write hold, and reads on.
+        if command == "RLOCK.RELEASE" && gone && !words.iter().any(|word| word.eq_ignore_ascii_case("WRITE"))
+        {
+            released.insert(owner);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The conformance suite of rlock's clients: one runner, one protocol, scenarios as data.
+//!
+//! A client is tested through its *driver program* (clients/conformance/PROTOCOL.md). Between each client and its server
+//! stands a proxy, which writes down what passes and holds or cuts by event.
+
+pub mod clock;
+mod driver;
+mod judge;
+pub mod machine;
+mod proxy;
+pub mod reference;
+mod run;
+mod scenario;
+mod suite;
+
+pub use driver::Launch;
+pub use reference::Wrong;
+pub use suite::{Choice, Report, clients, launch, suite};

@@ -1,0 +1,176 @@
+//! A proxy between one client and a server: it writes down what passes, and holds, drops or cuts by event.
+
+mod connection;
+pub(crate) mod gate;
+pub(crate) mod resp;
+pub(crate) mod transcript;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gate::Gate;
+use transcript::Entry;
+
+pub(crate) struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    target: AtomicU16,
+    over: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    down: bool,
+    gates: Vec<Gate>,
+    open: HashMap<u64, Open>,
+    connections: u64,
+    entries: Vec<Entry>,
+}
+
+/// A connection that is open.
+struct Open {
+    client: TcpStream,
+    server: TcpStream,
+    /// Nothing passes any more, either way.
+    silent: bool,
+    subscriber: bool,
+    /// The requests without a reply: their entries, and the gates for their replies.
+    pending: VecDeque<(usize, Option<(usize, gate::Act)>)>,
+}
+
+impl Open {
+    fn cut(&self) {
+        // An error says that it is closed already.
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `done` finds something; `None` after `within`.
+    fn wait<T>(&self, within: Duration, mut done: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + within;
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = done(&mut state) {
+                return Some(found);
+            }
+            let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Proxy {
+    pub(crate) fn to(target: u16) -> io::Result<Proxy> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared {
+            target: AtomicU16::new(target),
+            over: AtomicBool::new(false),
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+        });
+        let accepting = shared.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if accepting.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                // One that is gone already is no matter.
+                let Ok(client) = client else { continue };
+                let _ = connection::start(&accepting, client);
+            }
+        });
+        Ok(Proxy { port, shared })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// New connections go there.
+    pub(crate) fn set_target(&self, port: u16) {
+        self.shared.target.store(port, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, gate: Gate) {
+        self.shared.lock().gates.push(gate);
+    }
+
+    /// Whether the gate was met `within` this time.
+    pub(crate) fn met(&self, name: &str, within: Duration) -> bool {
+        let met =
+            |state: &mut State| state.gates.iter().any(|gate| gate.name == name && gate.met).then_some(());
+        self.shared.wait(within, met).is_some()
+    }
+
+    pub(crate) fn open_gate(&self, name: &str) {
+        self.shared
+            .lock()
+            .gates
+            .iter_mut()
+            .filter(|gate| gate.name == name)
+            .for_each(|gate| gate.open = true);
+        self.shared.changed.notify_all();
+    }
+
+    pub(crate) fn cut(&self) {
+        self.shared.lock().open.values().for_each(Open::cut);
+        self.shared.changed.notify_all();
+    }
+
+    /// Cuts all connections and refuses others, or accepts them again.
+    pub(crate) fn set_down(&self, down: bool) {
+        self.shared.lock().down = down;
+        if down {
+            self.cut();
+        }
+    }
+
+    /// What is open now stays open, and silent.
+    pub(crate) fn silence(&self) {
+        self.shared.lock().open.values_mut().for_each(|open| open.silent = true);
+    }
+
+    /// Whether no connection is open, at the latest after `within`.
+    pub(crate) fn empties(&self, within: Duration) -> bool {
+        self.shared.wait(within, |state| state.open.is_empty().then_some(())).is_some()
+    }
+
+    /// Whether a request of this command came, `within` this time, as the nth of its kind.
+    pub(crate) fn requested(&self, name: &str, nth: usize, within: Duration) -> bool {
+        let came = |state: &mut State| {
+            let count = state.entries.iter().filter(|entry| entry.command(name).is_some()).count();
+            (count >= nth).then_some(())
+        };
+        self.shared.wait(within, came).is_some()
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.shared.lock().entries.clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.cut();
+        // Wakes the thread that accepts, which then ends.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}

@@ -1,0 +1,77 @@
+//! What went through a proxy.
+
+use super::resp::Frame;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: i64,
+    pub(crate) connection: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Opened,
+    Closed,
+    Request {
+        words: Vec<String>,
+        reply: Option<Replied>,
+    },
+    /// A message as the client got it.
+    Message(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Replied {
+    /// When the server's reply came.
+    pub(crate) at: i64,
+    pub(crate) value: Frame,
+    /// Whether the client got it.
+    pub(crate) delivered: bool,
+}
+
+impl Entry {
+    /// The words of a request of this command. One without arguments only asks whether the server knows it.
+    pub(crate) fn command(&self, name: &str) -> Option<(&[String], Option<&Replied>)> {
+        match &self.what {
+            What::Request { words, reply }
+                if words.len() > 1 && words.first().is_some_and(|first| first == name) =>
+            {
+                Some((words, reply.as_ref()))
+            }
+            _ => None,
+        }
+    }
+
+    /// For the log of a scenario that failed.
+    pub(crate) fn line(&self, client: &str, start: i64) -> String {
+        let at = (self.at - start) as f64 / 1e6;
+        let what = match &self.what {
+            What::Opened => "opened".to_string(),
+            What::Closed => "closed".to_string(),
+            What::Message(words) => format!("<- message {}", words.join(" ")),
+            What::Request { words, reply: None } => format!("-> {} (no reply)", words.join(" ")),
+            What::Request { words, reply: Some(reply) } => {
+                let lost = if reply.delivered { "" } else { ", not delivered" };
+                let after = (reply.at - self.at) as f64 / 1e6;
+                format!("-> {}  = {} (after {after:.1} ms{lost})", words.join(" "), shown(&reply.value))
+            }
+        };
+        format!("{at:10.1} {client}#{} {what}", self.connection)
+    }
+}
+
+fn shown(frame: &Frame) -> String {
+    match frame {
+        Frame::Text(bytes) => {
+            String::from_utf8_lossy(bytes.get(..60).unwrap_or(bytes)).escape_debug().to_string()
+        }
+        Frame::Error(text) => format!("error {text}"),
+        Frame::Int(number) => number.to_string(),
+        Frame::Null => "null".to_string(),
+        Frame::Items(items) | Frame::Push(items) => {
+            let items: Vec<String> = items.iter().take(6).map(shown).collect();
+            format!("[{}]", items.join(","))
+        }
+    }
+}

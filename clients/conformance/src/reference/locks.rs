@@ -1,0 +1,252 @@
+//! Locks and guards.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rlock_client::{CancellationToken, Client, Error, Guard, Kind as Kinds, Lock};
+
+use super::answers::{Fault, Fields, fields, lost, reason, write};
+use super::raw;
+use super::request::{Acquire, Kind};
+use super::serve::{Driver, Holding, Kept, Outcome};
+use super::wrong::Wrong;
+use crate::clock::boot_ns;
+
+impl Driver {
+    pub(super) async fn acquire(self: &Rc<Self>, id: u64, ask: Acquire) -> Outcome {
+        if ask.r#try && ask.timeout_ms.is_some() {
+            return Err(Fault::invalid("try and timeout_ms exclude each other"));
+        }
+        let (cancelled, flag) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
+        self.state.waits.borrow_mut().insert(id, (cancelled.clone(), flag.clone()));
+        let kept = tokio::select! {
+            biased;
+            kept = self.acquired(&ask, &flag) => kept,
+            () = cancelled.cancelled() => Err(Fault::new("Cancelled", "cancelled")),
+        };
+        self.state.waits.borrow_mut().remove(&id);
+        let kept = kept?;
+        let (token, owner) = match &kept {
+            Kept::Guard(guard) => (guard.token(), String::from_utf8_lossy(guard.owner()).into_owned()),
+            Kept::Writer(guard) => (guard.token(), String::from_utf8_lossy(guard.owner()).into_owned()),
+            Kept::Raw(guard) => (None, guard.owner.clone()),
+            Kept::Over(_) => return Err(Error::Closed.into()),
+        };
+        let lease_ms = match ask.lease_ms {
+            Some(lease) => lease,
+            None => self.client(&ask.client)?.2,
+        };
+        self.keep(ask.guard, ask.client, ask.lock, kept, lease_ms);
+        Ok(fields([("token", token.unwrap_or_default().into()), ("owner", owner.into())]))
+    }
+
+    async fn acquired(self: &Rc<Self>, ask: &Acquire, cancelled: &Arc<AtomicBool>) -> Result<Kept, Fault> {
+        let (client, url, _) = self.client(&ask.client)?;
+        if let Some(wrong) = self.wrong.filter(|wrong| wrong.is_raw()) {
+            let (ask, cancelled) = (ask.clone(), cancelled.clone());
+            let work = tokio::task::spawn_blocking(move || raw::acquire(&url, wrong, &ask, &cancelled));
+            let guard = work.await.map_err(|error| Fault::new("Refused", error.to_string()))??;
+            return Ok(Kept::Raw(guard));
+        }
+        let outcome = self.ask(&client, ask).await;
+        if self.wrong == Some(Wrong::LateTimeout) && matches!(outcome, Err(Error::Timeout { .. })) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(outcome?)
+    }
+
+    async fn ask(&self, client: &Client, ask: &Acquire) -> Result<Kept, Error> {
+        let reused = (self.wrong == Some(Wrong::OwnerReused)).then(|| "the-only-owner".to_string());
+        let owner = ask.owner.clone().or(reused);
+        let wait = if ask.r#try { Wait::Once } else { Wait::For(ask.timeout_ms.map(Duration::from_millis)) };
+        match ask.kind {
+            Kind::Lock => {
+                let mut lock = client.lock(&ask.lock);
+                if ask.fair {
+                    lock = lock.fair();
+                }
+                if ask.fenced {
+                    lock = lock.fenced();
+                }
+                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+            }
+            Kind::Read => {
+                let lock = client.read_write_lock(&ask.lock).read();
+                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+            }
+            Kind::Write => {
+                let mut lock = client.read_write_lock(&ask.lock).write();
+                if ask.fenced {
+                    lock = lock.fenced();
+                }
+                acquire(with(lock, owner, ask.lease_ms), wait).await.map(Kept::Writer)
+            }
+        }
+    }
+
+    fn keep(&self, guard: String, client: String, lock: String, kept: Kept, lease_ms: u64) {
+        let held = match &kept {
+            Kept::Guard(guard) => Some(guard.held()),
+            Kept::Writer(guard) => Some(guard.held()),
+            Kept::Raw(_) | Kept::Over(_) => None,
+        };
+        let (called, late) = (guard.clone(), self.wrong == Some(Wrong::LateLoss));
+        let watcher = held.map(|held| {
+            let watch = async move {
+                let why = held.lost().await;
+                if late {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+                write(&lost(&called, reason(why)));
+            };
+            tokio::task::spawn_local(watch).abort_handle()
+        });
+        let holding = Holding { kept, client, lock, watcher, since: boot_ns(), lease_ms };
+        self.state.guards.borrow_mut().insert(guard, holding);
+    }
+
+    pub(super) fn cancel(&self, acquire: u64) -> Outcome {
+        if let Some((token, flag)) = self.state.waits.borrow().get(&acquire) {
+            flag.store(true, Ordering::Relaxed);
+            token.cancel();
+        }
+        Ok(Fields::new())
+    }
+
+    pub(super) fn check(&self, guard: &str) -> Outcome {
+        let guards = self.state.guards.borrow();
+        let holding = guards.get(guard).ok_or_else(|| no_guard(guard))?;
+        let left = match &holding.kept {
+            Kept::Guard(guard) => guard.check(),
+            Kept::Writer(guard) => guard.check(),
+            Kept::Over(held) => held.check(),
+            Kept::Raw(guard) => return Ok(fields([("left_ms", guard.check()?.into())])),
+        };
+        let left = match (self.wrong, left) {
+            (Some(Wrong::LeaseFromReply), Ok(_)) => {
+                let passed = u64::try_from((boot_ns() - holding.since) / 1_000_000).unwrap_or_default();
+                holding.lease_ms.saturating_sub(passed)
+            }
+            (Some(Wrong::LostFlipsBack), Err(_)) => 1,
+            (_, left) => u64::try_from(left?.as_millis()).unwrap_or(u64::MAX),
+        };
+        Ok(fields([("left_ms", left.into())]))
+    }
+
+    fn take(&self, guard: &str) -> Result<Holding, Fault> {
+        let holding = self.state.guards.borrow_mut().remove(guard).ok_or_else(|| no_guard(guard))?;
+        if let Some(watcher) = &holding.watcher {
+            watcher.abort();
+        }
+        Ok(holding)
+    }
+
+    pub(super) async fn reenter(&self, guard: &str, r#as: String) -> Outcome {
+        // Taken out while the server is asked; its watcher goes on.
+        let holding = self.state.guards.borrow_mut().remove(guard).ok_or_else(|| no_guard(guard))?;
+        let again = match &holding.kept {
+            Kept::Guard(guard) => guard.reenter().await.map(Kept::Guard),
+            Kept::Writer(guard) => guard.reenter().await.map(Kept::Writer),
+            Kept::Raw(_) | Kept::Over(_) => Err(Error::Closed),
+        };
+        let (client, lock, lease_ms) = (holding.client.clone(), holding.lock.clone(), holding.lease_ms);
+        self.state.guards.borrow_mut().insert(guard.to_string(), holding);
+        let kept = again?;
+        let token = match &kept {
+            Kept::Guard(guard) => guard.token(),
+            Kept::Writer(guard) => guard.token(),
+            Kept::Raw(_) | Kept::Over(_) => None,
+        };
+        self.keep(r#as, client, lock, kept, lease_ms);
+        Ok(fields([("token", token.unwrap_or_default().into())]))
+    }
+
+    pub(super) async fn release(&self, guard: &str) -> Outcome {
+        let holding = self.take(guard)?;
+        let (owner, outcome) = match holding.kept {
+            Kept::Raw(guard) => {
+                let work = tokio::task::spawn_blocking(move || guard.release());
+                return work
+                    .await
+                    .map_err(|error| Fault::new("Refused", error.to_string()))?
+                    .map(|()| Fields::new());
+            }
+            Kept::Over(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
+            Kept::Guard(guard) => (guard.owner().to_vec(), guard.release().await),
+            Kept::Writer(guard) => (guard.owner().to_vec(), guard.release().await),
+        };
+        if self.wrong == Some(Wrong::RenewsAfterRelease) {
+            let (_, url, _) = self.client(&holding.client)?;
+            raw::renew(&url, &holding.lock, &String::from_utf8_lossy(&owner))?;
+        }
+        outcome?;
+        Ok(Fields::new())
+    }
+
+    pub(super) async fn downgrade(&self, guard: &str, r#as: String) -> Outcome {
+        let holding = self.take(guard)?;
+        let Kept::Writer(writer) = holding.kept else {
+            return Err(Fault::invalid(format!("the guard {guard} is no writer's")));
+        };
+        let reader = Kept::Guard(writer.downgrade().await?.any());
+        self.keep(r#as, holding.client, holding.lock, reader, holding.lease_ms);
+        Ok(Fields::new())
+    }
+
+    pub(super) async fn close(&self, client: &str, within_ms: Option<u64>) -> Outcome {
+        let found = self.state.clients.borrow_mut().remove(client);
+        let (closing, ..) = found.ok_or_else(|| Fault::invalid(format!("no client {client}")))?;
+        // `close` waits for the guards that the program drops: those of the protocol end with their client.
+        let within = Duration::from_millis(within_ms.unwrap_or(5_000));
+        let closing = closing.close(within);
+        tokio::pin!(closing);
+        tokio::select! {
+            biased;
+            outcome = &mut closing => outcome?,
+            () = tokio::task::yield_now() => {
+                // They are lost by now; their watchers tell of it before the guards are gone.
+                tokio::task::yield_now().await;
+                for holding in self.state.guards.borrow_mut().values_mut().filter(|holding| holding.client == client) {
+                    let held = match &holding.kept {
+                        Kept::Guard(guard) => guard.held(),
+                        Kept::Writer(guard) => guard.held(),
+                        Kept::Raw(_) | Kept::Over(_) => continue,
+                    };
+                    holding.kept = Kept::Over(held);
+                }
+                closing.await?;
+            }
+        }
+        Ok(Fields::new())
+    }
+}
+
+fn no_guard(guard: &str) -> Fault {
+    Fault::invalid(format!("no guard {guard}"))
+}
+
+enum Wait {
+    Once,
+    For(Option<Duration>),
+}
+
+fn with<K: Kinds>(lock: Lock<K>, owner: Option<String>, lease_ms: Option<u64>) -> Lock<K> {
+    let lock = match owner {
+        Some(owner) => lock.owner(owner),
+        None => lock,
+    };
+    match lease_ms {
+        Some(lease) => lock.lease(Duration::from_millis(lease)),
+        None => lock,
+    }
+}
+
+async fn acquire<K: Kinds>(lock: Lock<K>, wait: Wait) -> Result<Guard<K>, Error> {
+    match wait {
+        Wait::Once => lock.try_acquire().await,
+        Wait::For(None) => lock.acquire().await,
+        Wait::For(Some(wait)) => lock.acquire_timeout(wait).await,
+    }
+}

@@ -1,0 +1,183 @@
+//! Steps that concern the server, the processes, or many waiters.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{DEADLINE, Problem, Run};
+use crate::driver::Line;
+use crate::scenario::Signal;
+
+impl Run<'_> {
+    /// A command of the runner's own; with a reply, it is asked for until it comes.
+    pub(super) fn raw(&self, words: &[String], wanted: Option<&str>) -> Result<(), Problem> {
+        let server = self.server.as_ref().ok_or("the server is down")?;
+        let mut connection = server.connect();
+        let (name, arguments) = words.split_first().ok_or("an empty command")?;
+        let end = Instant::now() + DEADLINE / 2;
+        loop {
+            let reply: redis::RedisResult<redis::Value> =
+                redis::cmd(name).arg(arguments).query(&mut connection);
+            let found = match reply {
+                Ok(value) => shown(&value),
+                Err(error) => return Err(format!("{words:?}: {error}").into()),
+            };
+            match wanted {
+                Some(wanted) if wanted != found && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(2))
+                }
+                Some(wanted) if wanted != found => {
+                    return Err(format!("{words:?}: {found}, not {wanted}").into());
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    pub(super) fn signal(&mut self, process: &str, signal: Signal) -> Result<(), Problem> {
+        let driver = self.driver(process)?;
+        match signal {
+            Signal::Stop => {
+                driver.signal(libc::SIGSTOP);
+                self.disturbed.push(process.to_string());
+            }
+            Signal::Cont => driver.signal(libc::SIGCONT),
+            Signal::Kill => {
+                self.pool.drivers.remove(process);
+                self.killed.push(process.to_string());
+                self.disturbed.push(process.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills the server and starts it on the same data, with the same port.
+    pub(super) fn restart(&mut self, after: Duration) -> Result<(), Problem> {
+        let server = self.server.take().ok_or("the server is down")?;
+        let port = server.port();
+        let data = server.kill9().data;
+        std::thread::sleep(after);
+        let mut builder = rlock_testkit::TestServer::builder().dir(data).port(port);
+        for (name, value) in &self.scenario.server.conf {
+            builder = builder.conf(name, value);
+        }
+        let server = builder.start();
+        self.parties.values().for_each(|party| party.proxy.set_target(server.port()));
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// The process ends by itself, with exit code 0.
+    pub(super) fn ends(&mut self, process: &str) -> Result<(), Problem> {
+        let mut driver = self.pool.drivers.remove(process).ok_or("no such process")?;
+        self.killed.push(process.to_string());
+        match driver.ends(Duration::from_secs(5)) {
+            Some(0) => Ok(()),
+            Some(code) => Err(format!("{process} ended with exit code {code}").into()),
+            None => Err(format!("{process} still runs 5 s after exit").into()),
+        }
+    }
+
+    pub(super) fn threads(
+        &mut self,
+        process: &str,
+        save: Option<&str>,
+        at_most: Option<&str>,
+    ) -> Result<(), Problem> {
+        if let Some(name) = save {
+            let threads = self.driver(process)?.threads();
+            self.saved.insert(name.to_string(), threads as f64);
+        }
+        let Some(name) = at_most else { return Ok(()) };
+        let kept = self.saved.get(name).copied().ok_or("nothing was kept")?;
+        let end = Instant::now() + Duration::from_secs(12);
+        loop {
+            let threads = self.driver(process)?.threads() as f64;
+            if threads <= kept {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(format!("{threads} threads, and {kept} before").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The first requests of a kind came together.
+    pub(super) fn batched(
+        &self,
+        client: &str,
+        command: &str,
+        count: usize,
+        within_ms: i64,
+    ) -> Result<(), Problem> {
+        let proxy = &self.party(client)?.proxy;
+        if !proxy.requested(command, count, DEADLINE) {
+            return Err(format!("no {count} requests {command} within {DEADLINE:?}").into());
+        }
+        let entries = proxy.entries();
+        let times: Vec<i64> = entries
+            .iter()
+            .filter(|entry| entry.command(command).is_some())
+            .map(|entry| entry.at)
+            .take(count)
+            .collect();
+        let span = times.iter().max().unwrap_or(&0) - times.iter().min().unwrap_or(&0);
+        if span > within_ms * 1_000_000 {
+            return Err(Problem::Late(format!("{count} {command} took {} ms", span / 1_000_000)));
+        }
+        Ok(())
+    }
+
+    /// So many waiters of one client stand in one queue; each has its turn when the holder, and each before it, has
+    /// released.
+    pub(super) fn crowd(
+        &mut self,
+        client: &str,
+        lock: &str,
+        guard: &str,
+        count: usize,
+    ) -> Result<(), Problem> {
+        let process = self.party(client)?.process.clone();
+        let request = |fields: Value| fields.as_object().cloned().unwrap_or_default();
+        let mut waiting = BTreeMap::new();
+        for number in 0..count {
+            let name = format!("crowd-{number}");
+            let ask = json!({"do": "acquire", "client": client, "lock": lock, "guard": name});
+            waiting.insert(self.send(&process, request(ask))?, name);
+        }
+        let words = ["EVAL", "return redis.call('RLOCK.INFO',KEYS[1])[12]", "1", lock].map(str::to_string);
+        self.raw(&words, Some(&count.to_string()))?;
+        let mut next = guard.to_string();
+        loop {
+            let id = self.send(&process, request(json!({"do": "release", "guard": next})))?;
+            let released = self.answer(id, DEADLINE)?;
+            self.compare(id, &released, &Default::default())?;
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            let driver = self.running(&process).ok_or("its process is gone")?;
+            let mine = |line: &Line| {
+                line.fields.get("id").and_then(Value::as_u64).is_some_and(|id| waiting.contains_key(&id))
+            };
+            let line = driver.line(DEADLINE, mine)?.ok_or("nobody of the crowd has its turn")?;
+            let id = line.fields.get("id").and_then(Value::as_u64).unwrap_or_default();
+            let granted = self.answer(id, DEADLINE)?;
+            self.compare(id, &granted, &Default::default())?;
+            next = waiting.remove(&id).unwrap_or_default();
+        }
+    }
+}
+
+fn shown(value: &redis::Value) -> String {
+    match value {
+        redis::Value::Nil => "null".to_string(),
+        redis::Value::Int(number) => number.to_string(),
+        redis::Value::Okay => "OK".to_string(),
+        redis::Value::SimpleString(text) => text.clone(),
+        redis::Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        redis::Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
+        other => format!("{other:?}"),
+    }
+}

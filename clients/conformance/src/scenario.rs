@@ -1,0 +1,227 @@
+//! Scenarios: what the files in clients/conformance/scenarios/ may say. The README there describes it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::proxy::gate::Act;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    #[serde(rename = "story")]
+    pub(crate) _story: String,
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    #[serde(default)]
+    pub(crate) server: Server,
+    /// Some hold or waiter is meant to be left in the server.
+    #[serde(default)]
+    pub(crate) leaves: bool,
+    /// Takes long: only `--long` runs it.
+    #[serde(default)]
+    pub(crate) long: bool,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Server {
+    #[serde(default)]
+    pub(crate) conf: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) without_module: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Step {
+    Connect(Connect),
+    Ask(Ask),
+    Await {
+        answer: String,
+        #[serde(default)]
+        expect: Expect,
+    },
+    Pending {
+        answer: String,
+    },
+    Gate(GateStep),
+    Met {
+        client: String,
+        gate: String,
+    },
+    Open {
+        client: String,
+        gate: String,
+    },
+    Requested {
+        client: String,
+        command: String,
+        #[serde(default = "one")]
+        nth: usize,
+    },
+    Cut {
+        client: String,
+    },
+    Down {
+        client: String,
+    },
+    Up {
+        client: String,
+    },
+    Silence {
+        client: String,
+    },
+    Lost {
+        guard: String,
+        why: String,
+        #[serde(default = "ten_seconds")]
+        within_ms: u64,
+    },
+    Quiet {
+        guard: String,
+    },
+    Server {
+        command: Vec<String>,
+        reply: Option<String>,
+    },
+    Pause {
+        ms: u64,
+    },
+    Signal {
+        process: String,
+        signal: Signal,
+    },
+    Restart {
+        #[serde(default)]
+        after_ms: u64,
+    },
+    Ends {
+        process: String,
+    },
+    Threads {
+        process: String,
+        save: Option<String>,
+        at_most: Option<String>,
+    },
+    Crowd {
+        client: String,
+        lock: String,
+        guard: String,
+        count: usize,
+    },
+    Batched {
+        client: String,
+        command: String,
+        count: usize,
+        within_ms: i64,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Connect {
+    pub(crate) client: String,
+    #[serde(default = "first_process")]
+    pub(crate) process: String,
+    pub(crate) lease_ms: Option<u64>,
+    pub(crate) response_ms: Option<u64>,
+    /// User and password, as they stand before the host in a URL.
+    pub(crate) login: Option<String>,
+    #[serde(default)]
+    pub(crate) expect: Expect,
+}
+
+/// A request of the protocol. `do`, its fields, and what the runner needs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ask {
+    pub(crate) request: Map<String, Value>,
+    /// Only for requests without client and guard.
+    pub(crate) process: Option<String>,
+    /// With a name, the answer is awaited by a later step.
+    pub(crate) r#as: Option<String>,
+    #[serde(default)]
+    pub(crate) expect: Expect,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GateStep {
+    pub(crate) client: String,
+    pub(crate) name: String,
+    pub(crate) on: String,
+    #[serde(default = "one_u32")]
+    pub(crate) nth: u32,
+    #[serde(default)]
+    pub(crate) every: bool,
+    pub(crate) act: Act,
+}
+
+/// What an answer must be; ok, if no error is named.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expect {
+    /// One of these errors. `ok` among them allows success.
+    #[serde(default)]
+    pub(crate) error: Vec<String>,
+    pub(crate) why: Option<String>,
+    #[serde(default)]
+    pub(crate) fields: Map<String, Value>,
+    /// At least (hard) and at most (a promptness bound), by the driver's stamps.
+    pub(crate) took_ms: Option<(i64, i64)>,
+    /// Keeps this field under this name.
+    pub(crate) save: Option<(String, String)>,
+    /// This field is greater than what was kept under this name.
+    pub(crate) greater: Option<(String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Signal {
+    Stop,
+    Cont,
+    Kill,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn one_u32() -> u32 {
+    1
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+fn first_process() -> String {
+    "p1".to_string()
+}
+
+/// All scenarios, in the order of their files and of their places there.
+pub(crate) fn load(dir: &Path) -> Result<Vec<Scenario>, String> {
+    let entries = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    let mut all: Vec<Scenario> = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let found: Vec<Scenario> =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        all.extend(found);
+    }
+    let mut names: Vec<&str> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair.first() == pair.last()) {
+        Some(twice) => Err(format!("two scenarios are called {twice:?}")),
+        None => Ok(all),
+    }
+}

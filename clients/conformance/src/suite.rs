@@ -1,0 +1,206 @@
+//! The whole suite against one client.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::driver::Launch;
+use crate::run::{Outcome, Pool, Problem, greet, run};
+use crate::scenario::{Scenario, load};
+
+/// A machine that stalled longer than this decides nothing about promptness.
+const QUIET_MS: i64 = 40;
+
+/// How often an inconclusive scenario is run, in all.
+const ATTEMPTS: u32 = 3;
+
+/// How a run went.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The scenarios that passed.
+    pub passed: Vec<String>,
+    /// Those that failed, and why.
+    pub failed: Vec<(String, String)>,
+    /// Those that this client does not support, by `unsupported.json`.
+    pub skipped: Vec<String>,
+}
+
+/// What a client does not do: a capability or a scenario, and the reason.
+type Unsupported = BTreeMap<String, BTreeMap<String, String>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientFile {
+    command: Vec<String>,
+    #[serde(default)]
+    build: Vec<String>,
+}
+
+/// The folder of the suite.
+fn home() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// How the client of this name is started; builds it where its file says how. `own` is the reference driver.
+pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
+    if client == "rust" {
+        return Ok(Launch { command: vec![own.display().to_string()], dir: home() });
+    }
+    let dir = home().join("..").join(client);
+    let file = dir.join("conformance.json");
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let read: ClientFile =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    if let Some((program, arguments)) = read.build.split_first() {
+        let status = std::process::Command::new(program).args(arguments).current_dir(&dir).status();
+        match status {
+            Ok(status) if status.success() => (),
+            Ok(status) => return Err(format!("{client}: the build ended with {status}")),
+            Err(error) => return Err(format!("{client}: {program}: {error}")),
+        }
+    }
+    Ok(Launch { command: read.command, dir })
+}
+
+/// The clients that have a driver program, the reference first.
+pub fn clients() -> Vec<String> {
+    let found = fs::read_dir(home().join("..")).into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> = found
+        .filter(|entry| entry.path().join("conformance.json").exists())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names.insert(0, "rust".to_string());
+    names
+}
+
+/// Which scenarios are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// Those whose names contain this.
+    pub only: Option<&'a str>,
+    /// Those that take long, too.
+    pub long: bool,
+}
+
+/// Runs the chosen scenarios, and prints each line as it is known.
+pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report, String> {
+    let text = fs::read_to_string(home().join("unsupported.json"))
+        .map_err(|error| format!("unsupported.json: {error}"))?;
+    let lists: Unsupported =
+        serde_json::from_str(&text).map_err(|error| format!("unsupported.json: {error}"))?;
+    let list = lists.get(client).cloned().unwrap_or_default();
+    let scenarios = load(&home().join("scenarios"))?;
+    let mut pool = Pool::new(launch);
+    let hello = greet(&mut pool)?;
+    println!(
+        "{client}: {} {}, {}",
+        shown(&hello, "client"),
+        shown(&hello, "version"),
+        shown(&hello, "driver")
+    );
+    let capabilities: Vec<&str> = hello
+        .get("capabilities")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let mut report = Report::default();
+    stale(&list, &capabilities, &scenarios, &mut report);
+    let chosen = |scenario: &&Scenario| {
+        choice.only.is_none_or(|only| scenario.name.contains(only)) && (choice.long || !scenario.long)
+    };
+    for scenario in scenarios.iter().filter(chosen) {
+        let missing = scenario.needs.iter().find(|need| !capabilities.contains(&need.as_str()));
+        match missing {
+            Some(need) if list.contains_key(need) => report.skipped.push(scenario.name.clone()),
+            Some(need) => {
+                let text = format!("the driver lacks {need}, and unsupported.json does not say so");
+                report.failed.push((scenario.name.clone(), text));
+            }
+            None => one(&mut pool, scenario, list.contains_key(&scenario.name), &mut report),
+        }
+    }
+    Ok(report)
+}
+
+fn shown<'a>(hello: &'a serde_json::Map<String, Value>, name: &str) -> &'a str {
+    hello.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Entries that are not true: a capability that the driver has, or a name that is neither.
+fn stale(
+    list: &BTreeMap<String, String>,
+    capabilities: &[&str],
+    scenarios: &[Scenario],
+    report: &mut Report,
+) {
+    for entry in list.keys() {
+        let needed =
+            scenarios.iter().any(|scenario| scenario.needs.contains(entry) || scenario.name == *entry);
+        let later = ["session", "semaphore", "sentinel", "cluster", "fork"].contains(&entry.as_str());
+        if capabilities.contains(&entry.as_str()) {
+            report
+                .failed
+                .push((entry.clone(), "it is in unsupported.json, and the driver supports it".to_string()));
+        } else if !needed && !later {
+            report
+                .failed
+                .push((entry.clone(), "it is in unsupported.json, and no scenario needs it".to_string()));
+        }
+    }
+}
+
+fn one(pool: &mut Pool, scenario: &Scenario, unsupported: bool, report: &mut Report) {
+    let begun = Instant::now();
+    let (problem, log) = attempts(pool, scenario);
+    let seconds = begun.elapsed().as_secs_f64();
+    match (problem, unsupported) {
+        (None, false) => {
+            println!("  ok    {:5.1} s  {}", seconds, scenario.name);
+            report.passed.push(scenario.name.clone());
+        }
+        (None, true) => {
+            let text = "it is in unsupported.json, and passes".to_string();
+            println!("  FAIL  {:5.1} s  {}: {text}", seconds, scenario.name);
+            report.failed.push((scenario.name.clone(), text));
+        }
+        (Some(_), true) => report.skipped.push(scenario.name.clone()),
+        (Some(text), false) => {
+            println!("  FAIL  {:5.1} s  {}: {text}", seconds, scenario.name);
+            println!("{log}");
+            report.failed.push((scenario.name.clone(), text));
+        }
+    }
+}
+
+/// Runs it once, or again while a stall leaves its promptness open.
+fn attempts(pool: &mut Pool, scenario: &Scenario) -> (Option<String>, String) {
+    let mut number = 1;
+    loop {
+        let Outcome { problem, stall_ms, log } = run(pool, scenario);
+        match problem {
+            None => return (None, log),
+            Some(Problem::Wrong(text)) => return (Some(text), log),
+            Some(Problem::Late(text)) if stall_ms <= QUIET_MS => return (Some(text), log),
+            Some(Problem::Late(text)) if number == ATTEMPTS => {
+                return (
+                    Some(format!("{text} (inconclusive {ATTEMPTS} times: a stall of {stall_ms} ms)")),
+                    log,
+                );
+            }
+            Some(Problem::Late(text)) => {
+                println!(
+                    "  again          {}: {text} (inconclusive: a stall of {stall_ms} ms)",
+                    scenario.name
+                );
+                number += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The stories of the machine: the reference plays each of them, and notices a story that is changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rlock_conformance::machine::play;
+use serde_json::Value;
+
+fn stories() -> Vec<(PathBuf, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("machine");
+    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn the_reference_plays_every_story() {
+    let stories = stories();
+    assert!(stories.len() > 40, "{} stories", stories.len());
+    for (path, text) in stories {
+        play(&text).unwrap_or_else(|difference| panic!("{}: {difference}", path.display()));
+    }
+}
+
+/// A check that cannot fail is a defect: each line's outputs and state count.
+#[test]
+fn every_line_of_a_story_counts() {
+    for (path, text) in stories() {
+        for changed in 1..text.lines().count() {
+            for field in ["out", "state"] {
+                let lines = text.lines().enumerate().map(|(number, line)| {
+                    let mut line: Value = serde_json::from_str(line).unwrap();
+                    if number == changed {
+                        line[field] = if field == "out" { bend(&line[field]) } else { "bent".into() };
+                    }
+                    line.to_string() + "\n"
+                });
+                let bent: String = lines.collect();
+                assert!(play(&bent).is_err(), "{}: {field} of line {}", path.display(), changed + 1);
+            }
+        }
+    }
+}
+
+/// One output less, or one that never is.
+fn bend(outputs: &Value) -> Value {
+    let mut outputs = outputs.as_array().unwrap().clone();
+    if outputs.pop().is_none() {
+        outputs.push(serde_json::json!({"renewed": true}));
+    }
+    outputs.into()
+}

@@ -1,0 +1,52 @@
+//! The suite decides only if it fails wrong clients: each is one difference to the reference driver, and the scenario
+//! named here catches it, by the rule named here.
+
+use std::path::PathBuf;
+
+use rlock_conformance::{Choice, Launch, Wrong, suite};
+
+/// The scenario that catches each, and a part of what it says.
+fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
+    match wrong {
+        Wrong::LeaseFromReply => ("a_lease_counts_from_sending", "deadline: g says"),
+        Wrong::NoConfirmation => ("a_grant_that_comes_too_late", "exclusion: h and i"),
+        Wrong::NoRepeat => ("a_grant_that_is_never_heard", "Timeout, not ok"),
+        Wrong::OwnerReused => ("two_tasks_with_one_client", "ok, not Denied"),
+        Wrong::LostFlipsBack => ("a_fixed_lease_ends", "ok, not LockLost"),
+        Wrong::RenewsAfterRelease => ("two_processes_exclude", "RLOCK.RENEW after the release"),
+        Wrong::NoHolds => ("two_processes_exclude", "rule HOLDS"),
+        Wrong::Polls => ("a_wait_of_300_ms_ends_then", "rule polling"),
+        Wrong::LinkLeftOpen => ("two_processes_exclude", "connections"),
+        Wrong::LateLoss => ("down_beyond_the_lease", "its loss was told"),
+        Wrong::NoCancel => ("cancel_in_the_queue", "not 0"),
+        Wrong::LateTimeout => ("a_wait_of_300_ms_ends_then", "answered after"),
+    }
+}
+
+#[test]
+fn every_wrong_client_is_caught() {
+    let driver = env!("CARGO_BIN_EXE_rlock-conformance-driver");
+    for wrong in Wrong::all() {
+        let (scenario, rule) = caught_by(wrong);
+        let command = vec![driver.to_string(), "--wrong".to_string(), wrong.switch().to_string()];
+        let launch = Launch { command, dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
+        let report = suite("rust", launch, Choice { only: Some(scenario), long: false }).unwrap();
+        let found = report.failed.iter().any(|(name, why)| name.contains(scenario) && why.contains(rule));
+        assert!(found, "{wrong:?}: {scenario} did not fail by {rule:?}: {:?}", report.failed);
+    }
+}
+
+/// And the right one passes them.
+#[test]
+fn the_reference_passes_what_catches_them() {
+    let driver = env!("CARGO_BIN_EXE_rlock-conformance-driver");
+    let mut scenarios: Vec<&str> = Wrong::all().map(|wrong| caught_by(wrong).0).collect();
+    scenarios.sort_unstable();
+    scenarios.dedup();
+    for scenario in scenarios {
+        let launch =
+            Launch { command: vec![driver.to_string()], dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
+        let report = suite("rust", launch, Choice { only: Some(scenario), long: false }).unwrap();
+        assert!(report.failed.is_empty() && !report.passed.is_empty(), "{scenario}: {:?}", report.failed);
+    }
+}

@@ -1,0 +1,79 @@
+//! Ends of waits and renewals, and what is told of them.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, sleep};
+
+use super::server::{Mood, VirtualServer};
+use super::{SECOND, client};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::events::Hook;
+use crate::hold::Hold;
+use crate::router::{Node, Router};
+use crate::{Client, Error, Event};
+
+/// The owner that waits for a turn of its own kept waiting after the client was closed, until the server answered.
+#[tokio::test(start_paused = true)]
+async fn a_close_ends_the_wait_for_a_turn() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 3600 * SECOND);
+    let lock = client.lock("lock").owner("job");
+    let waiting = [tokio::spawn(lock.acquire()), tokio::spawn(lock.acquire())];
+    sleep(SECOND).await;
+    server.set(Mood::Silent);
+    let begin = Instant::now();
+    assert!(client.close(Duration::ZERO).await.is_err());
+    for waiting in waiting {
+        assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
+    }
+    assert!(begin.elapsed() < SECOND / 10, "{:?}", begin.elapsed());
+}
+
+/// Who was told of a renewal that had failed, and released the lock upon it, waited for that renewal to end.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_has_ended_when_it_is_told() {
+    let server = VirtualServer::start();
+    let (shown, ended) = (Arc::new(Mutex::new(None::<Arc<Hold>>)), Arc::new(Mutex::new(Vec::new())));
+    let (look, noted) = (shown.clone(), ended.clone());
+    let hook = Hook(Some(Arc::new(move |event: &Event<'_>| {
+        if let (Event::RenewalFailed { .. }, Some(hold)) = (event, &*look.lock().unwrap()) {
+            noted.lock().unwrap().push(hold.renewal_ended().now_or_never().is_some());
+        }
+    })));
+    let (config, connector) = (Config { events: hook, ..Config::default() }, Arc::new(server.clone()));
+    let client = Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links| Router::One {
+        node: Arc::new(Node::new(connector, links)),
+        follows: false,
+    });
+    let guard = client.lock("lock").acquire().await.unwrap();
+    *shown.lock().unwrap() = Some(guard.hold());
+    server.set(Mood::Silent);
+    sleep(20 * SECOND).await;
+    let ended = ended.lock().unwrap();
+    assert!(!ended.is_empty() && ended.iter().all(|ended| *ended), "{ended:?}");
+}
+
+/// Two copies of a machine that go on from one snapshot had the same owners, and gave each other's grants back.
+#[tokio::test(start_paused = true)]
+async fn owners_are_not_made_of_what_a_snapshot_copies() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let mut fresh = HashSet::new();
+    for _ in 0..100 {
+        let guard = client.lock("lock").acquire().await.unwrap();
+        let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+        let number = owner.strip_prefix(&format!("{}:", client.identity())).unwrap();
+        fresh.insert(number.parse::<u128>().unwrap() >> 64);
+        guard.release().await.unwrap();
+    }
+    assert_eq!(fresh.len(), 100);
+    let released = server.times("RLOCK.RELEASE").len();
+    server.say(&format!("granted 0 {}:7 lock 1 5000 0", client.identity()));
+    sleep(SECOND).await;
+    assert_eq!(server.times("RLOCK.RELEASE").len(), released, "a grant of the other copy was given back");
+}

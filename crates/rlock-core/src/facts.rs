@@ -1,0 +1,43 @@
+//! Facts about a lock that a server tells the rules.
+
+use crate::types::{Expiry, Holds, UnixMs};
+
+/// A reader of a read/write lock, alive or dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// Its owner.
+    pub owner: Box<[u8]>,
+    /// The holds that its field counts.
+    pub holds: Holds,
+}
+
+/// The state of a lease key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLease {
+    /// Its lease end.
+    Until(Expiry),
+    /// The key does not exist: this hold has ended.
+    Gone,
+    /// The key is not on this server, and may be on the other server of a migration of the lock's slot.
+    Unknown,
+}
+
+/// An entry of the fair list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FairEntry {
+    /// The waiting owner.
+    pub owner: Box<[u8]>,
+    /// When the entry counts as dead; without a deadline it is dead now.
+    pub deadline: Option<UnixMs>,
+}
+
+/// Whether a lock may be granted now, outside a client's own command on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAccess {
+    /// It may.
+    Allowed,
+    /// The key is on another server, or migrates to another server.
+    SlotMoved,
+    /// The server refuses writes for now.
+    Refused,
+}

@@ -1,0 +1,117 @@
+//! Changes that a fair list needs: dropped native waiters go back to its head, and the one at its head is kept alive.
+
+use super::{AHEAD_MS, budget};
+use crate::bugs::{Bug, planted};
+use crate::core::Core;
+use crate::facts::FairEntry;
+use crate::port::{FairList, Lock, Server};
+use crate::types::{LeaseMs, UnixMs, WaitMs};
+
+/// How far it is set then, so that it need not be set at each look.
+const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
+
+/// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
+/// its head far ahead. Writing must be allowed.
+///
+/// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first that is
+/// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
+/// looked for before it is passed over, and goes to the head of the list if the list lacks it.
+pub(crate) fn repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
+    let owners = owners_to_check(core, lock);
+    // Before the list is read: a change that is heard of after that is another one.
+    core.locks(|locks| locks.fair_list_checked(lock.name()));
+    if let Some(repair) = needed_repair(core, lock, &owners, now) {
+        repair.perform(lock, now);
+    }
+}
+
+/// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
+/// keeps its place.
+pub(crate) fn repair_changed<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
+    if core.locks(|locks| locks.fair_has_changed(lock.name())) {
+        repair(core, lock, core.port.now());
+    }
+}
+
+/// Whether a lock's fair list needs a change: this writes nothing.
+pub(crate) fn needs_repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) -> bool {
+    needed_repair(core, lock, &owners_to_check(core, lock), now).is_some()
+}
+
+fn owners_to_check<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Vec<Box<[u8]>> {
+    let most = core.port.settings().at_once.listed;
+    core.locks(|locks| locks.fair_to_check(lock.name(), most))
+}
+
+/// A change that a fair list needs.
+enum Repair {
+    /// These native waiters go back to its head.
+    PutBack(Vec<Box<[u8]>>),
+    /// The deadline of the native waiter at its head is moved far ahead.
+    KeepAlive(Box<[u8]>),
+}
+
+/// The change that a lock's fair list needs, if it does, after a look for these native waiters.
+fn needed_repair<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    owners: &[Box<[u8]>],
+    now: UnixMs,
+) -> Option<Repair> {
+    let head = lock.fair_list().head();
+    let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
+    let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
+    if !is_listed && !planted(Bug::FairDropped) {
+        let missing = lock.fair_list().missing(owners, core.port.settings().at_once.listed);
+        if !missing.is_empty() {
+            return Some(Repair::PutBack(missing));
+        }
+    }
+    keep_alive(core, lock, head?, now)
+}
+
+impl Repair {
+    /// Writes the change. Writing must be allowed.
+    fn perform<L: Lock>(&self, lock: &L, now: UnixMs) {
+        match self {
+            Self::PutBack(owners) => put_back(lock, owners, now),
+            Self::KeepAlive(owner) => lock.fair_list().set_deadline(owner, far_ahead(now)),
+        }
+    }
+}
+
+/// The change that keeps the head of a list alive, if it is a native waiter whose deadline is near.
+fn keep_alive<P: Server>(
+    core: Core<'_, P>,
+    lock: &P::Lock<'_>,
+    head: FairEntry,
+    now: UnixMs,
+) -> Option<Repair> {
+    let is_native = core.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
+    let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
+    (is_native && near && !planted(Bug::FairHeadDies)).then_some(Repair::KeepAlive(head.owner))
+}
+
+fn put_back<L: Lock>(lock: &L, dropped: &[Box<[u8]>], now: UnixMs) {
+    // Scripts drop heads only: whoever was dropped stood before all who are left.
+    if planted(Bug::FairPutBackLast) {
+        dropped.iter().for_each(|owner| lock.fair_list().join(owner, LeaseMs::SHORTEST));
+    } else {
+        lock.fair_list().put_back(dropped, far_ahead(now));
+    }
+}
+
+fn far_ahead(now: UnixMs) -> UnixMs {
+    UnixMs(now.0.saturating_add(SET_AHEAD_MS))
+}
+
+/// A native waiter joins the list. If it is the head then, its deadline is far ahead at once: the next client of Redisson
+/// may have a clock that is some minutes ahead.
+pub(crate) fn join<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], wait: WaitMs) {
+    lock.fair_list().join(owner, budget(wait));
+    let now = core.port.now();
+    let head = lock.fair_list().head().filter(|head| *head.owner == *owner);
+    if let Some(repair) = head.and_then(|head| keep_alive(core, lock, head, now)) {
+        repair.perform(lock, now);
+    }
+}

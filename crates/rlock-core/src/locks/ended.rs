@@ -1,0 +1,139 @@
+//! Connections that have ended: their holds and waiters, and the shortened leases whose ends are to be told.
+
+use std::ops::Bound;
+
+use super::ties::{EndedTie, Sessions};
+use super::{Job, LockName, LockRef, Locks, Session, Waiter};
+use crate::types::{Mode, UnixMs};
+
+impl Locks {
+    /// Whether anything is tied to this connection.
+    pub fn has_session(&self, client: u64) -> bool {
+        self.sessions.holds.contains_key(&client) || self.sessions.waits.contains_key(&client)
+    }
+
+    /// Whether anything is tied.
+    pub fn has_ties(&self) -> bool {
+        self.sessions.count > 0
+    }
+
+    /// A connection has ended. This only notes it.
+    pub fn session_ended(&mut self, client: u64) {
+        if self.sessions.holds.contains_key(&client) {
+            self.sessions.ended_holds.insert(client);
+        }
+        if self.sessions.waits.contains_key(&client) {
+            self.sessions.ended_waits.insert(client);
+        }
+        self.agenda.change();
+    }
+
+    /// Removes enqueued waiters whose connections have ended, `most` at most.
+    pub fn next_ended_waiters(&mut self, most: usize) -> Vec<(LockRef, Waiter)> {
+        let Sessions { ended_waits, waits, .. } = &self.sessions;
+        let tickets = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().copied();
+        let tickets: Vec<_> = tickets.take(most).collect();
+        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+    }
+
+    /// A hold whose connection has ended; the same one until it is untied. Grants are revoked before that.
+    pub fn next_ended_tie(&mut self) -> Option<EndedTie> {
+        if self.agenda.has(Job::Revoke) {
+            return None;
+        }
+        loop {
+            let client = *self.sessions.ended_holds.first()?;
+            let first = self.sessions.holds.get(&client).and_then(|holds| holds.first().cloned());
+            let Some((lock, owner, mode)) = first else {
+                self.sessions.ended_holds.remove(&client);
+                continue;
+            };
+            match self.session(lock.name(), &owner, mode) {
+                Some(Session { grace, .. }) => return Some(EndedTie { lock, owner, mode, grace }),
+                None => self.untie(lock.name(), &owner, mode),
+            }
+        }
+    }
+
+    /// The server refuses writes: sessions end after the next beat. This arms no timer, and hinders no unload.
+    pub fn park_sessions(&mut self) {
+        self.sessions.is_parked = !self.sessions.ended_holds.is_empty();
+        self.agenda.change();
+    }
+
+    /// Sessions that were parked end now.
+    pub fn unpark_sessions(&mut self) {
+        if std::mem::take(&mut self.sessions.is_parked) {
+            self.agenda.change();
+        }
+    }
+
+    /// A shortened lease ends then, which waiting Redisson clients do not know.
+    pub fn watch_end(&mut self, lock: LockName<'_>, at: UnixMs, mode: Mode) {
+        self.forget_end(lock);
+        let (name, at) = (self.shared_name(lock), UnixMs(at.0.saturating_add(1)));
+        self.sessions.ends.insert(name.clone(), (at, mode));
+        self.sessions.by_end.insert((at, name));
+        self.agenda.change();
+    }
+
+    /// The shortened lease of a lock has ended, as an event says.
+    pub fn end_is_due(&mut self, lock: LockName<'_>, now: UnixMs) -> bool {
+        let name = lock.to_ref();
+        let Some((at, mode)) = self.sessions.ends.get(&name).copied() else { return false };
+        self.sessions.by_end.remove(&(at, name.clone()));
+        self.sessions.ends.insert(name.clone(), (now, mode));
+        self.sessions.by_end.insert((now, name));
+        self.agenda.change();
+        true
+    }
+
+    /// Whether the end of a shortened lease of this lock is watched.
+    pub fn knows_end(&self, lock: LockName<'_>) -> bool {
+        !self.sessions.ends.is_empty() && self.sessions.ends.contains_key(&lock.to_ref())
+    }
+
+    /// Whether the end of any shortened lease is watched.
+    pub fn knows_ends(&self) -> bool {
+        !self.sessions.ends.is_empty()
+    }
+
+    pub(super) fn forget_end(&mut self, lock: LockName<'_>) {
+        if self.sessions.ends.is_empty() {
+            return;
+        }
+        let name = lock.to_ref();
+        if let Some((at, _)) = self.sessions.ends.remove(&name) {
+            self.sessions.by_end.remove(&(at, name));
+        }
+    }
+
+    /// Takes a lock whose shortened lease has ended.
+    pub fn next_end(&mut self, now: UnixMs) -> Option<(LockRef, Mode)> {
+        let (at, _) = self.sessions.by_end.first()?;
+        if *at > now {
+            return None;
+        }
+        let (_, lock) = self.sessions.by_end.pop_first()?;
+        let (_, mode) = self.sessions.ends.remove(&lock)?;
+        Some((lock, mode))
+    }
+
+    /// The tied holds of the next `most` records; the next call continues after them.
+    pub fn next_swept_ties(&mut self, most: usize) -> Vec<(LockRef, Box<[u8]>, Mode)> {
+        if self.sessions.holds.is_empty() {
+            return Vec::new();
+        }
+        let after = self.sessions.swept_up_to.take();
+        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
+        let (mut seen, mut last, mut found) = (0_usize, None, Vec::new());
+        for (lock, record) in self.records.from(start).take(most) {
+            if let Some(ties) = record.ties.as_deref() {
+                found.extend(ties.keys().map(|(owner, mode)| (lock.clone(), owner.clone(), *mode)));
+            }
+            (seen, last) = (seen.saturating_add(1), Some(lock));
+        }
+        self.sessions.swept_up_to = last.filter(|_| seen == most);
+        found
+    }
+}

@@ -1,0 +1,152 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+#[test]
+fn names_are_redissons() {
+    let cases: &[(&[u8], &[u8], &[u8])] = &[
+        (b"orders", b"redisson_lock__channel:{orders}", b"redisson_lock_token:{orders}"),
+        (b"{o}rders", b"redisson_lock__channel:{o}rders", b"redisson_lock_token:{o}rders"),
+        (b"o{", b"redisson_lock__channel:o{", b"redisson_lock_token:o{"),
+        (b"", b"redisson_lock__channel:{}", b"redisson_lock_token:{}"),
+        (b"\0\xff", b"redisson_lock__channel:{\0\xff}", b"redisson_lock_token:{\0\xff}"),
+    ];
+    for (name, channel, token) in cases {
+        assert_eq!(unlock_channel(name)[..], **channel);
+        assert_eq!(token_key(name)[..], **token);
+    }
+    assert_eq!(read_write_channel(b"orders")[..], b"redisson_rwlock:{orders}"[..]);
+    assert_eq!(read_lease_key(b"orders", b"w:1", 2)[..], b"{orders}:w:1:rwlock_timeout:2"[..]);
+    assert_eq!(read_lease_key(b"{o}rders", b"w:1", 12)[..], b"{o}rders:w:1:rwlock_timeout:12"[..]);
+    assert_eq!(write_field(b"w:1")[..], b"w:1:write"[..]);
+    assert_eq!(fair_queue(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
+    assert_eq!(
+        fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],
+        b"redisson_lock__channel:{orders}:w:1"[..]
+    );
+}
+
+#[test]
+fn the_locks_of_a_fair_queue_are_known_by_its_name() {
+    let names: &[&[u8]] = &[b"orders", b"{o}rders", b"o{", b"", b"a}b"];
+    for name in names {
+        for key in [fair_queue(name), fair_deadlines(name)] {
+            assert!(locks_of_fair_key(&key).contains(&Some(name)), "{}", key.escape_ascii());
+        }
+    }
+    assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
+    assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
+    for name in [&b"orders"[..], b"{o}rders"] {
+        for key in [fair_queue(name), fair_deadlines(name)] {
+            assert_eq!(lock_of_fair_key(&key), Some(name));
+        }
+    }
+}
+
+#[test]
+fn the_readers_of_a_lease_key_are_known_by_its_name() {
+    let names: &[&[u8]] = &[b"orders", b"{o}rders", b"app:{o}:x", b"{o}", b"a:b", b"o{", b"", b"a}:b"];
+    for name in names {
+        for owner in [&b"w"[..], b"8a7b:1", b":", b"a}:b:rwlock_timeout:1"] {
+            let key = read_lease_key(name, owner, 12);
+            assert!(is_read_lease_key(&key));
+            assert!(
+                readers_of_lease_key(&key).any(|found| found == (*name, owner, 12)),
+                "{}",
+                key.escape_ascii()
+            );
+        }
+    }
+    let others: &[&[u8]] = &[
+        b"orders",
+        b"{o}:w:rwlock_timeout:",
+        b"{o}:w:rwlock_timeout:x",
+        b"7",
+        b"{o}:w:7",
+        b"",
+        b"{o}:w:rwlock_timeout:9223372036854775808",
+    ];
+    for other in others {
+        assert!(!is_read_lease_key(other) && readers_of_lease_key(other).next().is_none());
+    }
+    let many = [&b"{o}"[..], &[b':'; 1000], b":rwlock_timeout:1"].concat();
+    assert_eq!(readers_of_lease_key(&many).count(), READERS_OF_A_KEY);
+}
+
+#[test]
+fn a_channel_shares_a_keys_slot_by_its_tag_or_by_another_of_that_slot() {
+    assert_eq!((slot(b"123456789"), slot(b"lock"), slot(b"")), (12_739, 8_718, 0));
+    assert!(channel_in_slot_of(b"lock", b"grants:{42440}"));
+    assert!(channel_in_slot_of(b"{t}k", b"44932"));
+    assert!(channel_in_slot_of(b"k", b"grants:{k}"));
+    assert!(channel_in_slot_of(b"{t}k", b"grants:{t}"));
+    assert!(!channel_in_slot_of(b"k", b"grants:{l}"));
+    assert!(!channel_in_slot_of(b"k", b"grants"));
+}
+
+#[test]
+fn some_names_have_their_channel_in_another_slot() {
+    let good: &[&[u8]] = &[b"orders", b"{a}b", b"x{a}b{c}", b"\0\xff"];
+    for name in good {
+        assert!(one_slot(name), "{}", name.escape_ascii());
+    }
+    let bad: &[&[u8]] = &[b"", b"a}b", b"}", b"a{}b", b"a{", b"a}{b"];
+    for name in bad {
+        assert!(!one_slot(name), "{}", name.escape_ascii());
+    }
+}
+
+/// All words of so many of these letters at most.
+fn words(letters: &[u8], most: u32) -> Vec<Vec<u8>> {
+    let longer = |words: &Vec<Vec<u8>>| {
+        words
+            .iter()
+            .flat_map(|word| letters.iter().map(move |letter| [word, &[*letter][..]].concat()))
+            .collect()
+    };
+    let by_length = std::iter::successors(Some(vec![Vec::new()]), |words| Some(longer(words)));
+    by_length.skip(1).take(most as usize).flatten().collect()
+}
+
+/// Whether two locks are among those that docs/COMMANDS.md warns of: `x` and `{x}`, or a name with a brace, given
+/// or put around it, and the same with a colon and more.
+fn are_warned_of(one: &[u8], other: &[u8]) -> bool {
+    let in_braces =
+        |name: &[u8]| if name.contains(&b'{') { name.to_vec() } else { [b"{", name, b"}"].concat() };
+    let (one, other) = (in_braces(one), in_braces(other));
+    let is_beneath = |a: &[u8], b: &[u8]| a.strip_prefix(b).is_some_and(|rest| rest.starts_with(b":"));
+    one == other || is_beneath(&one, &other) || is_beneath(&other, &one)
+}
+
+/// Whether names without a brace, or with one tag at their end, are meant by what docs/COMMANDS.md calls safe.
+fn are_called_safe(one: &[u8], other: &[u8]) -> bool {
+    let count = |name: &[u8], brace| name.iter().filter(|byte| **byte == brace).count();
+    let ends_in_tag = |name: &[u8]| name.ends_with(b"}") && count(name, b'{') == 1 && count(name, b'}') == 1;
+    let is_plain = |name: &[u8]| !name.contains(&b'{');
+    is_plain(one) && is_plain(other) || ends_in_tag(one) && ends_in_tag(other)
+}
+
+#[test]
+fn only_names_that_are_warned_of_share_what_belongs_to_them() {
+    let (names, owners) = (words(b"{}:a", 5), words(b":a", 3));
+    let mut locks_of: BTreeMap<Name, BTreeSet<&[u8]>> = BTreeMap::new();
+    for name in &names {
+        let of_all = [token_key, fair_queue, fair_deadlines, unlock_channel, read_write_channel];
+        let leases = owners.iter().map(|owner| read_lease_key(name, owner, 1));
+        for key in of_all.iter().map(|key| key(name)).chain(leases) {
+            locks_of.entry(key).or_default().insert(name);
+        }
+    }
+    let mut pairs = BTreeSet::new();
+    for locks in locks_of.values() {
+        pairs.extend(
+            locks.iter().flat_map(|one| locks.range(*one..).skip(1).map(move |other| (*one, *other))),
+        );
+    }
+    for (one, other) in &pairs {
+        let shown = [one, other].map(|name| name.escape_ascii().to_string());
+        assert!(are_warned_of(one, other) && !are_called_safe(one, other), "{shown:?}");
+    }
+    let known: [(&[u8], &[u8]); 3] = [(b"a", b"{a}"), (b"a", b"{a}:a"), (b"{a}", b"{a}:a")];
+    assert!(known.iter().all(|pair| pairs.contains(pair)), "{}", pairs.len());
+}

@@ -1,0 +1,31 @@
+//! Events for the statistics.
+
+use crate::decision::Decision;
+use crate::locks::Cause;
+
+/// An event for the statistics.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// A command's decision.
+    Decided(&'a Decision),
+    /// A waiter joined; the number of waiters now.
+    Waiting(usize),
+    /// A lock was handed off; the time that its waiter had waited, in milliseconds.
+    HandedOff(u64),
+    /// A lock with waiters was found free; no rlock command had freed it.
+    Found(Cause),
+    /// A grant to an enqueued waiter ended unconfirmed.
+    Unconfirmed,
+    /// The module yielded the lock to waiting Redisson clients.
+    Yielded,
+    /// A wait timed out.
+    TimedOut,
+    /// A wait was cancelled.
+    Cancelled,
+    /// A grant was revoked: its client disconnected before the answer.
+    Revoked,
+    /// This number of waiters disconnected, or could not be reached.
+    Gone(usize),
+    /// A waiter was sent away.
+    SentAway,
+}

@@ -1,0 +1,57 @@
+//! Redisson's fair list, as the rules see it.
+
+use crate::facts::FairEntry;
+use crate::locks::Walked;
+use crate::types::{LeaseMs, UnixMs};
+
+/// The list of the waiters for a lock's fair lock, and their deadlines. Its keys are other keys than the lock's.
+pub trait FairList {
+    /// Its head.
+    fn head(&self) -> Option<FairEntry>;
+
+    /// Whether a part of the list may be on the other server of a migration of the lock's slot.
+    fn is_elsewhere(&self) -> bool;
+
+    /// Whether this owner is in the list.
+    fn has(&self, owner: &[u8]) -> bool;
+
+    /// Appends an owner to the list, unless the list has it. Its deadline is the last entry's deadline, or the end of
+    /// the lock's lease, plus `budget`.
+    fn join(&self, owner: &[u8], budget: LeaseMs);
+
+    /// Removes entries from the head of the list while `leaves` is true of their owners, `most` at most. Returns
+    /// their owners.
+    fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
+
+    /// Removes the entries whose owners match `leaves`. It checks `most` entries, those before the last `passed` entries.
+    fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
+
+    /// Removes the deadlines of owners that are not in the list.
+    fn forget(&self, owners: &[Box<[u8]>]);
+
+    /// Lowers deadlines in the list to `latest`, which receives each entry's place from the head and its owner. It
+    /// checks `most` entries, those before the last `passed` entries. Returns how many it checked, and whether they
+    /// include the head.
+    fn lower(
+        &self,
+        passed: usize,
+        most: usize,
+        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
+    ) -> (usize, bool);
+
+    /// When this owner's entry in the list counts as dead; `None` if that is now.
+    fn deadline(&self, owner: &[u8]) -> Option<UnixMs>;
+
+    /// Which of these owners, up to the first that is in the list, are not in it. In a list of more than `most` entries it
+    /// looks only for some.
+    fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
+
+    /// Sets an owner's deadline.
+    fn set_deadline(&self, owner: &[u8], at: UnixMs);
+
+    /// Puts owners at the head of the fair list, in this order, with this deadline.
+    fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
+
+    /// Notifies a Redisson fair waiter that its turn has come.
+    fn notify(&self, owner: &[u8]);
+}

@@ -1,0 +1,46 @@
+//! The configuration that the rules ask for.
+
+use crate::decision::Admission;
+use crate::locks::{Limits, Turns};
+use crate::types::LeaseMs;
+
+/// The configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The owners that may acquire (`rlock.accept`).
+    pub admission: Admission,
+    /// The limits on waiters (`rlock.max-waiters`, `rlock.max-waiters-per-key`).
+    pub limits: Limits,
+    /// The lease of an unconfirmed grant to an enqueued waiter (`rlock.grant-confirm-ms`).
+    pub grant_confirm: LeaseMs,
+    /// When the module yields to waiting Redisson clients (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
+    pub turns: Turns,
+    /// The yield window; `None` if the module never yields (`rlock.foreign-window-ms`).
+    pub foreign_window: Option<LeaseMs>,
+    /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
+    /// (`rlock.fair-turn-ms`).
+    pub fair_turn: LeaseMs,
+    /// The limit on ties to connections (`rlock.max-ties`).
+    pub max_ties: usize,
+    /// The bounds of the work per event-loop cycle.
+    pub at_once: AtOnce,
+}
+
+/// The bounds of the work in one event-loop cycle, for each kind of work: the server serves other clients in between.
+/// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    /// Ended waits, and waiters that are sent away.
+    pub ended: usize,
+    /// Entries of fair lists.
+    pub listed: usize,
+    /// Waiters that are granted a lock or leave the queue during a hand-off, by one command or by the timer.
+    pub served: usize,
+    /// Locks that are checked, for each reason.
+    pub looked: usize,
+}
+
+impl AtOnce {
+    /// Bounds of some milliseconds on a slow machine.
+    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
+}

@@ -1,0 +1,96 @@
+//! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
+
+use crate::core::Core;
+use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::error::Error;
+use crate::locks::{Cause, LockName, Session};
+use crate::port::Server;
+use crate::types::{LeaseMs, Mode};
+
+/// What a successful call does to the tie of its owner's holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Tying {
+    /// ACQUIRE and RENEW set it, or remove it.
+    Set(Option<Session>),
+    /// RELEASE keeps it while holds remain; FORCERELEASE has no part in it.
+    Keep,
+}
+
+impl Tying {
+    /// What a call with this grace period does.
+    pub(crate) fn of<P: Server>(core: Core<'_, P>, grace: Option<LeaseMs>) -> Self {
+        Self::Set(grace.map(|grace| Session { client: core.port.client_id(), grace }))
+    }
+
+    pub(crate) fn ties(self) -> bool {
+        matches!(self, Self::Set(Some(_)))
+    }
+
+    /// Refuses one tie more than the server may have, where the call would succeed.
+    pub(crate) fn check<P: Server>(
+        self,
+        core: Core<'_, P>,
+        lock: LockName<'_>,
+        owner: &[u8],
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
+        if self.ties() && succeeds { check_room(core, lock, owner, decision.change.mode) } else { Ok(()) }
+    }
+
+    /// The call has succeeded with this decision.
+    pub(crate) fn note<P: Server>(
+        self,
+        core: Core<'_, P>,
+        lock: LockName<'_>,
+        owner: &[u8],
+        decision: &Decision,
+    ) {
+        let mode = decision.change.mode;
+        core.locks(|locks| match (self, decision.reply) {
+            (Self::Set(session), Reply::Acquired { .. } | Reply::Renewed) => {
+                locks.tie(lock, owner, mode, session);
+            }
+            (Self::Keep, Reply::StillHeld) => locks.supersede_ended(lock, owner, mode),
+            _ => {}
+        });
+    }
+}
+
+/// Refuses one tie more than the server may have.
+pub(crate) fn check_room<P: Server>(
+    core: Core<'_, P>,
+    lock: LockName<'_>,
+    owner: &[u8],
+    mode: Mode,
+) -> Result<(), Error> {
+    let most = core.port.settings().max_ties;
+    let room = core.locks(|locks| locks.may_tie(lock, owner, mode, most));
+    if room { Ok(()) } else { Err(Error::TooManyTies) }
+}
+
+/// A tie ends with its hold. Called before the lock is served: the next holder may be tied.
+pub(crate) fn holds_changed<P: Server>(
+    core: Core<'_, P>,
+    lock: LockName<'_>,
+    owner: Option<&[u8]>,
+    change: &Change,
+) {
+    core.locks(|locks| match (change.hash, owner) {
+        (HashChange::Delete, _) => locks.untie_all(lock),
+        (HashChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
+        _ => {}
+    });
+}
+
+/// A key has gone, or has another name: its holds are not tied any more. The end of a shortened lease is told now.
+pub(crate) fn key_ended<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Cause) {
+    let now = core.port.now();
+    core.locks(|locks| {
+        if cause == Cause::Expired && locks.end_is_due(lock, now) {
+            locks.untie_holds(lock);
+        } else {
+            locks.untie_all(lock);
+        }
+    });
+}

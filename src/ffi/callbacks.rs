@@ -1,0 +1,56 @@
+//! What the server calls. `ffi` knows the rest of the module by this trait only.
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+use super::args::Args;
+use super::block::{Handle, Outcome};
+use super::ctx::Ctx;
+use super::event::ServerEvent;
+use super::info::InfoPage;
+use super::load_error::LoadError;
+use super::string::StringRef;
+
+/// The module. Each method runs inside the guard.
+pub(crate) trait Callbacks: Sync {
+    /// Reads the arguments of the load, registers everything, and listens last: see [`super::listen`].
+    fn load(&self, ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError>;
+
+    /// Whether nothing is left that needs the module.
+    fn is_idle(&self) -> bool;
+
+    /// Frees what the module holds: it goes, or its load has failed.
+    fn tear_down(&self);
+
+    /// A key was changed, deleted, renamed, or has expired, and not by us.
+    fn key_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr);
+
+    /// Something happened to the server.
+    fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent);
+
+    /// The timer has fired, and is no more.
+    fn timer_fired(&self, ctx: Ctx<'_>);
+
+    /// A client that was unblocked is to be answered.
+    fn answer(&self, ctx: Ctx<'_>, outcome: &Outcome);
+
+    /// A client disconnects that is blocked, or unblocked and not yet answered.
+    fn client_disconnected(&self, ctx: Ctx<'_>, handle: Handle);
+
+    /// Writes our section of INFO.
+    fn show_info(&self, page: &InfoPage);
+}
+
+/// Set at load, before anything is registered that the server could call.
+static CALLBACKS: OnceLock<&'static dyn Callbacks> = OnceLock::new();
+
+pub(super) fn install(callbacks: &'static dyn Callbacks) {
+    CALLBACKS.get_or_init(|| callbacks);
+}
+
+/// Runs `body` with the module.
+pub(super) fn with(body: impl FnOnce(&'static dyn Callbacks)) {
+    if let Some(callbacks) = CALLBACKS.get() {
+        body(*callbacks);
+    }
+}

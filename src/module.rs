@@ -1,0 +1,80 @@
+//! The module as the server calls it.
+
+use std::ffi::CStr;
+
+use crate::discovery::Sought;
+use crate::ffi::{
+    Args, Callbacks, Ctx, Handle, InfoPage, LoadError, Outcome, ServerEvent, StringRef, apply_options,
+    declare, listen, register, register_info,
+};
+use crate::options::AtLoad;
+use crate::{command, discovery, effects, events, eviction, options, readers, stats, waiters};
+
+/// rlock.
+pub(crate) struct Rlock;
+
+impl Callbacks for Rlock {
+    fn load(&self, ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
+        // Checked first, registered then: what is refused leaves nothing behind. Last comes `listen`: Redis 7.0 does not
+        // forget the listeners of a module that it has not loaded.
+        let at_load = AtLoad::read(args)?;
+        register_all(ctx, &at_load)?;
+        apply_options(ctx)?;
+        eviction::check(ctx);
+        // Memory may have outlived an earlier load, and what happened meanwhile was not heard.
+        effects::begin();
+        discovery::start(Sought::ReadLeases);
+        listen(ctx)
+    }
+
+    fn is_idle(&self) -> bool {
+        waiters::idle()
+    }
+
+    fn tear_down(&self) {
+        waiters::tear_down();
+        readers::tear_down();
+        discovery::tear_down();
+    }
+
+    fn key_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
+        events::key_changed(ctx, key, event);
+    }
+
+    fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent) {
+        events::server_event(ctx, event);
+    }
+
+    fn timer_fired(&self, ctx: Ctx<'_>) {
+        waiters::timer_fired(ctx);
+    }
+
+    fn answer(&self, ctx: Ctx<'_>, outcome: &Outcome) {
+        waiters::answer(ctx, outcome);
+    }
+
+    fn client_disconnected(&self, ctx: Ctx<'_>, handle: Handle) {
+        waiters::client_disconnected(ctx, handle);
+    }
+
+    fn show_info(&self, page: &InfoPage) {
+        stats::show(page);
+    }
+}
+
+/// Registers all that the server forgets where the load fails after it.
+fn register_all(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
+    declare(ctx)?;
+    stats::reset();
+    register::<command::Acquire>(ctx)?;
+    register::<command::Release>(ctx)?;
+    register::<command::Renew>(ctx)?;
+    register::<command::Cancel>(ctx)?;
+    register::<command::Info>(ctx)?;
+    register::<command::List>(ctx)?;
+    register::<command::ForceRelease>(ctx)?;
+    #[cfg(feature = "fault-injection")]
+    register::<crate::ffi::fault::Fault>(ctx)?;
+    options::register(ctx, at_load)?;
+    register_info(ctx)
+}
