@@ -117,8 +117,7 @@ impl Real {
                 sim.release(&id(lock), &request::Release { owner: name(owner), mode, down_to, lease: new })
             }
             Op::Renew { lock, owner, word, lease: new } => {
-                let mode = said(word);
-                let (owner, lease) = (name(owner), lease(new));
+                let (owner, lease, mode) = (name(owner), lease(new), said(word));
                 sim.renew(&id(lock), &request::Renew { owner, lease, mode, session: None })
             }
             Op::Cancel { lock, owner } => sim.cancel(&id(lock), &request::Cancel { owner: name(owner) }),
@@ -146,16 +145,9 @@ impl Real {
             }
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
-        let request = Acquire {
-            owner: name(owner),
-            lease: lease(new),
-            mode: said(word).unwrap_or_default(),
-            fair,
-            arrive_at,
-            fenced,
-            session: None,
-            wait: wait_asked,
-        };
+        let (owner, lease, mode) = (name(owner), lease(new), said(word).unwrap_or_default());
+        let request =
+            Acquire { owner, lease, mode, fair, arrive_at, fenced, session: None, wait: wait_asked };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(0, &id(lock), &request) {
