@@ -1,4 +1,4 @@
-//! Ends of waits and renewals, and what is told of them.
+//! Ends of waits and renewals, and their events.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
