@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds, checks and tests the package, by npm's own commands. Needs Node and npm, the module in target/release and a server.
+#
+#     clients/javascript/check.sh           with the newest supported drivers
+#     clients/javascript/check.sh oldest    with the oldest, through require()
+#     clients/javascript/check.sh driver    only builds, for the conformance suite
+set -eu
+cd "$(dirname "$0")"
+
+for tool in node npm; do
+    command -v "$tool" >/dev/null 2>&1 || {
+        echo "clients/javascript: $tool is missing: install Node 20 or later, with npm" >&2
+        exit 1
+    }
+done
+npm ci --no-audit --no-fund --loglevel=error
+npm run --silent build
+case ${1:-newest} in
+newest)
+    npm run --silent lint
+    npm test --silent
+    ;;
+oldest) RLOCK_DRIVERS=oldest node --test --test-reporter=spec test/locks.test.mjs test/faults.test.mjs ;;
+driver) ;;
+*)
+    echo "usage: check.sh [newest | oldest | driver]" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,245 @@
+/** Locks by their names, and what one holds. */
+import type { Acquisition, Order } from "./acquisition.js";
+import type { Shared } from "./client.js";
+import { Invalid, LockLost, Timeout } from "./errors.js";
+import { info, milliseconds, type Info, type Mode } from "./wire.js";
+
+export interface ReadOptions {
+  /** How long a hold lasts unless it is renewed, in ms. */
+  readonly lease?: number;
+  /** How long `acquire` and `run` wait, in ms; `Infinity` for ever. */
+  readonly wait?: number;
+  /** `false`: the lock ends with its lease. */
+  readonly renew?: boolean;
+  /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */
+  readonly owner?: string;
+}
+
+export interface WriteOptions extends ReadOptions {
+  /** Whether each guard has a fencing token, larger than those of all earlier holders. */
+  readonly fenced?: boolean;
+}
+
+export interface LockOptions extends WriteOptions {
+  /** One order with the waiters of Redisson's fair lock of that name. Without Redisson clients a lock is fair already. */
+  readonly fair?: boolean;
+}
+
+export interface AcquireOptions {
+  /** For how long to wait at most, in ms. */
+  readonly timeout?: number;
+  /** Ends the wait, not the hold; `acquire` rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+export interface LockSettings {
+  readonly lease: number;
+  readonly wait: number;
+}
+
+/** Refuses options that do not exist: they would be ignored in silence. */
+export function known(what: string, options: object, names: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) throw new Invalid(`${name} is no option of ${what}; its options: ${names.join(", ")}`);
+  }
+}
+
+/** A time to wait, in ms. */
+export function waiting(word: string, value: number): number {
+  return value === Infinity ? value : milliseconds(word, value, 0);
+}
+
+const READ = ["lease", "wait", "renew", "owner"];
+const OPTIONS = { READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
+
+/** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
+export class Guard {
+  readonly #acquisition: Acquisition;
+  #released: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(acquisition: Acquisition) {
+    this.#acquisition = acquisition;
+  }
+
+  get name(): string {
+    return this.#acquisition.lock;
+  }
+
+  /** The owner, as the server knows it. */
+  get owner(): string {
+    return this.#acquisition.order.claim.owner;
+  }
+
+  /** The fencing token of a fenced lock, the newest one; 0 for others. */
+  get token(): number {
+    return this.#acquisition.token;
+  }
+
+  /** Aborted, with `LockLost` as its reason, as soon as the lock is lost. */
+  get signal(): AbortSignal {
+    return this.#acquisition.loss.signal;
+  }
+
+  /** Throws `LockLost` unless the lock is held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
+  check(): number {
+    if (this.#released && !this.signal.aborted) throw new LockLost(this.name, "released");
+    return this.#acquisition.check();
+  }
+
+  /** Adds a hold for the same owner. The lock is free when all its guards are released. */
+  async reenter(): Promise<this> {
+    this.check();
+    await this.#acquisition.level(1);
+    return new (this.constructor as new (acquisition: Acquisition) => this)(this.#acquisition);
+  }
+
+  /** Rejects with `LockLost` if the lock was lost before, with `OutcomeUnknown` if a lost reply leaves that unknown. */
+  release(): Promise<void> {
+    return (this.#released ??= this.#acquisition.leave());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+}
+
+/** A held write lock. */
+export class WriteGuard extends Guard {
+  readonly #read: () => Promise<Acquisition>;
+
+  /** @internal */
+  constructor(acquisition: Acquisition) {
+    super(acquisition);
+    const { shared, order } = acquisition;
+    this.#read = () => shared.acquire({ ...order, fenced: false, wait: 0, claim: { ...order.claim, mode: "READ" } }, undefined);
+  }
+
+  /** Reads instead of writing, without letting another writer in between. This guard is released. */
+  async downgrade(): Promise<Guard> {
+    this.check();
+    const reader = new Guard(await this.#read());
+    try {
+      await this.release();
+    } catch (error) {
+      await reader.release().catch(() => undefined);
+      throw error;
+    }
+    return reader;
+  }
+}
+
+/** A lock by its name, of a kind whose guards are `G`. */
+class Handle<G extends Guard> {
+  readonly #shared: Shared;
+  readonly #order: Omit<Order, "claim">;
+  readonly #guard: new (acquisition: Acquisition) => G;
+  readonly #claim: (owner: string) => Order["claim"];
+  readonly #owner: string | undefined;
+
+  /** @internal */
+  constructor(
+    shared: Shared,
+    readonly name: string,
+    settings: LockSettings,
+    options: LockOptions,
+    mode: Mode,
+    guard: new (acquisition: Acquisition) => G,
+  ) {
+    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
+    known("this lock", options, OPTIONS[mode]);
+    const { renew = true, fair = false, fenced = false, owner } = options;
+    const bytes = Buffer.byteLength(owner ?? "x");
+    if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+    const lease = milliseconds("lease", options.lease ?? settings.lease, 1);
+    this.#shared = shared;
+    this.#owner = owner;
+    this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced };
+    this.#claim = (known) => ({ lock: name, owner: known, mode });
+    this.#guard = guard;
+  }
+
+  /** Waits for the lock. Rejects with `Timeout` when the wait is over. */
+  async acquire(options: AcquireOptions = {}): Promise<G> {
+    known("acquire", options, ["timeout", "signal"]);
+    return this.#acquire(Math.max(waiting("timeout", options.timeout ?? this.#order.wait), 1), options.signal);
+  }
+
+  /** Asks once. Rejects with `Denied` if another owner holds the lock. */
+  async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<G> {
+    return this.#acquire(0, options.signal);
+  }
+
+  /** Holds the lock while `work` runs, and rejects with `LockLost` if it was lost by the end, unless `work` failed itself. */
+  async run<T>(work: (held: G) => Promise<T> | T, options: AcquireOptions = {}): Promise<T> {
+    const held = await this.acquire(options);
+    let result: T;
+    try {
+      result = await work(held);
+    } catch (error) {
+      await held.release().catch(() => undefined);
+      throw error;
+    }
+    await held.release();
+    return result;
+  }
+
+  /** Whether the lock is held. */
+  async locked(): Promise<boolean> {
+    return (await this.info()).lease !== null;
+  }
+
+  /** The lock as its server sees it. */
+  async info(): Promise<Info> {
+    return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
+  }
+
+  /** Removes all holds; the holders notice it at their next renewal. Returns whether the lock was held. */
+  async forceRelease(): Promise<boolean> {
+    return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
+  }
+
+  async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
+    const shared = this.#shared;
+    const order = { ...this.#order, wait, claim: this.#claim(this.#owner ?? shared.owner()) };
+    const began = performance.now();
+    // A named owner has one acquisition of a lock at a time; a later one re-enters it.
+    for (let other = shared.find(order); other; other = shared.find(order)) {
+      signal?.throwIfAborted();
+      if (other.machine.phase === "held") {
+        await other.level(1);
+        return new this.#guard(other);
+      }
+      const waited = performance.now() - began;
+      if (waited >= wait) throw new Timeout(this.name, waited);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return new this.#guard(await shared.acquire(order, signal));
+  }
+}
+
+/** A plain lock: one holder at a time. */
+export type Lock = Handle<Guard>;
+/** The read side of a read/write lock. */
+export type ReadLock = Handle<Guard>;
+/** The write side of a read/write lock. */
+export type WriteLock = Handle<WriteGuard>;
+
+export function lock(shared: Shared, name: string, settings: LockSettings, options: LockOptions): Lock {
+  return new Handle(shared, name, settings, options, "", Guard);
+}
+
+/** Many readers together, or one writer alone. */
+export interface ReadWriteLock {
+  readonly name: string;
+  read(options?: ReadOptions): ReadLock;
+  write(options?: WriteOptions): WriteLock;
+}
+
+export function readWriteLock(shared: Shared, name: string, settings: LockSettings): ReadWriteLock {
+  return {
+    name,
+    read: (options = {}) => new Handle(shared, name, settings, options, "READ", Guard),
+    write: (options = {}) => new Handle(shared, name, settings, options, "WRITE", WriteGuard),
+  };
+}

@@ -1,0 +1,165 @@
+// What needs no server, and what a stranger would try.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Clock } from "../dist/esm/clock.js";
+import { failure, info, message, ServerError } from "../dist/esm/wire.js";
+import { Raw, packages, sleep, startServer, until } from "./kit.mjs";
+
+const { Client } = packages.ioredis;
+let server;
+before(async () => (server = await startServer()));
+after(() => server.stop());
+
+const unhandled = [];
+process.on("unhandledRejection", (error) => unhandled.push(error));
+after(() => assert.deepEqual(unhandled, []));
+
+test("the clock goes on in suspend, and never back", () => {
+  let precise = 1_000;
+  let coarse = 5_000;
+  const clock = new Clock(
+    () => precise,
+    () => Math.floor(coarse / 10) * 10,
+  );
+  let last = clock.now();
+  for (let step = 0; step < 1_000; step++) {
+    precise += 3.3;
+    coarse += 3.3 + (step === 500 ? 60_000 : 0);
+    const now = clock.now();
+    assert(now >= last);
+    last = now;
+  }
+  assert(last > 1_000 + 3_300 + 59_980 && last < 1_000 + 3_300 + 60_020, String(last));
+  assert.equal(clock.slack, 20);
+  assert.equal(new Clock(() => 1, undefined).now(), 1);
+});
+
+test("messages are read, and unknown ones skipped", () => {
+  const told = (notice, lock, owner, mode = "", token = 0) => ({ notice, claim: { owner, lock, mode }, token });
+  assert.deepEqual(message("granted 0 me:1 invoice:7 1 5000 9"), told("granted", "invoice:7", "me:1", "", 9));
+  assert.deepEqual(message("granted 3 a%20b%25 %C3%BC{x} 1 1 0 read more"), told("granted", "ü{x}", "a b%", "READ"));
+  assert.deepEqual(message("timeout 0 me:1 k write"), told("timeout", "k", "me:1", "WRITE"));
+  assert.deepEqual(message("dropped 0 me:1 k moved read"), told("dropped", "k", "me:1", "READ"));
+  for (const other of ["later 0 me:1 k", "granted 0 me:1", "granted 0 m%2 k", "granted 0 m%zz k", "granted 0 %FF k 1 1 0", ""]) {
+    assert.equal(message(other), undefined, other);
+  }
+});
+
+test("replies of INFO in each shape that drivers have", () => {
+  const holder = ["owner", "me", "mode", null, "holds", 1, "lease-ms", 5];
+  const flat = ["kind", "mutex", "lease-ms", 5, "token", 0, "holder-count", 1, "waiter-count", 0, "holders", [holder], "queue", []];
+  const pairs = (list) => list.flatMap((name, n) => (n % 2 === 0 ? [[name, list[n + 1]]] : []));
+  const shaped = (make) =>
+    make(pairs(flat).map(([name, value]) => [name, name === "holders" ? value.map((item) => make(pairs(item))) : value]));
+  const expected = info(flat);
+  assert.equal(expected.holders[0].owner, "me");
+  assert.equal(expected.holderCount, 1);
+  assert.deepEqual(info(shaped((list) => new Map(list))), expected);
+  assert.deepEqual(info(shaped(Object.fromEntries)), expected);
+  assert.equal(info(["kind", "none", "lease-ms", -2]).lease, null);
+  for (const other of [null, "OK", 1, [], [1]]) assert.throws(() => info(other), { name: "Unsupported" });
+});
+
+test("errors of servers say whether to try again", () => {
+  const kind = (text, follows) => failure("a", new ServerError(text), follows).failure;
+  assert.equal(kind("LOADING Redis is loading"), "passing");
+  assert.equal(kind("READONLY You can't write"), "final");
+  assert.equal(kind("READONLY You can't write", true), "passing");
+  assert.equal(kind("ERR the server is being drained: rlock.accept is no"), "draining");
+  assert.equal(kind("WRONGLOCK it is"), "gone");
+  assert.equal(failure("a", new ServerError("ERR unknown command 'RLOCK.RENEW'")).error.name, "ModuleMissing");
+  assert.match(failure("a", new ServerError("MOVED 1 b:1")).error.message, /cluster client/);
+  assert.equal(failure("a", new Error("socket")).failure, "unanswered");
+});
+
+test("a guard that is forgotten and collected keeps its lock, as the process lives", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc");
+  const client = await Client.connect(server.url, { lease: 900, responseTimeout: 500 });
+  const lock = client.lock("forgotten");
+  let collected = false;
+  const registry = new FinalizationRegistry(() => (collected = true));
+  await (async () => registry.register(await lock.acquire(), 1))();
+  for (let turn = 0; turn < 20; turn++) {
+    gc();
+    await sleep(100);
+  }
+  assert.equal(collected, true);
+  assert.equal(await lock.locked(), true);
+  await assert.rejects(client.close({ timeout: 0 }), { name: "Unflushed" });
+});
+
+test("a hook that uses the client, and listeners that do", async () => {
+  const seen = [];
+  let held;
+  const client = await Client.connect(server.url, {
+    lease: 600,
+    responseTimeout: 500,
+    onEvent: async (event) => {
+      seen.push(event.type);
+      if (event.type === "lost") {
+        await held.release().catch((error) => seen.push(error.why));
+        await client.close();
+        seen.push("closed");
+      }
+    },
+  });
+  held = await client.lock("hooked").acquire();
+  held.signal.addEventListener("abort", () => {
+    held.release().catch((error) => seen.push(error.why));
+    client
+      .lock("hooked")
+      .tryAcquire()
+      .catch(() => undefined);
+  });
+  await client.lock("hooked").forceRelease();
+  await until("it is closed", () => seen.includes("closed"), 10_000);
+  assert(seen.filter((word) => word === "taken").length === 2);
+});
+
+test("a grant whose acquisition is over is given back", async () => {
+  const client = await Client.connect(server.url);
+  const raw = new Raw(server.port);
+  const lock = client.lock("late");
+  const held = await lock.acquire();
+  // As a request that the server reads late from a broken connection.
+  const owner = `${client.identity}:999`;
+  const channel = `rlock:grants:${client.identity.split(":").at(-1)}`;
+  assert.deepEqual(await raw.send("RLOCK.ACQUIRE", "late", owner, "30000", "HOLDS", "1", "ENQUEUE", "30000", channel), [0, 0, 0]);
+  await held.release();
+  await until("it is given back", async () => !(await lock.locked()), 4_000);
+  await client.close();
+  raw.close();
+});
+
+test("10,000 races of acquiring, aborting and releasing leave nothing behind", { timeout: 120_000 }, async () => {
+  const client = await Client.connect(server.url);
+  const raw = new Raw(server.port);
+  const lock = client.lock("raced");
+  let inside = 0;
+  for (let round = 0; round < 100; round++) {
+    await Promise.all(
+      Array.from({ length: 100 }, async (_, number) => {
+        const stop = new AbortController();
+        if (number % 2) setTimeout(() => stop.abort(), number % 7);
+        try {
+          const held = await lock.acquire({ signal: stop.signal });
+          inside += 1;
+          assert.equal(inside, 1);
+          held.check();
+          inside -= 1;
+          await held.release();
+        } catch (error) {
+          if (error.name !== "AbortError") throw error;
+        }
+      }),
+    );
+  }
+  await until("nothing is left", async () => (await raw.send("DBSIZE")) === 0);
+  const list = await raw.send("RLOCK.LIST", "0");
+  assert.deepEqual(list[1], []);
+  await client.close();
+  raw.close();
+});

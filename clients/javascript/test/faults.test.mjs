@@ -1,0 +1,309 @@
+// What goes wrong between a client and its server, with both drivers.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { createConnection, createServer } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { promisify } from "node:util";
+import { Raw, drivers, freePort, packages, sleep, stall, startServer, until, waiters } from "./kit.mjs";
+
+const { LockLost, ModuleMissing, OutcomeUnknown, Permission, Refused, Timeout, Unreachable } = packages.ioredis;
+const is = (Class, more = {}) => ({ name: Class.name, ...more });
+
+const unhandled = [];
+process.on("unhandledRejection", (error) => unhandled.push(error));
+after(() => assert.deepEqual(unhandled, []));
+
+/** Passes bytes on, and cuts, holds or swallows them when told. */
+async function proxy(port) {
+  const sockets = new Set();
+  const state = { swallow: undefined, refuse: false, seen: "" };
+  const listener = createServer((socket) => {
+    if (state.refuse) return socket.destroy();
+    const server = createConnection({ port, host: "127.0.0.1" });
+    sockets.add(socket);
+    for (const [from, to] of [
+      [socket, server],
+      [server, socket],
+    ]) {
+      from.on("error", () => undefined);
+      from.on("close", () => {
+        sockets.delete(socket);
+        to.destroy();
+      });
+    }
+    let eats = false;
+    socket.on("data", (data) => {
+      state.seen += data;
+      // The reply to this command is lost.
+      if (state.swallow && String(data).includes(state.swallow)) eats = true;
+      server.write(data);
+    });
+    server.on("data", (data) => (eats ? undefined : socket.write(data)));
+  });
+  await new Promise((done) => listener.listen(0, "127.0.0.1", done));
+  return Object.assign(state, {
+    url: `redis://127.0.0.1:${listener.address().port}`,
+    cut: () => sockets.forEach((socket) => socket.destroy()),
+    close: () => {
+      sockets.forEach((socket) => socket.destroy());
+      listener.close();
+    },
+  });
+}
+
+let server;
+let raw;
+before(async () => {
+  server = await startServer();
+  raw = new Raw(server.port);
+});
+after(async () => {
+  raw.close();
+  await server.stop();
+});
+
+const PACE = { lease: 3_000, responseTimeout: 500 };
+
+for (const driver of await drivers()) {
+  describe(driver.name, { timeout: 120_000 }, () => {
+    let number = 0;
+    const fresh = () => `${driver.name}:${++number}`;
+    const through = async (work, options = {}) => {
+      const way = await proxy(server.port);
+      const events = [];
+      let client;
+      try {
+        client = await driver.connect(way.url, { ...PACE, onEvent: (event) => events.push(event), ...options });
+        await work(client, way, events);
+      } finally {
+        server.resume();
+        way.swallow = undefined;
+        way.refuse = false;
+        await client?.close().catch(() => undefined);
+        way.close();
+      }
+    };
+
+    test("connections that are cut while a lock is held: it stays held, and is renewed at once", () =>
+      through(async (client, way, events) => {
+        const held = await client.lock(fresh()).acquire();
+        for (let turn = 0; turn < 5; turn++) {
+          way.cut();
+          await sleep(100);
+          held.check();
+        }
+        await until("it is renewed", () => events.some((event) => event.type === "renewed"), 900);
+        await until("it is told", () => events.some((event) => event.type === "reconnected" && event.after > 0));
+        assert(events.some((event) => event.type === "disconnected"));
+        await held.release();
+      }));
+
+    test("connections that are cut while waiting: the wait goes on in its place", () =>
+      through(async (client, way) => {
+        const lock = client.lock(fresh());
+        await raw.send("RLOCK.ACQUIRE", lock.name, "other", "60000");
+        const waiting = lock.acquire();
+        await until("it waits", async () => (await waiters(raw, lock.name)) === 1);
+        for (let turn = 0; turn < 3; turn++) {
+          way.cut();
+          await sleep(150);
+        }
+        // Granted while nobody hears of it: the repeated request gets it.
+        way.refuse = true;
+        way.cut();
+        await raw.send("RLOCK.RELEASE", lock.name, "other");
+        await sleep(100);
+        way.refuse = false;
+        const held = await waiting;
+        held.check();
+        await held.release();
+        assert.equal(await raw.send("EXISTS", lock.name), 0);
+      }));
+
+    test("a time-out while the server is away comes in time", () =>
+      through(async (client, way) => {
+        const lock = client.lock(fresh());
+        await raw.send("RLOCK.ACQUIRE", lock.name, "other", "60000");
+        const start = performance.now();
+        const waiting = lock.acquire({ timeout: 500 });
+        await sleep(50);
+        way.refuse = true;
+        way.cut();
+        await assert.rejects(waiting, is(Timeout));
+        assert(performance.now() - start < 900 + stall());
+        way.refuse = false;
+        await until("it has left the queue", async () => (await waiters(raw, lock.name)) === 0);
+      }));
+
+    test("a reply that is lost: the request is repeated, and holds once", () =>
+      through(async (client, way) => {
+        const lock = client.lock(fresh());
+        for (const acquire of [() => lock.tryAcquire(), () => lock.acquire({ timeout: 5_000 })]) {
+          way.swallow = "RLOCK.ACQUIRE";
+          setTimeout(() => (way.swallow = undefined), 300);
+          const held = await acquire();
+          assert.equal((await lock.info()).holders[0].holds, 1);
+          await held.release();
+          assert.equal(await lock.locked(), false);
+        }
+      }));
+
+    test("a reply to a release that is lost: unknown, and free", () =>
+      through(async (client, way) => {
+        const lock = client.lock(fresh());
+        const held = await lock.acquire();
+        way.swallow = "RLOCK.RELEASE";
+        setTimeout(() => (way.swallow = undefined), 300);
+        await assert.rejects(held.release(), is(OutcomeUnknown));
+        assert.equal(await lock.locked(), false);
+      }));
+
+    test("a server that stands still: held until the local deadline, then lost, and waits time out", () =>
+      through(async (client, way, events) => {
+        const lock = client.lock(fresh());
+        const held = await lock.acquire();
+        await sleep(1_100);
+        const start = performance.now();
+        server.pause();
+        const other = client.lock(fresh());
+        const waiting = other.acquire({ timeout: 1_000 });
+        await assert.rejects(waiting, is(Timeout));
+        held.check();
+        await until("it is lost", () => held.signal.aborted, 3_500);
+        assert(performance.now() - start < 3_100 + stall());
+        assert(events.some((event) => event.type === "disconnected"));
+        assert.equal(held.signal.reason.why, "expired");
+        server.resume();
+        await assert.rejects(held.release(), is(LockLost));
+        await until("it is free", async () => !(await lock.locked().catch(() => true)));
+      }));
+
+    test("a server that accepts and never answers: attempts to connect do not pile up, and end with the client", async () => {
+      const other = await startServer();
+      const sockets = () => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap" || name === "TCPConnectWrap").length;
+      const before_ = sockets();
+      const client = await driver.connect(other.url, { lease: 1_200, responseTimeout: 300 });
+      const held = await client.lock("a").acquire();
+      other.pause();
+      let most = 0;
+      for (let turn = 0; turn < 60; turn++) {
+        await sleep(50);
+        most = Math.max(most, sockets() - before_);
+      }
+      assert(most <= 6, `${most} sockets`);
+      assert(held.signal.aborted);
+      await client.close({ timeout: 100 }).catch(() => undefined);
+      await until("nothing is left", () => sockets() <= before_);
+      await other.stop();
+    });
+
+    test("a half-open subscription does not end a wait", () =>
+      through(async (client, way) => {
+        const lock = client.lock(fresh());
+        await raw.send("RLOCK.ACQUIRE", lock.name, "other", "60000");
+        // From now on nothing comes back on the connection for messages.
+        way.swallow = "SUBSCRIBE";
+        const waiting = lock.acquire();
+        await sleep(1_000);
+        way.swallow = undefined;
+        await until("it waits", async () => (await waiters(raw, lock.name)) === 1);
+        await raw.send("RLOCK.RELEASE", lock.name, "other");
+        await (await waiting).release();
+      }));
+
+    test("a server that is restarted empty: the lock is lost, and a new one can be had", async () => {
+      const other = await startServer();
+      const client = await driver.connect(other.url, PACE);
+      const lock = client.lock(fresh());
+      const held = await lock.acquire();
+      await other.restart();
+      await until("it is lost", () => held.signal.aborted);
+      assert.equal(held.signal.reason.why, "taken");
+      await (await lock.acquire({ timeout: 5_000 })).release();
+      await client.close();
+      await other.stop();
+    });
+
+    test("what is wrong with a server or a user is said at once", async () => {
+      const refused = `redis://127.0.0.1:${await freePort()}`;
+      await assert.rejects(driver.connect(refused), is(Unreachable));
+      await assert.rejects(driver.connect("redis://nobody:wrong@127.0.0.1:" + server.port), is(Permission));
+      const plain = await startServer("--without-module");
+      await assert.rejects(driver.connect(plain.url), is(ModuleMissing));
+      await plain.stop();
+      const locked = await startServer("--requirepass", "secret");
+      await assert.rejects(driver.connect(locked.url), is(Permission));
+      const admitted = await driver.connect(`redis://default:secret@127.0.0.1:${locked.port}`);
+      await admitted.lock("a").run(() => undefined);
+      await admitted.close();
+      await locked.stop();
+    });
+
+    test("a user who may lock and not wait: the error names the rule", async () => {
+      const named = ["acquire", "release", "renew", "cancel", "info"].map((name) => `+rlock.${name}`);
+      const user = `${driver.name.split(" ")[0]}-user`;
+      await raw.send("ACL", "SETUSER", user, "on", ">pw", "~*", "+ping", "+info", "resetchannels", ...named);
+      const client = await driver.connect(`redis://${user}:pw@127.0.0.1:${server.port}`);
+      await (await client.lock(fresh()).tryAcquire()).release();
+      await assert.rejects(
+        client.lock(fresh()).acquire(),
+        (error) => error.name === "Permission" && /\+subscribe \+pubsub\|numsub &rlock:grants:\*/.test(error.message),
+      );
+      await raw.send("ACL", "SETUSER", user, "+subscribe", "+pubsub|numsub", "&rlock:grants:*");
+      await client.lock(fresh()).run(() => undefined);
+      await client.close();
+    });
+
+    test("draining and read-only servers", async () => {
+      const other = await startServer();
+      const look = new Raw(other.port);
+      const client = await driver.connect(other.url);
+      const lock = client.lock("a");
+      await look.send("CONFIG", "SET", "rlock.accept", "no");
+      await assert.rejects(lock.tryAcquire(), is(Refused));
+      const waiting = lock.acquire({ timeout: 5_000 });
+      await sleep(100);
+      await look.send("CONFIG", "SET", "rlock.accept", "yes");
+      await (await waiting).release();
+      await look.send("REPLICAOF", "127.0.0.1", String(server.port));
+      await assert.rejects(lock.acquire({ timeout: 500 }), is(Refused));
+      await client.close();
+      look.close();
+      await other.stop();
+    });
+
+    test("a close with a dead server ends in time", async () => {
+      const way = await proxy(server.port);
+      const client = await driver.connect(way.url, PACE);
+      const held = await client.lock(fresh()).acquire();
+      way.refuse = true;
+      way.cut();
+      const released = held.release().catch((error) => error);
+      const start = performance.now();
+      await assert.rejects(client.close({ timeout: 300 }), { name: "Unflushed" });
+      assert(performance.now() - start < 600 + stall());
+      assert.equal((await released).name, "OutcomeUnknown");
+      way.close();
+    });
+
+    test("a script that forgets close() ends by itself, unless it holds or waits", async () => {
+      const entry = driver.name.startsWith("ioredis") ? "ioredis" : "node-redis";
+      const script = (body) => `
+        import { Client } from "rlock-client/${entry}";
+        const client = await Client.connect("${server.url}");
+        const lock = client.lock("${fresh()}");
+        ${body}`;
+      const run = (body, timeout) =>
+        promisify(execFile)(process.execPath, ["--input-type=module", "-e", script(body)], {
+          cwd: join(import.meta.dirname, ".."),
+          timeout,
+        });
+      const { stdout } = await run(`console.log(await lock.run(() => "done")); await lock.info();`, 5_000);
+      assert.equal(stdout, "done\n");
+      await assert.rejects(run("await lock.acquire();", 1_500), { killed: true });
+      const exits = run("const held = await lock.acquire(); setTimeout(() => process.exit(3), 100); await lock.acquire();", 5_000);
+      await assert.rejects(exits, { code: 3 });
+    });
+  });
+}

@@ -1,0 +1,126 @@
+// Several servers: Sentinels and a fail-over, and a cluster.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { Raw, answers, freePort, packages, peers, serverProgram, sleep, startServer, until } from "./kit.mjs";
+
+const unhandled = [];
+process.on("unhandledRejection", (error) => unhandled.push(error));
+after(() => assert.deepEqual(unhandled, []));
+
+async function sentinel(primary) {
+  const port = await freePort();
+  const dir = mkdtempSync(join(tmpdir(), "rlock-js-sentinel-"));
+  const file = join(dir, "sentinel.conf");
+  const lines = [
+    `port ${port}`,
+    `dir ${dir}`,
+    `sentinel monitor locks 127.0.0.1 ${primary} 1`,
+    "sentinel down-after-milliseconds locks 1000",
+  ];
+  writeFileSync(file, `${lines.join("\n")}\nsentinel failover-timeout locks 5000\n`);
+  const process_ = spawn(serverProgram(), [file, "--sentinel"], { stdio: "ignore" });
+  await until("the Sentinel answers", () => answers(port), 10_000);
+  const raw = new Raw(port);
+  return {
+    port,
+    raw,
+    stop: () =>
+      new Promise((done) => {
+        raw.close();
+        process_.once("exit", () => done(rmSync(dir, { recursive: true, force: true })));
+        process_.kill("SIGKILL");
+      }),
+  };
+}
+
+test("a fail-over by Sentinel: what is held stays held, what waits goes on waiting", { timeout: 120_000 }, async () => {
+  const first = await startServer();
+  const second = await startServer("--replicaof", `127.0.0.1 ${first.port}`);
+  const look = new Raw(first.port);
+  await until("it replicates", async () => (await look.send("INFO", "replication")).includes("state=online"), 20_000);
+  const watch = await sentinel(first.port);
+  await until("the Sentinel knows the replica", async () => (await watch.raw.send("SENTINEL", "REPLICAS", "locks")).length === 1, 20_000);
+
+  // One Sentinel accepts and never answers.
+  const silent = createServer().listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const nodes = [silent.address().port, watch.port].map((port) => ({ host: "127.0.0.1", port }));
+  const clients = [
+    await packages.ioredis.Client.connect({ sentinels: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
+    await packages.redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
+  ];
+  const held = [];
+  const waiting = [];
+  for (const [number, client] of clients.entries()) {
+    held.push(await client.lock(`held:${number}`).acquire());
+    waiting.push(clients[1 - number].lock(`held:${number}`).acquire({ timeout: 60_000 }));
+  }
+  await look.send("WAIT", "1", "5000");
+  await until("they wait", async () => (await clients[0].lock("held:0").info()).waiterCount === 1);
+  assert.equal(await watch.raw.send("SENTINEL", "FAILOVER", "locks"), "OK");
+  // The Sentinel closes connections to both servers.
+  const asked = async (...words) => {
+    const raw = new Raw(second.port);
+    const reply = await Promise.race([raw.send(...words), sleep(200)]);
+    raw.close();
+    return reply;
+  };
+  await until("it is the primary", async () => (await asked("ROLE"))?.[0] === "master", 30_000);
+  for (const number of [0, 1]) {
+    const waits = async () => {
+      const info = await asked("RLOCK.INFO", `held:${number}`);
+      return info?.[info.indexOf("waiter-count") + 1] === 1;
+    };
+    await until("they wait at the new primary", waits, 30_000);
+  }
+  for (const each of held) each.check();
+  for (const each of held) await each.release();
+  for (const each of await Promise.all(waiting)) await each.release();
+  await Promise.all(clients.map((client) => client.close()));
+  look.close();
+  silent.close();
+  await watch.stop();
+  await Promise.all([first.stop(), second.stop()]);
+});
+
+test("a cluster: asked once, renewed, released; waiting is not supported, and says so", { timeout: 120_000 }, async () => {
+  const servers = await Promise.all([1, 2].map(() => startServer("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")));
+  const looks = servers.map((server) => new Raw(server.port));
+  await looks[0].send("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
+  await looks[1].send("CLUSTER", "ADDSLOTSRANGE", "8192", "16383");
+  await looks[1].send("CLUSTER", "SET-CONFIG-EPOCH", "2");
+  await looks[0].send("CLUSTER", "MEET", "127.0.0.1", String(servers[1].port));
+  for (const look of looks)
+    await until("the cluster is up", async () => (await look.send("CLUSTER", "INFO")).includes("cluster_state:ok"), 30_000);
+
+  const nodes = servers.map((server) => ({ host: "127.0.0.1", port: server.port }));
+  const Cluster = peers.ioredis.Cluster ?? peers.ioredis.default.Cluster;
+  const applications = [new Cluster(nodes), peers.redis.createCluster({ rootNodes: nodes.map((socket) => ({ socket })) })];
+  const connect = [packages.ioredis.Client, packages.redis.Client];
+  for (const [number, application] of applications.entries()) {
+    const client = await connect[number].connect(application, { lease: 1_500, responseTimeout: 400 });
+    for (let lock = 0; lock < 8; lock++) {
+      const handle = client.lock(`lock:${number}:${lock}`);
+      const held = await handle.tryAcquire();
+      await assert.rejects(handle.tryAcquire(), { name: "Denied" });
+      assert.equal((await handle.info()).holders[0].owner, held.owner);
+      await held.release();
+      assert.equal(await handle.locked(), false);
+    }
+    await assert.rejects(client.lock("a").acquire(), { name: "Unsupported" });
+    const held = await client.lock(`renewed:${number}`).tryAcquire();
+    const end = performance.now() + 4_000;
+    await until("some leases are over", () => held.check() > 0 && performance.now() > end);
+    await held.release();
+    await client.close();
+  }
+  applications[0].disconnect();
+  looks.forEach((look) => look.close());
+  await Promise.all(servers.map((server) => server.stop()));
+});

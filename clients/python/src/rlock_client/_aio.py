@@ -1,0 +1,197 @@
+"""The face for asyncio. The links live in the engine's thread, so that a busy loop does not stop the renewals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ._acquisition import Acquisition
+from ._errors import LockLost
+from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._promise import Promise
+from ._wire import Info, info
+
+T = TypeVar("T")
+G = TypeVar("G", bound="AsyncGuard")
+
+
+async def outcome(promise: Promise[T], unheard: Callable[[], object] = lambda: None) -> T:
+    """Waits for the engine. `unheard` is called in its thread where this loop has been closed."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def tell() -> None:
+        try:
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
+        except RuntimeError:
+            unheard()
+
+    promise.then(tell)
+    await done
+    return promise.result()
+
+
+class AsyncGuard(BaseGuard):
+    __doc__ = BaseGuard.__doc__
+
+    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0, number: int = 0) -> None:
+        super().__init__(lock, one, token, number)
+        self.lost = asyncio.Event()  # set as soon as others may hold the lock
+        self._task: asyncio.Task[Any] | None = None
+        self._requests = 0  # to cancel the task, before it entered the block
+        self._cancelled = False
+        loop, me = asyncio.get_running_loop(), weakref.ref(self)
+
+        def tell() -> None:
+            # Unless the loop has been closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(lambda: guard._lose() if (guard := me()) else None)
+
+        one.on_lost.append(tell)
+        if one.lost.is_set():
+            tell()
+
+    def _lose(self) -> None:
+        self.lost.set()
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    async def release(self) -> None:
+        """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
+        if self._drop():
+            await outcome(self._one.released)
+
+    async def reenter(self: G) -> G:
+        """Another guard of the same hold. The lock is held until all of them are released."""
+        self.check()
+        promise = self._engine.call(self._engine.reenter, self._one)
+        try:
+            return type(self)(self._lock, self._one, *await outcome(promise))
+        except BaseException:
+            promise.then(lambda: self._forget(promise))
+            raise
+
+    async def __aenter__(self: G) -> G:
+        self._task = asyncio.current_task()
+        self._requests = requests(self._task)
+        if self._one.lost.is_set():
+            self._lose()
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Releases the lock, and is shielded from cancellation while it does."""
+        task, self._task = self._task, None
+        releasing = asyncio.ensure_future(self._released())
+        interrupted = False
+        while not releasing.done():
+            try:
+                await asyncio.wait([releasing])
+            except asyncio.CancelledError:
+                interrupted = True
+        failure = releasing.result()
+        interrupted = interrupted or kind is asyncio.CancelledError
+        if self._cancelled and task is not None:
+            if hasattr(task, "uncancel"):
+                task.uncancel()
+            # Else somebody else wants the task to end.
+            interrupted = interrupted and requests(task) > self._requests
+            if not interrupted and (kind is None or kind is asyncio.CancelledError):
+                raise failure or LockLost(lock=self._one.spec.lock, why=self._one.why or "expired") from None
+        if kind is None and interrupted:
+            raise asyncio.CancelledError
+        if kind is None and failure is not None:
+            raise failure
+
+    async def _released(self) -> Exception | None:
+        try:
+            if not self._over:
+                await self.release()
+        except Exception as error:
+            return error
+        return None
+
+    async def _acquired(self: G) -> G:
+        # The engine's future would keep this guard alive in a loop that has been closed.
+        engine, one = self._engine, self._one
+        try:
+            self.token = await outcome(engine.begin(one), lambda: engine.drop(one))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+
+def requests(task: asyncio.Task[Any] | None) -> int:
+    """How many requests to cancel the task are not taken back; Python 3.10 does not count them."""
+    return task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
+
+
+class AsyncWriteGuard(AsyncGuard):
+    __doc__ = BaseGuard.__doc__
+
+    async def downgrade(self) -> AsyncGuard:
+        """Turns this guard into a reader's, without another writer in between."""
+        read = await AsyncGuard(self._lock, self._as_reader())._acquired()
+        await self.release()
+        return read
+
+
+class AnyAsyncLock(BaseLock, Generic[G]):
+    _guard: type[G]
+
+    async def acquire(self, timeout: Seconds | None = None) -> G:
+        """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        return await self._guard(self, self._ask(timeout))._acquired()
+
+    async def try_acquire(self) -> G:
+        """Asks once. Raises Denied if another owner holds the lock."""
+        return await self.acquire(0)
+
+    async def locked(self) -> bool:
+        return (await self.info()).kind != "none"
+
+    async def info(self) -> Info:
+        """Holders and queue, as the server sees them."""
+        return info((await outcome(self._command(b"RLOCK.INFO")))[0])
+
+    async def force_release(self) -> bool:
+        """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
+        return bool((await outcome(self._command(b"RLOCK.FORCERELEASE")))[0] == 1)
+
+    async def __aenter__(self) -> G:
+        guard = await self.acquire()
+        self._enter(id(asyncio.current_task()), guard)
+        return await guard.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await self._exit(id(asyncio.current_task())).__aexit__(kind, error, trace)
+
+
+class AsyncLock(AnyAsyncLock[AsyncGuard]):
+    __doc__ = BaseLock.__doc__
+    _guard = AsyncGuard
+
+
+class AsyncWriteLock(AnyAsyncLock[AsyncWriteGuard]):
+    __doc__ = BaseLock.__doc__
+    _guard = AsyncWriteGuard
+
+
+class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
+    __doc__ = BaseClient.__doc__
+    _lock, _write_lock = AsyncLock, AsyncWriteLock
+
+    async def close(self, timeout: Seconds = 5.0) -> None:
+        """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
+        await outcome(self._engine.begin_close(nanoseconds("a timeout", timeout)))
+        self._engine.join()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

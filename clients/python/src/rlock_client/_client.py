@@ -1,0 +1,119 @@
+"""The face for threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Generic, TypeVar
+
+from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._wire import Info, info
+
+G = TypeVar("G", bound="Guard")
+
+
+class Guard(BaseGuard):
+    __doc__ = BaseGuard.__doc__
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set as soon as others may hold the lock."""
+        return self._one.lost
+
+    def release(self) -> None:
+        """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
+        if self._drop():
+            self._one.released.result()
+
+    def reenter(self: G) -> G:
+        """Another guard of the same hold. The lock is held until all of them are released."""
+        self.check()
+        promise = self._engine.call(self._engine.reenter, self._one)
+        try:
+            return type(self)(self._lock, self._one, *promise.result())
+        except BaseException:
+            promise.then(lambda: self._forget(promise))
+            raise
+
+    def __enter__(self: G) -> G:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if not self._over:
+                self.release()
+        except Exception:
+            if kind is None:
+                raise
+
+    def _acquired(self: G) -> G:
+        try:
+            self.token = self._engine.begin(self._one).result()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+
+class WriteGuard(Guard):
+    __doc__ = BaseGuard.__doc__
+
+    def downgrade(self) -> Guard:
+        """Turns this guard into a reader's, without another writer in between."""
+        read = Guard(self._lock, self._as_reader())._acquired()
+        self.release()
+        return read
+
+
+class AnyLock(BaseLock, Generic[G]):
+    _guard: type[G]
+
+    def acquire(self, timeout: Seconds | None = None) -> G:
+        """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        return self._guard(self, self._ask(timeout))._acquired()
+
+    def try_acquire(self) -> G:
+        """Asks once. Raises Denied if another owner holds the lock."""
+        return self.acquire(0)
+
+    def locked(self) -> bool:
+        return self.info().kind != "none"
+
+    def info(self) -> Info:
+        """Holders and queue, as the server sees them."""
+        return info(self._command(b"RLOCK.INFO").result()[0])
+
+    def force_release(self) -> bool:
+        """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
+        return bool(self._command(b"RLOCK.FORCERELEASE").result()[0] == 1)
+
+    def __enter__(self) -> G:
+        guard: G = self._enter(threading.get_ident(), self.acquire())
+        return guard
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._exit(threading.get_ident()).__exit__(kind, error, trace)
+
+
+class Lock(AnyLock[Guard]):
+    __doc__ = BaseLock.__doc__
+    _guard = Guard
+
+
+class WriteLock(AnyLock[WriteGuard]):
+    __doc__ = BaseLock.__doc__
+    _guard = WriteGuard
+
+
+class Client(BaseClient[Lock, WriteLock]):
+    __doc__ = BaseClient.__doc__
+    _lock, _write_lock = Lock, WriteLock
+
+    def close(self, timeout: Seconds = 5.0) -> None:
+        """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
+        self._engine.close(nanoseconds("a timeout", timeout))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

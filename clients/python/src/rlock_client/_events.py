@@ -1,0 +1,46 @@
+"""What happened to locks and connections."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ._errors import Error
+
+Kind = Literal[
+    "acquired", "denied", "timed_out", "released", "renewed", "renewal_failed", "lost", "disconnected", "reconnected"
+]
+log = logging.getLogger("rlock_client")
+
+
+@dataclass(frozen=True)
+class Event:
+    """`seconds`: the wait of acquired and timed_out, the hold time of released and lost, the outage of reconnected."""
+
+    kind: Kind
+    lock: str = ""
+    seconds: float = 0.0
+    why: str = ""  # of lost
+    error: Error | None = None  # of renewal_failed and disconnected
+    server: str = ""  # of disconnected and reconnected
+
+
+class Hook:
+    """Tells the user's receiver and the log. What the receiver raises ends here: elsewhere it would end renewals."""
+
+    def __init__(self, receiver: Callable[[Event], object] | None) -> None:
+        self._receiver = receiver
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "lost" and event.why != "closed":
+            log.warning("the lock %s was lost: %s", event.lock, event.why)
+        elif event.kind in ("disconnected", "reconnected"):
+            log.warning("%s: %s %s", event.server, event.kind, event.error or "")
+        if self._receiver is None:
+            return
+        try:
+            self._receiver(event)
+        except BaseException:
+            log.exception("the receiver of events failed; locks are not affected")

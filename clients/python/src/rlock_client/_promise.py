@@ -1,0 +1,78 @@
+"""Results and events that cross threads.
+
+A signal can raise in a user's thread between any two steps of Python code. In `threading.Condition`, and so in futures
+and events of the standard library, it can leave a lock behind that nobody releases, and the engine would wait for it
+with all its renewals. Here the engine waits for nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+# The longest wait in one piece: Python does not notice a signal that arrives just before it, and one that arrives
+# between the last two lines of `wait` keeps the gate closed for others.
+LOOK = 1.0
+
+
+class Flag(threading.Event):
+    """An event that is set once."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        if not self._set:
+            self._set = True
+            self._gate.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._set:
+            left = LOOK if end is None else min(LOOK, end - time.monotonic())
+            if left <= 0:
+                break
+            if self._gate.acquire(timeout=left):
+                self._gate.release()
+        return self._set
+
+
+class Promise(Generic[T]):
+    """What the engine will answer; whoever waits for it cannot cancel it."""
+
+    def __init__(self) -> None:
+        self.settled = Flag()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._then: list[Callable[[], object]] = []
+
+    def settle(self, value: Any = None, error: BaseException | None = None) -> None:
+        """Only the first outcome counts."""
+        if self.settled.is_set():
+            return
+        self._value, self._error = value, error
+        self.settled.set()
+        while self._then:
+            self._then.pop()()
+
+    def then(self, work: Callable[[], object]) -> None:
+        """Calls it when there is an outcome, in the thread of the engine, or now."""
+        self._then.append(work)
+        if self.settled.is_set() and work in self._then:
+            self._then.remove(work)
+            work()
+
+    def result(self) -> T:
+        self.settled.wait()
+        if self._error is not None:
+            raise self._error
+        value: T = self._value
+        return value

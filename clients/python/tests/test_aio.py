@@ -1,0 +1,314 @@
+"""The face for asyncio, against a server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from rlock_client import AsyncClient, Client, Closed, Denied, LockLost, Timeout
+from support import Proxy, Server, eventually
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def soon(true: Any) -> None:
+    await asyncio.to_thread(eventually, true)
+
+
+def test_exclusion_and_release(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            lock = client.lock(name, fenced=True)
+            async with lock as held:
+                held.check()
+                assert held.token > 0
+                with pytest.raises(Denied):
+                    await lock.try_acquire()
+                assert await lock.locked()
+                inner = await held.reenter()
+                assert (await lock.info()).holders[0]["holds"] == 2
+                await inner.release()
+            assert not await lock.locked()
+            async with await lock.acquire(3) as held:
+                held.check()
+            with pytest.raises(LockLost, match="it was released"):
+                held.check()
+
+    run(work())
+
+
+def test_tasks_exclude_each_other_with_one_handle(server: Server, name: str) -> None:
+    async def work() -> None:
+        inside = most = 0
+        async with AsyncClient(server.url) as client:
+            lock = client.lock(name)
+
+            async def one() -> None:
+                nonlocal inside, most
+                async with lock:
+                    inside += 1
+                    most = max(most, inside)
+                    await asyncio.sleep(0.001)
+                    inside -= 1
+
+            await asyncio.gather(*(one() for _ in range(50)))
+        assert (inside, most) == (0, 1)
+
+    run(work())
+
+
+def test_five_hundred_waits_on_one_link(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            guard = await client.lock(name).acquire()
+
+            async def one() -> None:
+                async with client.lock(name):
+                    pass
+
+            tasks = [asyncio.create_task(one()) for _ in range(500)]
+            await soon(lambda: server.waiters(name) == 500)
+            await guard.release()
+            await asyncio.gather(*tasks)
+
+    run(work())
+
+
+@pytest.mark.parametrize("wait", [0.3, 1.0])
+def test_a_wait_ends_at_its_time(server: Server, name: str, wait: float) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client, client.lock(name):
+            began = time.monotonic()
+            with pytest.raises(Timeout):
+                await client.lock(name, wait=wait).acquire()
+            assert wait - 0.002 <= time.monotonic() - began < wait + 0.25
+
+    run(work())
+
+
+def test_the_task_is_cancelled_when_the_lock_is_lost(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url, lease=0.6) as client:
+            lock = client.lock(name)
+            with pytest.raises(LockLost, match="forced release"):
+                async with lock as held:
+                    await lock.force_release()
+                    await asyncio.sleep(20)
+            assert held.lost.is_set()
+            # The task is as before.
+            task = asyncio.current_task()
+            assert task is not None
+            if hasattr(task, "cancelling"):
+                assert task.cancelling() == 0
+            await asyncio.sleep(0.01)
+
+    run(work())
+
+
+def test_another_error_on_its_way_goes_first(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url, lease=0.6) as client:
+            lock = client.lock(name)
+            with pytest.raises(ZeroDivisionError):
+                async with lock as held:
+                    await lock.force_release()
+                    try:
+                        await asyncio.sleep(20)
+                    except asyncio.CancelledError:
+                        _ = 1 / 0
+            # A block that does not look at its cancellation learns of the loss at its end.
+            with pytest.raises(LockLost):
+                async with lock as held:
+                    await lock.force_release()
+                    end = time.monotonic() + 5
+                    while not held.lost.is_set() and time.monotonic() < end:
+                        try:
+                            await asyncio.sleep(0.01)
+                        except asyncio.CancelledError:
+                            break
+
+    run(work())
+
+
+def test_a_cancellation_from_outside_stays_one(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            lock = client.lock(name)
+            entered = asyncio.Event()
+
+            async def one() -> None:
+                async with lock:
+                    entered.set()
+                    await asyncio.sleep(20)
+
+            task = asyncio.create_task(one())
+            await entered.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # The exit has released it before the task ended.
+            assert not await lock.locked()
+
+    run(work())
+
+
+def test_the_exit_is_shielded_from_cancellation(server: Server, proxy: Proxy, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(proxy.url) as client:
+            lock = client.lock(name)
+            leaving = asyncio.Event()
+
+            async def one() -> None:
+                async with lock:
+                    proxy.holding.set()
+                    leaving.set()
+
+            task = asyncio.create_task(one())
+            await leaving.wait()
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.sleep(0.05)
+            assert not task.done()
+            proxy.holding.clear()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not await lock.locked()
+
+    run(work())
+
+
+def test_a_cancelled_wait_leaves_nothing(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            guard = await client.lock(name).acquire()
+            task = asyncio.create_task(client.lock(name).acquire())
+            await soon(lambda: server.waiters(name) == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await soon(lambda: server.waiters(name) == 0)
+            await guard.release()
+
+    run(work())
+
+
+def test_cancelling_at_any_moment_leaves_no_lock(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            for number in range(60):
+                lock = client.lock(f"{name}:{number}")
+                task = asyncio.create_task(lock.acquire())
+                await asyncio.sleep(number * 0.00005)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await (await task).release()
+                del task
+            for number in range(60):
+                await soon(lambda number=number: not server.do("EXISTS", f"{name}:{number}"))
+
+    run(work())
+
+
+def test_two_loops_use_one_client(server: Server, name: str) -> None:
+    client = AsyncClient(server.url)
+
+    async def work() -> None:
+        for _ in range(20):
+            async with client.lock(name):
+                await asyncio.sleep(0.001)
+
+    threads = [threading.Thread(target=run, args=(work(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    asyncio.run(client.close())
+
+
+def test_a_loop_that_was_closed_holds_no_lock(server: Server, name: str) -> None:
+    with Client(server.url) as other:
+        client = AsyncClient(server.url)
+        guard = other.lock(name).acquire()
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(client.lock(name).acquire())
+        loop.run_until_complete(asyncio.sleep(0.1))
+        eventually(lambda: server.waiters(name) == 1)
+        # Without cancelling its tasks.
+        loop.close()
+        guard.release()
+        # The grant that nobody receives is given back.
+        other.lock(name, wait=5).acquire().release()
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        del task, loop
+        gc.collect()
+        asyncio.run(client.close())
+
+
+def test_a_busy_loop_keeps_its_lock(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url, lease=0.5) as client, client.lock(name) as held:
+            # It blocks the loop, and computes: the engine's thread gets its share.
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                sum(range(1000))
+                held.check()
+
+    run(work())
+
+
+def test_readers_and_writers(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            lock = client.read_write_lock(name)
+            writer = await lock.write().acquire()
+            reader = await writer.downgrade()
+            async with lock.read():
+                reader.check()
+            await reader.release()
+
+    run(work())
+
+
+def test_close_ends_waits(server: Server, name: str) -> None:
+    async def work() -> None:
+        client = AsyncClient(server.url)
+        held = await client.lock(name).acquire()
+        tasks = [asyncio.create_task(client.lock(name).acquire()) for _ in range(20)]
+        await soon(lambda: server.waiters(name) == 20)
+        await client.close()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(one, Closed) for one in outcomes)
+        await asyncio.wait_for(held.lost.wait(), 5)
+        assert server.waiters(name) == 0
+        server.do("DEL", name)
+
+    run(work())
+
+
+def test_blocks_end_with_a_close_and_release_their_locks(server: Server, name: str) -> None:
+    async def work() -> None:
+        client = AsyncClient(server.url)
+        entered = asyncio.Event()
+
+        async def block() -> None:
+            async with client.lock(name):
+                entered.set()
+                await asyncio.sleep(20)
+
+        task = asyncio.create_task(block())
+        await entered.wait()
+        await client.close()
+        with pytest.raises(LockLost, match="its client was closed"):
+            await task
+        assert not server.do("EXISTS", name)
+
+    run(work())

@@ -1,0 +1,185 @@
+"""Signals, forks and closes at the worst moments: no lock, no waiter and no thread is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rlock_client import AsyncClient, Client, Error
+from support import Server, eventually
+from test_links import in_child
+
+
+class Struck(BaseException):
+    pass
+
+
+@pytest.fixture
+def strike() -> Iterator[Any]:
+    """Raises in the main thread after this time, wherever it is then."""
+
+    def raise_it(*_: object) -> None:
+        raise Struck
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+# A finalizer that a signal ends tells Python so; the engine looks after its lock.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_signals_in_the_middle(server: Server, client: Client, name: str, strike: Any) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    times, struck = random.Random(seed), 0
+    guard = client.lock(f"{name}:held").acquire()
+    for number in range(300):
+        try:
+            strike(times.uniform(0.0001, 0.004))
+            with client.lock(f"{name}:{number}" if number % 3 else f"{name}:held", wait=1):
+                pass
+            strike(0)
+        except Struck:
+            struck += 1
+        finally:
+            try:
+                strike(0)
+            except Struck:
+                struck += 1
+    assert struck > 50
+    gc.collect()
+    guard.check()
+    eventually(lambda: server.waiters(f"{name}:held") == 0, 5)
+    guard.release()
+    eventually(lambda: not server.do("KEYS", f"{name}:*"), 5)
+
+
+def test_a_signal_handler_that_uses_locks(client: Client, name: str) -> None:
+    inside = False
+
+    def handle(*_: object) -> None:
+        nonlocal inside
+        if not inside:
+            inside = True
+            with client.lock(f"{name}:handler", wait=5):
+                pass
+            inside = False
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    try:
+        for _ in range(100):
+            with client.lock(name, wait=5) as held:
+                held.check()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_forks_under_load(server: Server, client: Client, name: str) -> None:
+    stop = threading.Event()
+
+    def load() -> None:
+        while not stop.is_set():
+            with client.lock(name, wait=5) as held:
+                held.check()
+
+    def child() -> None:
+        with client.lock(f"{name}:child", wait=5) as held:
+            held.check()
+        client.close()
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            assert in_child(child) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+
+
+def test_a_close_at_any_moment(server: Server, name: str) -> None:
+    """`wait_for` can lose the cancellation of an attempt to connect, and `close` waited for its end for ever."""
+    for number in range(20):
+        client = Client(server.url)
+        ended: list[str] = []
+
+        def use(client: Client = client, ended: list[str] = ended) -> None:
+            try:
+                while True:
+                    with client.lock(name, wait=5):
+                        pass
+            except Error as error:
+                ended.append(type(error).__name__)
+
+        threads = [threading.Thread(target=use) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        time.sleep(number * 0.0015)
+        threads += [threading.Thread(target=client.close) for _ in range(3)]
+        for thread in threads[5:]:
+            thread.start()
+        for thread in threads:
+            thread.join(15)
+            assert not thread.is_alive()
+        assert len(ended) == 5
+        server.do("DEL", name)
+
+
+@pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise SystemExit(3)", "client.close()"])
+def test_exits(server: Server, name: str, end: str) -> None:
+    """With a held lock, a thread that waits, and a handler of the exit that uses locks."""
+    program = f"""
+import atexit, sys, threading, time
+from rlock_client import Client, Error
+client = Client({server.url!r}, lease=1)
+held = client.lock({name!r}).acquire()
+def wait():
+    try:
+        client.lock({name!r}).acquire()
+    except Error:
+        pass
+def late():
+    try:
+        with client.lock({name + ":late"!r}, wait=1):
+            print("late")
+    except Error as error:
+        print(type(error).__name__)
+threading.Thread(target=wait, daemon=True).start()
+atexit.register(late)
+time.sleep(0.2)
+{end}
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+    assert ran.stdout == ("Closed\n" if "close" in end else "late\n")
+    assert (ran.stderr, ran.returncode) == ("", 3 if "3" in end else 0)
+    eventually(lambda: not server.do("KEYS", f"{name}*"), 5)
+
+
+def test_a_guard_that_outlives_its_loop(server: Server, name: str) -> None:
+
+    client = AsyncClient(server.url)
+    guards = [asyncio.run(acquire(client, name))]
+    assert server.do("EXISTS", name)
+    guards.clear()
+    gc.collect()
+    eventually(lambda: not server.do("EXISTS", name))
+    asyncio.run(client.close())
+
+
+async def acquire(client: AsyncClient, name: str) -> Any:
+    return await client.lock(name).acquire()

@@ -1,0 +1,124 @@
+"""Bad input and bad luck: the same short errors, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from rlock_client import Client, Error, ModuleMissing, NotALock, Permission, QueueFull, Refused
+from support import Server
+
+
+def error_of(client: Client, lock: str = "a", wait: float | None = 5) -> Error:
+    with client, pytest.raises(Error) as caught:
+        client.lock(lock).acquire(wait)
+    assert len(str(caught.value)) < 300
+    return caught.value
+
+
+@pytest.mark.parametrize("wait", [0, 5])
+def test_no_module(wait: float) -> None:
+    server = Server(module=False)
+    error = error_of(Client(server.url), wait=wait)
+    server.stop()
+    assert isinstance(error, ModuleMissing)
+    assert "this server has no rlock module" in str(error)
+    assert "add `loadmodule /path/to/librlock.so`" in str(error)
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[Server]:
+    server = Server("--requirepass", "secret")
+    server.redis = redis.Redis(port=server.port, password="secret", protocol=2)
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("password", ["", ":wrong@", "nobody:secret@"])
+def test_a_wrong_password(locked: Server, password: str) -> None:
+    error = error_of(Client(f"redis://{password}127.0.0.1:{locked.port}"))
+    assert isinstance(error, Permission)
+    assert "check the user's password" in str(error)
+
+
+def test_the_right_password(locked: Server) -> None:
+    with Client(f"redis://:secret@127.0.0.1:{locked.port}/2") as client, client.lock("a", wait=5) as held:
+        held.check()
+
+
+@pytest.mark.parametrize("rules", ["-subscribe", "resetchannels", "-pubsub"])
+def test_a_user_who_may_not_wait(locked: Server, rules: str) -> None:
+    locked.do("ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "+@all", "&*", rules)
+    client = Client(f"redis://u:p@127.0.0.1:{locked.port}")
+    client.lock("mine").try_acquire().release()
+    error = error_of(client)
+    assert isinstance(error, Permission)
+    assert "+subscribe +pubsub|numsub &rlock:grants:*" in str(error)
+
+
+def test_permissions_that_are_enough(locked: Server) -> None:
+    rules = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info +subscribe +pubsub|numsub +ping"
+    locked.do("ACL", "SETUSER", "v", "reset", "on", ">p", "~jobs:*", "&rlock:grants:*", *rules.split())
+    with Client(f"redis://v:p@127.0.0.1:{locked.port}") as client:
+        with client.lock("jobs:1", wait=5), pytest.raises(Error, match="was not acquired"):
+            client.lock("jobs:1", wait=1.5).acquire()
+        with pytest.raises(Permission):
+            client.lock("others:1").acquire()
+        with pytest.raises(Permission):
+            client.lock("jobs:1").force_release()
+
+
+@pytest.mark.parametrize("wait", [0, 5])
+def test_a_key_that_is_no_lock(server: Server, name: str, wait: float) -> None:
+    server.do("SET", name, "1")
+    error = error_of(Client(server.url), name, wait)
+    assert isinstance(error, NotALock)
+    assert f"the key {name} holds something else" in str(error)
+    server.do("DEL", name)
+
+
+def test_a_lock_of_the_other_kind(client: Client, name: str) -> None:
+    with client.read_write_lock(name).read(), pytest.raises(NotALock):
+        client.lock(name).acquire()
+
+
+def test_a_lock_that_becomes_something_else_is_lost(server: Server, name: str) -> None:
+    with Client(server.url, lease=0.6) as client:
+        held = client.lock(name).acquire()
+        server.do("SET", name, "1")
+        assert held.lost.wait(5)
+        server.do("DEL", name)
+
+
+def test_a_full_queue(own_server: Server) -> None:
+    own_server.do("CONFIG", "SET", "rlock.max-waiters", "0")
+    with Client(own_server.url) as other, other.lock("a"):
+        error = error_of(Client(own_server.url))
+    assert isinstance(error, QueueFull)
+    assert "try again later, or raise the server's limit" in str(error)
+
+
+def test_a_replica(server: Server) -> None:
+    replica = Server("--replicaof", "127.0.0.1", str(server.port))
+    error = error_of(Client(replica.url))
+    replica.stop()
+    assert isinstance(error, Refused)
+    assert "READONLY" in str(error)
+
+
+def test_a_server_that_drains(own_server: Server) -> None:
+    own_server.do("CONFIG", "SET", "rlock.accept", "no")
+    with Client(own_server.url) as client:
+        with pytest.raises(Refused, match=r"rlock\.accept"):
+            client.lock("a").try_acquire()
+        with pytest.raises(Error, match="was not acquired within"):
+            client.lock("a", wait=0.3).acquire()
+        own_server.do("CONFIG", "SET", "rlock.accept", "yes")
+        client.lock("a", wait=5).acquire().release()
+
+
+def test_a_database_that_is_not_there(server: Server) -> None:
+    error = error_of(Client(server.url + "/99"))
+    assert isinstance(error, Refused)

@@ -1,0 +1,306 @@
+"""Links that are cut, held and refused; forks; servers that go and come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rlock_client import Client, Event, LockLost, OutcomeUnknown, Timeout, Unreachable
+from support import Proxy, Server, eventually, free_port
+
+
+def test_connections_cut_while_held(server: Server, proxy: Proxy, name: str) -> None:
+    events: list[Event] = []
+    with Client(proxy.url, lease=1, on_event=events.append) as client, client.lock(name) as held:
+        for _ in range(10):
+            proxy.cut()
+            time.sleep(0.2)
+            held.check()
+    kinds = [event.kind for event in events]
+    assert kinds.count("disconnected") >= 10
+    assert kinds.count("reconnected") >= 10
+    assert "renewed" in kinds
+    assert "lost" not in kinds
+
+
+def test_connections_cut_while_waiting(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(server.url) as other, Client(proxy.url) as client, ThreadPoolExecutor() as pool:
+        guard = other.lock(name).acquire()
+        waiting = pool.submit(client.lock(name).acquire, 20)
+        eventually(lambda: server.waiters(name) == 1)
+        for _ in range(5):
+            proxy.cut()
+            time.sleep(0.1)
+        time.sleep(0.3)
+        assert server.waiters(name) == 1
+        guard.release()
+        waiting.result(5).release()
+
+
+def test_a_grant_made_while_the_link_is_away(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(server.url) as other, Client(proxy.url) as client, ThreadPoolExecutor() as pool:
+        guard = other.lock(name).acquire()
+        waiting = pool.submit(client.lock(name).acquire, 20)
+        eventually(lambda: server.waiters(name) == 1)
+        proxy.refusing = True
+        proxy.cut()
+        guard.release()
+        time.sleep(0.5)
+        proxy.refusing = False
+        waiting.result(10).release()
+
+
+def test_messages_that_never_arrive(server: Server, proxy: Proxy, name: str) -> None:
+    """A half-open subscription: the repeated request finds the lock free."""
+    with Client(server.url) as other, Client(proxy.url, response_timeout=1) as client, ThreadPoolExecutor() as pool:
+        guard = other.lock(name).acquire()
+        waiting = pool.submit(client.lock(name).acquire, 20)
+        eventually(lambda: server.waiters(name) == 1)
+        proxy.holding.set()
+        guard.release()
+        began = time.monotonic()
+        time.sleep(2.5)
+        proxy.holding.clear()
+        waiting.result(10).release()
+        assert time.monotonic() - began < 8
+
+
+def test_a_wait_ends_at_its_time_without_a_server(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as client:
+        client.lock(name).acquire().release()
+        proxy.refusing = True
+        proxy.cut()
+        began = time.monotonic()
+        with pytest.raises(Timeout):
+            client.lock(name, wait=1.2).acquire()
+        assert 1.198 <= time.monotonic() - began < 1.5
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match="check its address"):
+            client.lock(name).try_acquire()
+        assert time.monotonic() - began < 11
+
+
+def test_a_lock_is_lost_when_the_server_is_out_of_reach(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url, lease=1) as client:
+        held = client.lock(name).acquire()
+        proxy.refusing = True
+        proxy.cut()
+        began = time.monotonic()
+        assert held.lost.wait(5)
+        assert time.monotonic() - began < 1.1
+        with pytest.raises(LockLost) as caught:
+            held.check()
+        assert caught.value.why == "expired"
+
+
+@pytest.mark.parametrize("word", [b"RLOCK.ACQUIRE", b"RLOCK.RELEASE", b"RLOCK.RENEW", b"SUBSCRIBE", b"NUMSUB"])
+def test_a_reply_lost_at_each_command(server: Server, proxy: Proxy, name: str, word: bytes) -> None:
+    """The command is carried out, its reply never arrives, and the connection breaks."""
+    eaten = [0]
+
+    def eat(data: bytes) -> bool:
+        eaten[0] += word in data
+        return word in data and eaten[0] <= 2
+
+    proxy.eat = eat
+    with Client(proxy.url, lease=0.6) as client:
+        held = client.lock(name, wait=10).acquire()
+        time.sleep(0.5)
+        held.check()
+        if word == b"RLOCK.RELEASE":
+            with pytest.raises(OutcomeUnknown, match="free now or at its lease end"):
+                held.release()
+        else:
+            held.release()
+        assert eaten[0]
+        eventually(lambda: not server.do("EXISTS", name), 3)
+
+
+def test_a_silent_server_is_given_up(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url, response_timeout=0.3) as client:
+        held = client.lock(name).acquire()
+        before = proxy.accepted
+        proxy.holding.set()
+        eventually(lambda: proxy.accepted > before, 3)
+        proxy.holding.clear()
+        held.check()
+        held.release()
+
+
+def test_a_restart_of_the_server(name: str) -> None:
+    server = Server()
+    with Client(server.url, lease=2) as client, ThreadPoolExecutor() as pool:
+        held = client.lock(name).acquire()
+        waiting = pool.submit(client.lock(name).acquire, 20)
+        eventually(lambda: server.waiters(name) == 1)
+        server.stop()
+        server = Server(port=server.port)
+        # Nothing was saved: one of them is lost, and the other gets the lock.
+        assert held.lost.wait(5)
+        waiting.result(10).release()
+    server.stop()
+
+
+def test_a_process_that_was_stopped(server: Server, name: str) -> None:
+    """Its first check fails, and it has not renewed."""
+    program = f"""
+import sys
+from rlock_client import Client, LockLost
+with Client({server.url!r}, lease=1) as client:
+    held = client.lock({name!r}).acquire()
+    print("held", flush=True)
+    sys.stdin.readline()
+    try:
+        held.check()
+    except LockLost as error:
+        print(error.why, flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    child.send_signal(signal.SIGSTOP)
+    child.stdin.write("\n")
+    child.stdin.flush()
+    time.sleep(1.3)
+    with Client(server.url) as client:
+        guard = client.lock(name, wait=5).acquire()
+        child.send_signal(signal.SIGCONT)
+        assert child.stdout.readline() in ("expired\n", "taken\n")
+        guard.check()
+        guard.release()
+    child.communicate(timeout=10)
+    assert child.returncode == 0
+
+
+def in_child(work: object) -> int:
+    """Runs it in a fork; the exit status."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            assert callable(work)
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 20
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_fork_while_holding(server: Server, client: Client, name: str) -> None:
+    held = client.lock(name).acquire()
+    owner = held.owner
+
+    def child() -> None:
+        assert held.lost.is_set()
+        for work in (held.check, held.release):
+            with pytest.raises(LockLost, match="it belongs to the process before the fork"):
+                work()
+        with pytest.raises(Timeout):
+            client.lock(name, wait=0.2).acquire()
+        with client.lock(name + ":child", wait=5) as own:
+            assert own.owner.split(b":")[2] != owner.split(b":")[2]
+        client.close()
+
+    assert in_child(child) == 0
+    held.check()
+    time.sleep(0.2)
+    assert client.lock(name).info().holders[0]["owner"] == owner
+    held.release()
+
+
+def test_a_fork_while_waiting(server: Server, client: Client, name: str) -> None:
+    guard = client.lock(name).acquire()
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(client.lock(name).acquire, 20) for _ in range(3)]
+        eventually(lambda: server.waiters(name) == 3)
+
+        def child() -> None:
+            assert client.lock(name).locked()
+            with client.lock(name + ":child", wait=5):
+                pass
+            client.close()
+
+        for _ in range(3):
+            assert in_child(child) == 0
+        assert server.waiters(name) == 3
+        guard.release()
+        for one in waiting:
+            one.result(10).release()
+    server.do("DEL", name)
+
+
+def test_a_child_does_not_keep_the_connections_of_its_parent(server: Server, name: str) -> None:
+    read, write = os.pipe()
+    client = Client(server.url, name="parent")
+    client.lock(name, wait=5).acquire().release()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    client.close()
+    # They end with the parent's, and not with the child.
+    eventually(lambda: not server.clients(), 5)
+    os.close(write)
+    os.waitpid(pid, 0)
+
+
+def test_an_exit_with_a_held_lock(server: Server, name: str) -> None:
+    program = f"""
+from rlock_client import Client
+client = Client({server.url!r}, lease=1)
+held = client.lock({name!r}).acquire()
+print("held", flush=True)
+"""
+    began = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("held\n", "", 0)
+    assert time.monotonic() - began < 5
+    eventually(lambda: not server.do("EXISTS", name), 3)
+
+
+def test_no_server_at_all(name: str) -> None:
+    with Client(f"redis://127.0.0.1:{free_port()}") as client:
+        for work in (client.lock(name).acquire, client.lock(name).try_acquire, client.lock(name).locked):
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match="check its address, its state and the network"):
+                work()
+            assert time.monotonic() - began < 6
+
+
+def test_a_thread_that_keeps_the_interpreter_busy(server: Server, name: str) -> None:
+    """Pure Python shares the interpreter: renewals go on."""
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            pass
+
+    threads = [threading.Thread(target=spin) for _ in range(3)]
+    with Client(server.url, lease=1) as client, client.lock(name) as held:
+        for thread in threads:
+            thread.start()
+        try:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                held.check()
+                time.sleep(0.05)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()

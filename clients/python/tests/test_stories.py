@@ -1,0 +1,69 @@
+"""The machine's stories, the same for all clients: clients/conformance/machine/README.md is their contract."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlock_client import Error
+from rlock_client._machine import MS, Answer, Failed, Failure, Machine, Output, Plan, Send, Timer
+from rlock_client._wire import acquired
+
+STORIES = Path(os.environ.get("RLOCK_STORIES", Path(__file__).resolve().parents[2] / "conformance/machine"))
+WHY = Error("test")
+
+
+def ns(ms: float) -> int:
+    return round(ms * MS)
+
+
+def answer(line: dict[str, Any]) -> Answer:
+    if "error" in line:
+        return Failed(Failure(line["error"]), WHY)
+    value = line["value"]
+    return acquired(value, line.get("holder_lease")) if isinstance(value, list) else value
+
+
+def give(machine: Machine, line: dict[str, Any]) -> list[Output]:
+    at, what = ns(line["at"]), line["in"]
+    if what == "reply":
+        return machine.reply(at, line["n"], ns(line["sent"]), answer(line))
+    if what == "message":
+        return machine.message(at, line["word"], line["token"])
+    if what == "close":
+        return machine.lose(at, "closed")
+    if what == "cancel":
+        return machine.cancel(at, WHY)
+    named: Any = {"down": machine.link_down, "up": machine.link_up}
+    return list(named.get(what, getattr(machine, what, None))(at))
+
+
+def shown(output: Output, machine: Machine) -> dict[str, Any]:
+    if isinstance(output, Send):
+        more = {"wait": output.wait_ms} if output.command == "ENQUEUE" else {}
+        return {"send": output.command, "n": output.number, **more, **({"look": True} if output.look else {})}
+    if isinstance(output, Timer):
+        return {"timer": None if output.at is None else output.at / MS}
+    if output.what == "held":
+        return {"guard": output.token}
+    if output.what in ("timeout", "denied", "error"):
+        return {"refused": output.what}
+    if output.what == "released":
+        return {"released": output.outcome}
+    return {output.what: machine.why if output.what == "lost" else True}
+
+
+@pytest.mark.parametrize("story", sorted(STORIES.glob("*.jsonl")) or [STORIES], ids=lambda path: path.stem)
+def test_story(story: Path) -> None:
+    plan, *lines = (json.loads(line) for line in story.read_text().splitlines())
+    plan = plan["plan"]
+    wait = ns(plan["wait"]) if "wait" in plan else None
+    flags = {name: plan[name] for name in ("renew", "fenced") if name in plan}
+    machine = Machine(Plan(ns(plan["lease"]), wait, response=ns(plan.get("response", 5_000)), **flags))
+    for line in lines:
+        told = [shown(output, machine) for output in give(machine, line)]
+        assert (told, machine.phase.value) == (line["out"], line["state"]), line

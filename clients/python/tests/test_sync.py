@@ -1,0 +1,412 @@
+"""The face for threads, against a server."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+import redis
+
+from rlock_client import Client, Denied, Event, Invalid, LockLost, Timeout
+from support import Proxy, Server, eventually
+
+
+def has_waiters(server: Server, name: str, number: int) -> bool:
+    return server.waiters(name) == number
+
+
+def test_exclusion_and_release(server: Server, client: Client, name: str) -> None:
+    lock = client.lock(name)
+    with lock as held:
+        held.check()
+        assert held.owner.decode().startswith("test@")
+        with pytest.raises(Denied, match=f"another owner holds the lock {name}; wait"):
+            lock.try_acquire()
+        assert lock.locked()
+    assert not lock.locked()
+    assert not server.do("EXISTS", name)
+    with pytest.raises(LockLost, match="it was released"):
+        held.check()
+    with pytest.raises(LockLost):
+        held.release()
+
+
+def test_a_lock_has_one_holder_at_a_time(server: Server, name: str) -> None:
+    inside, most, rounds = 0, 0, 0
+    with Client(server.url) as one, Client(server.url) as two:
+
+        def work(client: Client) -> None:
+            nonlocal inside, most, rounds
+            for _ in range(25):
+                with client.lock(name):
+                    inside += 1
+                    most = max(most, inside)
+                    time.sleep(0.0005)
+                    rounds += 1
+                    inside -= 1
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, [one, two] * 4))
+    assert (most, rounds) == (1, 200)
+
+
+@pytest.mark.parametrize("wait", [0.3, timedelta(seconds=8)])
+def test_a_wait_ends_at_its_time(server: Server, client: Client, name: str, wait: Any) -> None:
+    seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
+    with client.lock(name):
+        began = time.monotonic()
+        with pytest.raises(Timeout, match=r"was not acquired within .* s; wait longer"):
+            client.lock(name, wait=wait).acquire()
+        waited = time.monotonic() - began
+        assert seconds - 0.002 <= waited < seconds + 0.25
+        eventually(lambda: server.waiters(name) == 0)
+
+
+def test_first_come_first_served(server: Server, client: Client, name: str) -> None:
+    order: list[int] = []
+    guard = client.lock(name).acquire()
+    threads = []
+
+    def wait(number: int) -> None:
+        with client.lock(name):
+            order.append(number)
+
+    for number in range(5):
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[-1].start()
+        eventually(partial(has_waiters, server, name, number + 1))
+    guard.release()
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_five_hundred_waits_on_one_link(server: Server, client: Client, name: str) -> None:
+    guard = client.lock(name).acquire()
+    done: list[int] = []
+
+    def wait(number: int) -> None:
+        with client.lock(name):
+            done.append(number)
+
+    threading.stack_size(256 * 1024)
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(500)]
+    threading.stack_size(0)
+    for thread in threads:
+        thread.start()
+    eventually(lambda: server.waiters(name) == 500, 30)
+    assert len(server.clients()) == 2
+    guard.release()
+    for thread in threads:
+        thread.join(60)
+    assert len(done) == 500
+
+
+def test_renewals_hold_a_lock_over_many_leases(server: Server, name: str) -> None:
+    events: list[Event] = []
+    with Client(server.url, lease=0.3, on_event=events.append) as client, client.lock(name) as held:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            held.check()
+            time.sleep(0.01)
+    renewed = sum(event.kind == "renewed" for event in events)
+    assert 27 <= renewed <= 45
+
+
+def test_renewals_of_many_locks_go_together(server: Server, name: str) -> None:
+    with Client(server.url, lease=3.0) as client:
+        guards = [client.lock(f"{name}:{number}").acquire() for number in range(200)]
+        (command,) = [one for one in server.clients() if one["cmd"].startswith("rlock")]
+        before = server.redis.info("stats")["total_reads_processed"]
+        time.sleep(2.2)
+        reads = server.redis.info("stats")["total_reads_processed"] - before
+        for guard in guards:
+            guard.check()
+        assert reads < 60, (reads, command)
+
+
+def test_a_fixed_lease_ends(client: Client, name: str) -> None:
+    held = client.lock(name, lease=0.2, renew=False).acquire()
+    began = time.monotonic()
+    assert held.lost.wait(5)
+    assert time.monotonic() - began < 0.4
+    with pytest.raises(LockLost, match="no renewal was confirmed before its lease ended"):
+        held.check()
+    with pytest.raises(LockLost):
+        held.release()
+
+
+def test_a_lock_that_is_taken_is_lost(server: Server, name: str) -> None:
+    with Client(server.url, lease=1) as client:
+        held = client.lock(name).acquire()
+        assert client.lock(name).force_release()
+        assert not client.lock(name).force_release()
+        assert held.lost.wait(2)
+        with pytest.raises(LockLost) as caught:
+            held.release()
+        assert (caught.value.why, caught.value.lock) == ("taken", name)
+
+
+def test_leaving_a_block_whose_lock_was_lost(client: Client, name: str) -> None:
+    lock = client.lock(name, lease=1)
+    with pytest.raises(LockLost), lock as held:
+        lock.force_release()
+        assert held.lost.wait(2)
+    # Unless another error is on its way.
+    with pytest.raises(ZeroDivisionError), lock as held:
+        lock.force_release()
+        assert held.lost.wait(2)
+        _ = 1 / 0
+
+
+def test_a_release_of_a_lock_that_is_gone(server: Server, client: Client, name: str) -> None:
+    held = client.lock(name).acquire()
+    server.do("DEL", name)
+    with pytest.raises(LockLost, match="forced release, deletion or fail-over"):
+        held.release()
+    assert held.lost.is_set()
+
+
+def test_tokens_grow(client: Client, name: str) -> None:
+    tokens = []
+    for _ in range(3):
+        with client.lock(name, fenced=True) as held:
+            tokens.append(held.token)
+    assert 0 < tokens[0] < tokens[1] < tokens[2]
+    with client.lock(name) as held:
+        assert held.token == 0
+
+
+def test_a_waiter_gets_a_larger_token(server: Server, client: Client, name: str) -> None:
+    first = client.lock(name, fenced=True).acquire()
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(client.lock(name, fenced=True).acquire, 10)
+        eventually(lambda: server.waiters(name))
+        first.release()
+        held = second.result(10)
+    assert held.token > first.token
+    held.release()
+
+
+def test_reentry_is_by_the_guard(server: Server, client: Client, name: str) -> None:
+    outer = client.lock(name).acquire()
+    inner = outer.reenter()
+    again = inner.reenter()
+    assert client.lock(name).info().holders[0]["holds"] == 3
+    outer.release()
+    eventually(lambda: client.lock(name).info().holders[0]["holds"] == 2)
+    inner.check()
+    again.release()
+    with inner:
+        inner.check()
+    assert not client.lock(name).locked()
+    with pytest.raises(LockLost):
+        outer.reenter()
+
+
+def test_readers_and_writers(server: Server, client: Client, name: str) -> None:
+    lock = client.read_write_lock(name)
+    with lock.read(), lock.read(), pytest.raises(Denied):
+        lock.write().try_acquire()
+    writer = lock.write(fenced=True).acquire()
+    assert writer.token > 0
+    with pytest.raises(Denied):
+        lock.read().try_acquire()
+    reader = writer.downgrade()
+    with lock.read().try_acquire():
+        reader.check()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(lock.write().acquire, 10)
+        eventually(lambda: server.waiters(name))
+        reader.release()
+        waiting.result(10).release()
+
+
+def test_fair_locks(client: Client, name: str) -> None:
+    with client.lock(name, fair=True, wait=5) as held:
+        held.check()
+
+
+def test_info(client: Client, name: str) -> None:
+    assert client.lock(name).info().kind == "none"
+    with client.lock(name, fenced=True) as held:
+        info = client.lock(name).info()
+        assert (info.kind, info.holder_count, info.token) == ("mutex", 1, held.token)
+        assert info.holders[0]["owner"] == held.owner
+        assert 0 < info.lease_ms <= 30_000
+
+
+@pytest.mark.parametrize("lock", [b"\x00\xff bytes%", "Schlüssel mit Lücke", "{tag}x"])
+def test_names_are_bytes_or_text(server: Server, client: Client, lock: str | bytes) -> None:
+    held = client.lock(lock).acquire()
+    assert server.do("EXISTS", lock)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.lock(lock).acquire, 10)
+        eventually(lambda: client.lock(lock).info().waiter_count)
+        held.release()
+        waiting.result(10).release()
+
+
+def test_a_guard_without_references_is_released(client: Client, name: str) -> None:
+    client.lock(name).acquire()
+    gc.collect()
+    eventually(lambda: not client.lock(name).locked())
+
+
+def test_a_cancelled_wait_leaves_nothing(server: Server, client: Client, name: str) -> None:
+    """A signal in the middle: KeyboardInterrupt ends the wait."""
+    program = f"""
+import os, signal, sys, threading, time
+from rlock_client import Client
+client = Client({server.url!r})
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    client.lock({name!r}, wait=20).acquire()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    client.close()
+    assert not [one for one in threading.enumerate() if one.name == "rlock-client"]
+"""
+    with client.lock(name):
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+        assert (ran.stdout, ran.stderr, ran.returncode) == ("interrupted\n", "", 0)
+        assert server.waiters(name) == 0
+
+
+def test_close_ends_waits_and_marks_holds_as_lost(server: Server, name: str) -> None:
+    client = Client(server.url)
+    held = client.lock(name).acquire()
+    failures: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            client.lock(name).acquire()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=wait) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: server.waiters(name) == 20)
+    client.close()
+    for thread in threads:
+        thread.join(5)
+    assert [str(error) for error in failures] == ["this client was closed; create a new one"] * 20
+    assert held.lost.is_set()
+    with pytest.raises(LockLost, match="its client was closed"):
+        held.check()
+    with pytest.raises(LockLost, match="its client was closed"):
+        held.release()
+    assert server.waiters(name) == 0
+    eventually(lambda: not server.clients())
+    client.close()
+    server.do("DEL", name)
+
+
+def test_a_closed_client(server: Server, name: str) -> None:
+    client = Client(server.url)
+    client.close()
+    with pytest.raises(Exception, match="this client was closed; create a new one"):
+        client.lock(name).acquire()
+
+
+def test_a_client_without_references_ends(server: Server, name: str) -> None:
+    client = Client(server.url)
+    client.lock(name).acquire().release()
+    del client
+    gc.collect()
+    eventually(lambda: not [one for one in threading.enumerate() if one.name == "rlock-client"])
+
+
+def test_settings_of_a_driver_client_are_taken(server: Server, name: str) -> None:
+    driver = redis.Redis(port=server.port, db=3, decode_responses=True, socket_timeout=0.1)
+    with Client(driver) as client, client.lock(name):
+        assert driver.exists(name)
+    pool = redis.asyncio.Redis(port=server.port, db=3)
+    with Client(pool) as client, client.lock(name):
+        assert driver.exists(name)
+    driver.close()
+
+
+def test_connections_have_names(server: Server, client: Client, name: str) -> None:
+    with client.lock(name):
+        names = {one["name"] for one in server.clients()}
+        assert len(names) == 1
+        assert names.pop().startswith("test@")
+
+
+def test_invalid_settings(client: Client) -> None:
+    what: Any
+    for what in ({"lease": 0}, {"lease": -1}, {"wait": -1}, {"wait": float("nan")}, {"lease": "1"}, {"lease": 1e12}):
+        with pytest.raises(Invalid, match="is a number of seconds from"):
+            client.lock("a", **what)
+    for name in ("", b"", None, 7):
+        with pytest.raises(Invalid, match="the name of a lock is"):
+            client.lock(name)  # type: ignore[arg-type]
+    for server in ("localhost", "http://localhost", 7):
+        with pytest.raises(Invalid, match=r"not the URL of a server|not a client of redis-py"):
+            Client(server)
+
+
+def test_events(server: Server, name: str) -> None:
+    events: list[Event] = []
+
+    def receive(event: Event) -> None:
+        events.append(event)
+        raise SystemExit("the receiver's own error")
+
+    with Client(server.url, on_event=receive) as client:
+        with client.lock(name):
+            with pytest.raises(Denied):
+                client.lock(name).try_acquire()
+            with pytest.raises(Timeout):
+                client.lock(name).acquire(0.05)
+        held = client.lock(name, lease=0.1, renew=False).acquire()
+        assert held.lost.wait(5)
+    kinds = [(event.kind, event.why) for event in events]
+    expected = [("acquired", ""), ("denied", ""), ("timed_out", ""), ("released", ""), ("acquired", "")]
+    assert kinds == [*expected, ("lost", "expired")]
+    assert events[2].seconds >= 0.048
+
+
+def test_locks_are_not_for_receivers_of_events(server: Server, name: str) -> None:
+    failures: list[Exception] = []
+
+    def receive(event: Event) -> None:
+        for work in (client.lock(name).locked, client.lock(name).acquire, client.close):
+            try:
+                work()
+            except Exception as error:
+                failures.append(error)
+
+    with Client(server.url, on_event=receive) as client, client.lock(name):
+        pass
+    assert len(failures) == 6
+    assert all(isinstance(error, Invalid) for error in failures)
+
+
+def test_a_check_does_not_flip_back(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url, lease=0.6) as client:
+        held = client.lock(name).acquire()
+        proxy.holding.set()
+        states: list[bool] = []
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            try:
+                held.check()
+                states.append(True)
+            except LockLost:
+                states.append(False)
+                proxy.holding.clear()
+            time.sleep(0.001)
+        assert states[0]
+        assert states == sorted(states, reverse=True)
+        assert not states[-1]
