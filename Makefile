@@ -64,10 +64,13 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them, SCENARIO=cut_while those scenarios. What is missing of the languages is named.
+# LONG=1 also those that take minutes. MIXED=seconds lets all clients contend for one lock while connections break.
+MIXED ?=
 SCENARIO ?=
+LONG ?=
 clients: build ## Run the conformance suite with the clients of all languages
 	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
-	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO))
+	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
 # results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.

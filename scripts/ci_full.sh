@@ -17,6 +17,8 @@ soak() { RLOCK_SOAK_SECONDS=180 run_cargo "$@"; }
 step ./.ci/run
 step make matrix ONLY=none
 step make interop ONLY=long
+step make clients LONG=1
+step make clients MIXED=600
 step make model DEEPER=1
 step make fuzz SECONDS=600
 step soak test --locked --test soak

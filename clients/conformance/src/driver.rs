@@ -108,6 +108,11 @@ impl Driver {
         self.inbox.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clone()
     }
 
+    /// What hears this driver beside the thread that asks it.
+    pub(crate) fn ear(&self) -> Ear {
+        Ear(self.inbox.clone())
+    }
+
     /// Forgets what earlier scenarios heard.
     pub(crate) fn clear(&self) {
         self.inbox.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clear();
@@ -136,6 +141,32 @@ impl Driver {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Hears a driver for one of many threads that ask it.
+#[derive(Clone)]
+pub(crate) struct Ear(Arc<(Mutex<Inbox>, Condvar)>);
+
+impl Ear {
+    /// Takes the answer to a request, waiting for it; drops events.
+    pub(crate) fn take(&self, id: u64, within: Duration) -> Result<Line, String> {
+        let end = Instant::now() + within;
+        let mut inbox = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(fault) = &inbox.fault {
+                return Err(fault.clone());
+            }
+            inbox.lines.retain(|line| !line.fields.contains_key("event"));
+            let place =
+                inbox.lines.iter().position(|line| line.fields.get("id").and_then(Value::as_u64) == Some(id));
+            if let Some(place) = place {
+                return Ok(inbox.lines.swap_remove(place));
+            }
+            let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+            let left = left.filter(|_| !inbox.ended).ok_or_else(|| format!("no answer to {id}"))?;
+            inbox = self.0.1.wait_timeout(inbox, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

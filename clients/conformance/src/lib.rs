@@ -7,6 +7,7 @@ pub mod clock;
 mod driver;
 mod judge;
 pub mod machine;
+mod mixed;
 mod proxy;
 pub mod reference;
 mod run;
@@ -14,5 +15,6 @@ mod scenario;
 mod suite;
 
 pub use driver::Launch;
+pub use mixed::mixed;
 pub use reference::Wrong;
 pub use suite::{Choice, Report, clients, launch, suite};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::cmd;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -152,16 +153,17 @@ impl Client {
         let (jobs, inbox_of_jobs) = unbounded_channel();
         let runtime = tokio::runtime::Handle::current();
         let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
-        let waiters = inbox.clone();
+        let (waiters, restored) = (inbox.clone(), Arc::new(Notify::new()));
         let router = route(Links {
             pace: Pace { response: config.response(), process: std::process::id() },
             deliver: Arc::new(move |message| waiters.deliver(message)),
             events: config.events.clone(),
+            restored: restored.clone(),
             runtime: runtime.clone(),
             stop: stop.clone(),
         });
         let shared = Arc::new(Shared::new(config, clock, router, inbox, stop));
-        tokio::spawn(watchdog::run(shared.clone()));
+        tokio::spawn(watchdog::run(shared.clone(), restored));
         tokio::spawn(release::run(shared.clone(), inbox_of_jobs));
         Client { handle: Arc::new(Handle { shared, runtime, server, jobs }) }
     }

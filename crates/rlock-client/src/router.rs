@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, Redirection, channel_of};
@@ -31,6 +32,8 @@ pub(crate) struct Links {
     pub(crate) pace: Pace,
     pub(crate) deliver: Deliver,
     pub(crate) events: Hook,
+    /// Told when a connection was restored.
+    pub(crate) restored: Arc<Notify>,
     pub(crate) runtime: Handle,
     pub(crate) stop: CancellationToken,
 }
@@ -102,14 +105,7 @@ impl Node {
 
 impl Links {
     fn start(&self, connector: Arc<dyn Connector>) -> Link {
-        Link::start(
-            connector,
-            self.pace,
-            self.deliver.clone(),
-            self.events.clone(),
-            &self.runtime,
-            &self.stop,
-        )
+        Link::start(connector, self)
     }
 }
 

@@ -91,8 +91,9 @@ impl Watchdog {
     }
 }
 
-/// The watchdog's task; ends with the client.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// The watchdog's task; ends with the client. `restored` tells of connections that were lost: what the server has of each
+/// lock is asked at once.
+pub(crate) async fn run(shared: Arc<Shared>, restored: Arc<Notify>) {
     loop {
         if shared.check_home().is_err() {
             // The child of a fork, in which a runtime of one thread goes on.
@@ -114,6 +115,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         tokio::select! {
             () = shared.stop.cancelled() => return,
             () = shared.watchdog.sooner.notified() => (),
+            () = restored.notified() => {
+                shared.watchdog.all().iter().for_each(|hold| hold.renew_soon(shared.clock.now()));
+            }
             () = tokio::time::sleep(nap) => (),
         }
     }

@@ -166,7 +166,9 @@ async fn receivers_may_look_at_a_red_lock() {
         let look = move |event: &Event<'_>| {
             let held = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let (Some(held), Event::Released { .. } | Event::Lost { .. }) = (held, event) {
-                looked.lock().unwrap_or_else(PoisonError::into_inner).push(held.check().is_ok());
+                // The answer first: the question may notice the loss, and then this is called by itself.
+                let answer = held.check().is_ok();
+                looked.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
             }
         };
         let builder = Client::builder().watchdog_timeout(Duration::from_secs(1)).on_event(look);

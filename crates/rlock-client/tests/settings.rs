@@ -235,7 +235,9 @@ async fn a_name_costs_no_time() {
     proxy.rule(move |words| if slow(words) { Fate::Slow(1_200) } else { Fate::Pass });
     let builder = Client::builder().name("job").response_timeout(Duration::from_secs(2));
     let client = within("a client", builder.connect(&proxy.url())).await.unwrap();
-    assert!(names(&mut server.connect()).iter().any(|name| name.starts_with("job@")));
+    let mut raw = server.connect();
+    let named = || names(&mut raw).iter().any(|name| name.starts_with("job@")).then_some(());
+    eventually("the name", named).await;
     client.lock("lock").await.unwrap().release().await.unwrap();
 }
 
@@ -243,7 +245,10 @@ async fn a_name_costs_no_time() {
 async fn a_name_needs_no_permission() {
     let server = TestServer::start();
     let mut raw = server.connect();
-    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@rlock +subscribe");
+    run::<()>(
+        &mut raw,
+        "ACL SETUSER app on >secret ~* &* +rlock.acquire +rlock.renew +rlock.release +subscribe",
+    );
     let url = url(&server).replace("redis://", "redis://app:secret@");
     let client = within("a client", Client::connect(&url)).await.unwrap();
     client.lock("lock").await.unwrap().release().await.unwrap();

@@ -1,10 +1,11 @@
-//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`.
+//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`, or the mixed run:
+//! `rlock-conformance [CLIENT]... --mixed SECONDS`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rlock_conformance::{Choice, clients, launch, suite};
+use rlock_conformance::{Choice, clients, launch, mixed, suite};
 
 fn main() -> ExitCode {
     match run() {
@@ -17,27 +18,51 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool, String> {
-    let mut arguments = std::env::args().skip(1);
-    let (mut names, mut only, mut long) = (Vec::new(), None, false);
+#[derive(Default)]
+struct Options {
+    names: Vec<String>,
+    only: Option<String>,
+    long: bool,
+    mixed: Option<u64>,
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options::default();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--scenario" => only = Some(arguments.next().ok_or("--scenario needs a part of a name")?),
-            "--long" => long = true,
-            option if option.starts_with('-') => {
-                return Err(format!("unknown option {option}; there are --scenario PART and --long"));
+            "--scenario" => options.only = Some(arguments.next().ok_or("--scenario needs a part of a name")?),
+            "--long" => options.long = true,
+            "--mixed" => {
+                let seconds = arguments.next().and_then(|seconds| seconds.parse().ok());
+                options.mixed = Some(seconds.ok_or("--mixed needs a number of seconds")?);
             }
-            _ => names.push(argument),
+            option if option.starts_with('-') => {
+                let known = "--scenario PART, --long and --mixed SECONDS";
+                return Err(format!("unknown option {option}; there are {known}"));
+            }
+            _ => options.names.push(argument),
         }
     }
-    if names.is_empty() {
-        names = clients();
+    if options.names.is_empty() {
+        options.names = clients();
     }
+    Ok(options)
+}
+
+fn run() -> Result<bool, String> {
+    let options = options(std::env::args().skip(1))?;
     let own = reference_driver()?;
+    if let Some(seconds) = options.mixed {
+        let launches =
+            options.names.iter().map(|name| launch(name, &own).map(|launch| (name.clone(), launch)));
+        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+        return mixed(launches.collect::<Result<_, _>>()?, Duration::from_secs(seconds), seed).map(|()| true);
+    }
     let mut good = true;
-    for name in names {
+    for name in &options.names {
         let begun = Instant::now();
-        let report = suite(&name, launch(&name, &own)?, Choice { only: only.as_deref(), long })?;
+        let choice = Choice { only: options.only.as_deref(), long: options.long };
+        let report = suite(name, launch(name, &own)?, choice)?;
         for (scenario, why) in &report.failed {
             println!("{name}: FAIL {scenario}: {why}");
         }

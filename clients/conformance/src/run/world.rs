@@ -130,7 +130,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// So many waiters of one client stand in one queue; each has its turn when the holder, and each before it, has
+    /// Many waiters of one client stand in one queue; each has its turn when the holder, and each before it, has
     /// released.
     pub(super) fn crowd(
         &mut self,

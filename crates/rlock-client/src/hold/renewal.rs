@@ -45,6 +45,16 @@ impl Hold {
         })
     }
 
+    /// The next renewal is due now, where the lock is renewed at all.
+    pub(crate) fn renew_soon(self: &Arc<Self>, now: Instant) {
+        self.with_book(|book| {
+            if book.phase == Phase::Held && self.renewed {
+                book.renew_at = book.renew_at.min(now);
+                self.schedule(book);
+            }
+        });
+    }
+
     /// A renewal that was sent at `sent` was confirmed.
     pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Instant) {
         self.end_renewal(|book| {

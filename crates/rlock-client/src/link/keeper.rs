@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::live::Live;
 use super::transport::{Connector, Incoming};
 use crate::error::Error;
-use crate::events::{Event, Hook};
+use crate::events::Event;
+use crate::router::Links;
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -51,22 +51,21 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts to connect, on `runtime`; ends with `stop` at the latest.
-    pub(crate) fn start(
-        connector: Arc<dyn Connector>,
-        pace: Pace,
-        deliver: Deliver,
-        events: Hook,
-        runtime: &Handle,
-        stop: &CancellationToken,
-    ) -> Link {
-        let stop = stop.child_token();
+    /// Starts to connect, on the runtime of `links`; ends with their `stop` at the latest.
+    pub(crate) fn start(connector: Arc<dyn Connector>, links: &Links) -> Link {
+        let stop = links.stop.child_token();
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
-        let mut keeper =
-            Keeper { connector, pace, deliver, events, publish, suspicions: suspicions.clone(), doubts };
-        runtime.spawn(async move {
+        let mut keeper = Keeper {
+            connector,
+            pace: links.pace,
+            links: links.clone(),
+            publish,
+            suspicions: suspicions.clone(),
+            doubts,
+        };
+        links.runtime.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
@@ -145,8 +144,7 @@ impl Link {
 struct Keeper {
     connector: Arc<dyn Connector>,
     pace: Pace,
-    deliver: Deliver,
-    events: Hook,
+    links: Links,
     publish: watch::Sender<State>,
     suspicions: UnboundedSender<u64>,
     doubts: UnboundedReceiver<u64>,
@@ -188,9 +186,13 @@ impl Keeper {
         self.publish.send_replace(state.clone());
         let Some(lost_at) = lost_at else { return };
         let server = &self.connector.server();
+        let events = &self.links.events;
         match &state {
-            State::Up(_) => self.events.tell(Event::Reconnected { server, after: lost_at.elapsed() }),
-            State::Down(error) => self.events.tell(Event::Disconnected { server, error }),
+            State::Up(_) => {
+                self.links.restored.notify_one();
+                events.tell(Event::Reconnected { server, after: lost_at.elapsed() });
+            }
+            State::Down(error) => events.tell(Event::Disconnected { server, error }),
             State::Connecting => (),
         }
     }
@@ -203,7 +205,7 @@ impl Keeper {
         loop {
             tokio::select! {
                 event = events.recv() => match event {
-                    Some(Incoming::Message(message)) => (self.deliver)(&message),
+                    Some(Incoming::Message(message)) => (self.links.deliver)(&message),
                     Some(Incoming::Unsubscribed(channel)) => live.unsubscribed(&channel),
                     Some(Incoming::Closed) | None => return "it was closed".into(),
                 },

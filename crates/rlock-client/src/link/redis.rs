@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
 };
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::unconstrained;
 
 use super::transport::{BoxFuture, Connection, Connector, Incoming};
 use crate::error::{Cause, Error};
@@ -84,6 +82,7 @@ impl RedisConnector {
 
     /// Connects, with messages going to `events`.
     pub(crate) async fn dial(&self, events: UnboundedSender<Incoming>) -> Result<Multiplexed, Error> {
+        let unused = events.clone();
         let forward = move |push: PushInfo| match push.kind {
             PushKind::Message | PushKind::SMessage => match push.data.into_iter().nth(1) {
                 Some(Value::BulkString(payload)) => events.send(Incoming::Message(payload)),
@@ -105,9 +104,17 @@ impl RedisConnector {
         let connection = Multiplexed(connection.map_err(connect_error)?);
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(&self.name);
-        // The reply is not waited for: it would be one more round trip in the time that a connection may take, and nothing
+        // Beside what follows: the reply would be one more round trip in the time that connecting may take, and nothing
         // depends on it. Who may not be called anything has no name.
-        let _ = unconstrained(connection.send(&[name])).now_or_never();
+        let name = [name];
+        let named = Multiplexed(connection.0.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = named.send(&name) => (),
+                () = unused.closed() => (),
+            }
+        });
         Ok(connection)
     }
 }

@@ -73,14 +73,18 @@ impl Spec {
 
     /// Tells that an acquisition was in vain. It is the user's: its rounds and parts are nobody's business.
     pub(crate) fn tell_outcome<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
-        match outcome {
-            Err(Error::Denied { .. }) => self.handle.shared.tell(Event::Denied { lock: &self.key }),
-            Err(Error::Timeout { waited, .. }) => {
+        outcome.inspect_err(|error| self.tell_failure(error))
+    }
+
+    /// Raises the event of an acquisition that was denied or has timed out.
+    pub(crate) fn tell_failure(&self, error: &Error) {
+        match *error {
+            Error::Denied { .. } => self.handle.shared.tell(Event::Denied { lock: &self.key }),
+            Error::Timeout { waited, .. } => {
                 self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
             }
             _ => (),
         }
-        outcome
     }
 
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {

@@ -182,7 +182,8 @@ impl RedLock {
 
     /// Tells the receiver of each client that the acquisition was in vain.
     fn tell_outcome(&self, error: Error) -> Result<RedGuard, Error> {
-        self.specs.iter().fold(Err(error), |outcome, lock| lock.tell_outcome(outcome))
+        self.specs.iter().for_each(|lock| lock.tell_failure(&error));
+        Err(error)
     }
 
     fn clock(&self) -> Clock {

@@ -1,4 +1,4 @@
-//! Ends of waits and renewals, and what is told of them.
+//! Ends of waits and renewals, and their events.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::events::Hook;
 use crate::hold::Hold;
 use crate::router::{Node, Router};
-use crate::{Client, Error, Event};
+use crate::{Client, Error, Event, Lost};
 
 /// The owner that waits for a turn of its own kept waiting after the client was closed, until the server answered.
 #[tokio::test(start_paused = true)]
@@ -56,6 +56,24 @@ async fn a_renewal_that_fails_has_ended_when_it_is_told() {
     sleep(20 * SECOND).await;
     let ended = ended.lock().unwrap();
     assert!(!ended.is_empty() && ended.iter().all(|ended| *ended), "{ended:?}");
+}
+
+/// A server that forgot the lock said so only at the next renewal, a third of the lease later.
+#[tokio::test(start_paused = true)]
+async fn locks_are_renewed_when_the_connection_is_back() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let (kept, gone) = (client.lock("kept").await.unwrap(), client.lock("gone").await.unwrap());
+    let fixed = client.lock("fixed").lease(30 * SECOND).acquire().await.unwrap();
+    sleep(SECOND).await;
+    server.set(Mood::Down);
+    server.free("gone");
+    sleep(SECOND).await;
+    server.set(Mood::Answers(Duration::ZERO));
+    sleep(2 * SECOND).await;
+    assert_eq!(server.times("RLOCK.RENEW").len(), 2);
+    assert!(kept.check().unwrap() > 27 * SECOND && fixed.check().is_ok());
+    assert!(matches!(gone.check(), Err(Error::LockLost { why: Lost::Taken, .. })));
 }
 
 /// Two copies of a machine that go on from one snapshot had the same owners, and gave each other's grants back.
