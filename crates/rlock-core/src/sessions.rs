@@ -1,8 +1,8 @@
 //! SESSION: holds and waits that end with a connection.
 //!
 //! The end of a connection is only noted. The timer shortens the leases of its holds a few at a time, and removes its
-//! enqueued waiters. The end of a shortened lease is told to waiting Redisson clients, which sleep until the end that they
-//! knew.
+//! enqueued waiters. Waiting Redisson clients sleep until the lease end that they knew: at the end of a shortened lease they
+//! receive an unlock message.
 
 use crate::core::Core;
 use crate::decision::UnlockMessage;

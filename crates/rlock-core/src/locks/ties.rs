@@ -198,7 +198,7 @@ impl Locks {
         }
     }
 
-    /// No hold of a lock is tied any more, and nobody is told of the end of its lease.
+    /// No hold of a lock is tied any more, and the end of its lease is not watched.
     pub fn untie_all(&mut self, lock: LockName<'_>) {
         self.forget_end(lock);
         self.untie_holds(lock);
