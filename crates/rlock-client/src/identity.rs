@@ -6,7 +6,7 @@ use std::path::Path;
 ///
 /// A child of a fork has a copy of it, so the process is compared before each use.
 pub(crate) struct Identity {
-    /// `<name>@<host>:<pid>`: the owners begin with it.
+    /// `<name>@<host>:<pid>:<16 random characters>`: the owners begin with it.
     pub(crate) text: String,
     /// New for each client: its channel ends with it.
     pub(crate) random: String,
@@ -17,7 +17,8 @@ impl Identity {
     /// Of a new client that the user gave this name.
     pub(crate) fn new(name: Option<&str>) -> Identity {
         let random = uuid::Uuid::new_v4().simple().to_string();
-        Identity { text: called(name), random, process: std::process::id() }
+        let text = format!("{}:{random:.16}", called(name));
+        Identity { text, random, process: std::process::id() }
     }
 
     /// Whether this is the process in which the client was made.
@@ -60,7 +61,7 @@ mod tests {
         assert!(called(Some(" ")).starts_with("rlock-client@"));
         assert!(called(Some(&"x".repeat(1_000))).starts_with(&("x".repeat(64) + "@")));
         let (one, other) = (Identity::new(Some("job")), Identity::new(Some("job")));
-        assert_ne!(one.random, other.random);
-        assert!(one.is_at_home() && one.text.ends_with(&format!(":{}", std::process::id())));
+        assert_ne!(one.text, other.text);
+        assert!(one.is_at_home() && one.text.contains(&format!(":{}:", std::process::id())));
     }
 }
