@@ -18,7 +18,6 @@ exceptions='
 312 integration/deployments/sentinels.rs          the histories of one deployment
 305 integration/soak/client.rs                    a kind of work in each function
 307 model/src/state.rs                            to be split: the state, and what clients hear
-330 src/fair.rs                                   one type: all access to the Redisson fair list
 301 src/ffi/command.rs                            to be split: descriptions, and registration
 407 tests/enqueue.rs                              all of ENQUEUE
 '

@@ -11,7 +11,7 @@ use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
 use crate::discovery::{self, Sought};
 use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
-use crate::{effects, eviction, fair, keyspace, waiters};
+use crate::{effects, eviction, keyspace, perform, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -39,7 +39,7 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
         return;
     }
-    if !fair::is_own_doing() {
+    if !perform::is_writing() {
         for name in names::locks_of_fair_key(key.bytes()).into_iter().flatten() {
             let change = match event.to_bytes() {
                 // Another waiter has joined, at the end: nobody was dropped.

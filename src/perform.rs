@@ -6,13 +6,17 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
+use rlock_core::rare_warning::RareWarning;
 use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn};
+use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn_rarely};
 use crate::stats::STATS;
 use crate::{effects, keyspace};
 
+mod fair_list;
 mod read_write;
+
+pub(crate) use fair_list::{FairKeys, is_writing};
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
@@ -63,10 +67,15 @@ pub(crate) fn perform(
     Ok(())
 }
 
+static REFUSED: RareWarning = RareWarning::new();
+
 fn note_failure(replicated: bool) {
     if !replicated {
         STATS.replication_failures.add(1);
-        warn(c"the server refused an effect: replicas or the AOF lack a change; resynchronise the replicas, rewrite the AOF");
+        warn_rarely(
+            &REFUSED,
+            "the server refused an effect: replicas or the AOF lack a change; resynchronise the replicas, rewrite the AOF",
+        );
     }
 }
 

@@ -86,6 +86,8 @@ fn a_panic_in_a_command_is_answered_logged_and_counted() {
         assert_eq!(server.info("rlock")["rlock_errors"], count.to_string(), "{line}");
     }
     log_says_where(&server, "Command");
+    // A panic with each command must not fill the disk.
+    assert_eq!(server.log().matches("panic in a Command callback").count(), 1);
     assert_eq!(state(client, "lock"), before);
     assert_eq!(say(client, "EXISTS free"), "0");
     assert!(listener.drain().is_empty() && stream.so_far(&server).is_empty());

@@ -7,7 +7,6 @@
 use std::ffi::{CStr, CString, c_int};
 use std::io;
 use std::marker::PhantomData;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
@@ -256,13 +255,6 @@ impl<'a> Ctx<'a> {
             copy
         }
     }
-}
-
-/// Writes a line to the server's log, for whoever must act.
-pub(crate) fn warn(line: &CStr) {
-    let (level, format) = (c"warning".as_ptr(), c"rlock: %s".as_ptr());
-    // SAFETY: a null context is allowed; the format takes one C string.
-    unsafe { api!(RedisModule_Log)(ptr::null_mut(), level, format, line.as_ptr()) };
 }
 
 pub(super) fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {

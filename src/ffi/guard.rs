@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::ctx::warn;
+use rlock_core::rare_warning::RareWarning;
+
+use super::log::warn_rarely;
 
 /// The kinds of callback that the server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) enum Callback {
     Timer,
     /// A key has changed.
     KeyEvent,
-    /// A field of a hash, or a key, that is scanned.
+    /// A field of a hash, or a key, that is scanned. It stays the last kind.
     Scan,
 }
 
@@ -50,6 +51,10 @@ thread_local! {
 
 /// How many panics were caught since the load.
 static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// The warnings of panics, by the kind of callback.
+static WARNINGS: [RareWarning; Callback::Scan as usize + 1] =
+    [const { RareWarning::new() }; Callback::Scan as usize + 1];
 
 /// Set after a caught panic: what the module remembers is in doubt then.
 static IN_DOUBT: AtomicBool = AtomicBool::new(false);
@@ -96,9 +101,13 @@ fn report(callback: Callback, payload: Box<dyn Any + Send>) {
     IN_DOUBT.store(true, Ordering::Relaxed);
     let text = LAST_PANIC.try_with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default());
     let place = text.unwrap_or_default().replace(['\0', '\n'], " ");
-    let line =
-        format!("panic in a {callback:?} callback, which is a bug in rlock, please report it: {place}");
-    warn(&CString::new(line).unwrap_or_default());
+    // One for each kind of callback: a panic with each command must not hide another one.
+    if let Some(warning) = WARNINGS.get(callback as usize) {
+        warn_rarely(
+            warning,
+            &format!("panic in a {callback:?} callback, which is a bug in rlock, please report it: {place}"),
+        );
+    }
     // Dropping a payload can panic in turn if it was made to; leaking it cannot.
     std::mem::forget(payload);
 }

@@ -9,9 +9,10 @@ use super::api::{api, missing, optional_api};
 use super::args::Args;
 use super::callbacks::{self, Callbacks};
 use super::command::add_acl_category;
-use super::ctx::{Ctx, warn};
+use super::ctx::Ctx;
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
+use super::log::warn;
 use super::reply::reset_errors;
 use super::string::{OwnedString, free_constants};
 

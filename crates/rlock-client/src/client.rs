@@ -115,8 +115,8 @@ impl Client {
         ReadWriteLock::new(self.spec(name))
     }
 
-    /// The beginning of each owner of this client's locks, `<name>@<host>:<pid>:<random>`; a colon and a number
-    /// follow. [`Builder::name`] sets the name.
+    /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. In an owner 16
+    /// more follow, which are new for each acquisition, and `:<number>`. [`Builder::name`] sets the name.
     pub fn identity(&self) -> &str {
         &self.handle.shared.identity.text
     }

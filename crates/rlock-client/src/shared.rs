@@ -70,12 +70,11 @@ impl Shared {
 
     /// An owner that nobody has used yet.
     ///
-    /// Its number begins with bits that are drawn now: two copies of a machine that is restored from one snapshot go on with
-    /// the same memory, and had the same owners.
+    /// Half of its random part is drawn now: two copies of a machine that is restored from one snapshot go on with the same
+    /// memory, and had the same owners.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
-        let number = u128::from(fresh) << 64 | u128::from(self.next_id());
-        format!("{}:{number}", self.identity.text).into_bytes()
+        format!("{}{fresh:016x}:{}", self.identity.text, self.next_id()).into_bytes()
     }
 
     /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it

@@ -196,7 +196,7 @@ async fn owners_and_connections_say_whose_they_are() {
     let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
     let process = format!(":{}:", std::process::id());
     assert!(owner.starts_with("billing_job@") && owner.contains(&process), "{owner}");
-    assert!(owner.starts_with(&format!("{}:", client.identity())), "{owner}");
+    assert!(owner.starts_with(client.identity()), "{owner}");
     let called: Vec<_> = names(&mut raw).into_iter().filter(|name| !name.is_empty()).collect();
     assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
     // The program's name, unless there is another. Two clients of a process differ all the same.

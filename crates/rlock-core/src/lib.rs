@@ -66,6 +66,7 @@ pub mod message;
 pub mod names;
 pub mod note;
 pub mod port;
+pub mod rare_warning;
 pub mod read_leases;
 pub mod read_repair;
 pub mod request;

@@ -32,14 +32,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Reads what is of interest to the client with this id.
+    /// Reads what is of interest to the client whose owners begin so.
     pub(super) fn new(info: &Info, client: &str) -> Seen {
-        let own = format!("{client}:");
         let holder = info.holders.first().map(|holder| {
             let owner = names::shortened(&names::shown(&holder.owner), OWNER);
             (owner, info.holder_count.saturating_sub(1))
         });
-        let before = info.queue.iter().position(|waiter| waiter.owner.starts_with(own.as_bytes()));
+        let before = info.queue.iter().position(|waiter| waiter.owner.starts_with(client.as_bytes()));
         Seen { holder, before }
     }
 
