@@ -2,14 +2,13 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::process::Command;
 
 use common::process::Process;
 use common::{chain, eventually, holder, run, url, waiters, within};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rlock_client::{Builder, Client, Error, blocking};
-use rlock_testkit::{DataDir, ServerBuilder, TestServer};
+use rlock_testkit::{DataDir, ServerBuilder, TestServer, free_port};
 
 /// An authority of a test's own.
 struct Authority {
@@ -48,39 +47,20 @@ impl Authority {
 
 /// A server with TLS, and its port for that.
 fn start(builder: fn() -> ServerBuilder, authority: &Authority, identity: &Identity) -> (TestServer, u16) {
-    for _ in 0..20 {
-        let dir = DataDir::temporary();
-        let file = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::write(&path, text).expect("writing a certificate");
-            path.to_str().expect("a path in UTF-8").to_string()
-        };
-        let port = free_port();
-        let server = builder()
-            .conf_words("tls-ca-cert-file", &[&file("ca.crt", &authority.pem())])
-            .conf_words("tls-cert-file", &[&file("server.crt", &identity.certificate)])
-            .conf_words("tls-key-file", &[&file("server.key", &identity.key)])
-            .conf("tls-port", port)
-            .dir(dir)
-            .try_start();
-        match server {
-            Ok(server) => return (server, port),
-            // Another process may have taken the port meanwhile.
-            Err(failure) => println!("{failure}"),
-        }
-    }
-    panic!("the server does not start");
-}
-
-/// A port free at this moment, as is that of the cluster's bus.
-fn free_port() -> u16 {
-    let bind = |port| TcpListener::bind(("127.0.0.1", port));
-    loop {
-        let port = bind(0).unwrap().local_addr().unwrap().port();
-        if port < 55_000 && bind(port + 10_000).is_ok() {
-            return port;
-        }
-    }
+    let dir = DataDir::temporary();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("writing a certificate");
+        path.to_str().expect("a path in UTF-8").to_string()
+    };
+    let port = free_port();
+    let server = builder()
+        .conf_words("tls-ca-cert-file", &[&file("ca.crt", &authority.pem())])
+        .conf_words("tls-cert-file", &[&file("server.crt", &identity.certificate)])
+        .conf_words("tls-key-file", &[&file("server.key", &identity.key)])
+        .conf("tls-port", port)
+        .dir(dir);
+    (server.start(), port)
 }
 
 fn lenient() -> ServerBuilder {

@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use crate::client::{Health, health};
 use crate::conf::{Conf, words};
 use crate::datadir::DataDir;
 use crate::module::{clock_path, module_path};
+use crate::port::free_port;
 use crate::process::Process;
 use crate::server::{CLOCK_FILE, LOG_FILE, TestServer};
 use crate::version::ServerName;
@@ -19,12 +19,6 @@ use crate::wait::poll;
 
 /// How long a server may take until it answers: generous, since machines may be very busy.
 const START_DEADLINE: Duration = Duration::from_secs(20);
-
-/// How often a start is repeated because another process took the port in between.
-const PORT_ATTEMPTS: usize = 10;
-
-/// Highest port in use, exclusive: the cluster bus is 10000 above and must be a port as well.
-const PORT_LIMIT: u16 = 55_000;
 
 /// A server to be started; see [`TestServer::builder`].
 #[derive(Debug, Default)]
@@ -160,21 +154,13 @@ impl ServerBuilder {
         let dir = self.dir.take().unwrap_or_else(DataDir::temporary);
         self.complete(&binary, &dir);
         let given = self.conf.first_word("port").map(|port| port.parse().expect("a port number"));
-        let mut attempts = if given.is_some() { 1 } else { PORT_ATTEMPTS };
-        let mut dir = Some(dir);
-        loop {
-            let port = given.unwrap_or_else(free_port);
-            let server = self.launch(&binary, dir.take().expect("kept below"), port);
-            let failure = match await_ready(&server) {
-                None => return Ok(server),
-                Some(failure) => failure,
-            };
-            let data = server.kill9().data;
-            attempts -= 1;
-            if attempts == 0 || !failure.port_taken() {
-                return Err(failure);
+        let server = self.launch(&binary, dir, given.unwrap_or_else(free_port));
+        match await_ready(&server) {
+            None => Ok(server),
+            Some(failure) => {
+                server.kill9();
+                Err(failure)
             }
-            dir = Some(data);
         }
     }
 
@@ -243,12 +229,6 @@ impl ServerBuilder {
     }
 }
 
-impl StartFailure {
-    fn port_taken(&self) -> bool {
-        ["Address already in use", "Failed listening on port"].iter().any(|text| self.log.contains(text))
-    }
-}
-
 /// Waits until the server answers; returns why it never will.
 fn await_ready(server: &TestServer) -> Option<StartFailure> {
     let outcome = poll(START_DEADLINE, || {
@@ -268,17 +248,6 @@ fn is_ready(server: &TestServer) -> bool {
         // It hides its process id behind a password; that it listens is in its log.
         Health::Answers { process_id: None } => {
             server.log_of_this_start().contains("eady to accept connections")
-        }
-    }
-}
-
-/// A port free at this moment.
-fn free_port() -> u16 {
-    loop {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free TCP port");
-        let port = listener.local_addr().expect("the bound address").port();
-        if port < PORT_LIMIT && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
-            return port;
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Servers with TLS.
 
-use std::net::TcpListener;
 use std::process::Command;
 
-use rlock_testkit::TestServer;
+use rlock_testkit::{TestServer, free_port};
 
 use super::Files;
 
@@ -23,20 +22,13 @@ pub(crate) fn server(files: &Files, auth_clients: &str) -> (TestServer, u16) {
         let made = Command::new("sh").args(["-c", &make]).output().expect("sh");
         assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
     }
-    // Another process may take the port in between.
-    for _ in 0..10 {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
-        let started = TestServer::builder()
-            .conf("tls-port", port)
-            .conf("tls-cert-file", files.path("server.crt").display())
-            .conf("tls-key-file", files.path("server.key").display())
-            .conf("tls-ca-cert-file", files.path("ca.crt").display())
-            .conf("tls-auth-clients", auth_clients)
-            .try_start();
-        if let Ok(server) = started {
-            return (server, port);
-        }
-    }
-    panic!("no server with TLS");
+    let port = free_port();
+    let server = TestServer::builder()
+        .conf("tls-port", port)
+        .conf("tls-cert-file", files.path("server.crt").display())
+        .conf("tls-key-file", files.path("server.key").display())
+        .conf("tls-ca-cert-file", files.path("ca.crt").display())
+        .conf("tls-auth-clients", auth_clients)
+        .start();
+    (server, port)
 }
