@@ -57,12 +57,15 @@ fn a_hold_ends_a_grace_period_after_its_connection() {
     assert_eq!(session_of(client, "lock"), None, "carol is not tied");
 }
 
+/// Ends bob's connection, the second one.
+type End = fn(&mut Connection, &mut Connection);
+
 #[test]
 fn every_end_of_a_connection_counts() {
     let server = TestServer::start();
     let client = &mut server.connect();
     story(client, &[("ACL SETUSER bob on nopass ~* &* +@all", "OK")]);
-    let ends: [(&str, fn(&mut Connection, &mut Connection)); 4] = [
+    let ends: [(&str, End); 4] = [
         ("killed", |client, bob| {
             let kill = format!("CLIENT KILL ID {}", id(bob));
             assert_eq!(say(client, &kill), "1");

@@ -155,8 +155,8 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let (owner, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let request = Acquire { owner, lease, mode, fair, arrive_at, fenced, session: None, wait };
+    let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
+    let request = Acquire { owner: asks, lease, mode, fair, arrive_at, fenced, session: None, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {

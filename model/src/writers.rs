@@ -194,7 +194,8 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
 fn comes_to_read(sim: &Sim, lock: u8) -> bool {
     let name = scene::owner(0);
     let (Ok(owner), Some(lease)) = (Owner::new(&name), LeaseMs::new(LEASE)) else { return false };
-    let request =
-        Acquire { owner, lease, mode: Mode::Read, fair: false, arrive_at: None, fenced: false, wait: None };
+    let mode = Mode::Read;
+    let (fair, arrive_at, fenced, session, wait) = (false, None, false, None, None);
+    let request = Acquire { owner, lease, mode, fair, arrive_at, fenced, session, wait };
     matches!(sim.acquire(0, &scene::lock(lock), &request), Ok(Answer::Now(Reply::Acquired { .. })))
 }

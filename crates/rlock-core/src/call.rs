@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
-use crate::locks::{DropReason, Session, Via, Waiter};
+use crate::locks::{DropReason, LockName, Session, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
@@ -91,6 +91,17 @@ pub fn force_release<P: Server>(
 ) -> Result<Reply, Error> {
     let owner = request.owner.map(|owner| owner.bytes());
     change_holds(core, lock, owner, Tying::Keep, |view, _| Ok(rules::force_release(view, owner.is_some())))
+}
+
+/// The connection that a waiter is tied to, if there is room for one more tie.
+fn waiters_session<P: Server>(
+    core: Core<'_, P>,
+    lock: LockName<'_>,
+    request: &Acquire<'_>,
+) -> Result<Option<Session>, Error> {
+    let Some(grace) = request.session else { return Ok(None) };
+    check_room(core, lock, request.owner.bytes(), request.mode)?;
+    Ok(Some(Session { client: core.port.client_id(), grace }))
 }
 
 /// A command that changes what its owner, or any owner, holds.
@@ -228,10 +239,7 @@ impl<'a, P: Server> Arrival<'a, P> {
         let (since, client_id, limits) =
             (core.port.clock(), core.port.client_id(), core.port.settings().limits);
         let (via, answer) = way_of(wait);
-        let session = request.session.map(|grace| Session { client: client_id, grace });
-        if session.is_some() {
-            check_room(core, lock.name(), request.owner.bytes(), request.mode)?;
-        }
+        let session = waiters_session(core, lock.name(), request)?;
         let ticket = core.locks(|locks| {
             locks.admit(lock.name(), request.owner.bytes(), request.mode, limits)?;
             Ok(locks.new_ticket())

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::ties::{EndedTie, Sessions};
+use super::ties::{EndedTie, Hold, Sessions};
 use super::{Job, LockName, LockRef, Locks, Session, Waiter};
 use crate::types::{Mode, UnixMs};
 
@@ -120,7 +120,7 @@ impl Locks {
     }
 
     /// The tied holds of the next `most` records; the next call continues after them.
-    pub fn next_swept_ties(&mut self, most: usize) -> Vec<(LockRef, Box<[u8]>, Mode)> {
+    pub fn next_swept_ties(&mut self, most: usize) -> Vec<Hold> {
         if self.sessions.holds.is_empty() {
             return Vec::new();
         }

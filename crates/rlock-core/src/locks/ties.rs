@@ -26,6 +26,9 @@ pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Opti
 /// An owner in a mode.
 type Party = (Box<[u8]>, Mode);
 
+/// A hold: its lock, and its owner in a mode.
+pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
+
 /// The ties of the holds of one lock.
 pub(super) type Ties = BTreeMap<Party, Tie>;
 
@@ -53,7 +56,7 @@ pub struct EndedTie {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     /// The tied holds.
-    pub(super) holds: BTreeMap<u64, BTreeSet<(LockRef, Box<[u8]>, Mode)>>,
+    pub(super) holds: BTreeMap<u64, BTreeSet<Hold>>,
     /// The tied waiters that wait for a message; blocked ones leave by themselves.
     pub(super) waits: BTreeMap<u64, BTreeSet<Ticket>>,
     /// How many ties there are, those of all waiters included.
@@ -83,7 +86,7 @@ impl Sessions {
         tie.serial > self.void.max(self.void_in.get(&db).copied().unwrap_or(0))
     }
 
-    fn remove_hold(&mut self, client: u64, entry: &(LockRef, Box<[u8]>, Mode)) {
+    fn remove_hold(&mut self, client: u64, entry: &Hold) {
         self.count = self.count.saturating_sub(1);
         let Some(holds) = self.holds.get_mut(&client) else { return };
         holds.remove(entry);
@@ -121,7 +124,7 @@ impl Sessions {
         if due { Some(0) } else { end }
     }
 
-    /// No hold is tied any more: a replica, or a server whose queues are in doubt.
+    /// No hold is tied any more: this server is a replica now.
     pub(super) fn forget_holds(&mut self) {
         let holds: usize = self.holds.values().map(BTreeSet::len).sum();
         self.count = self.count.saturating_sub(holds);

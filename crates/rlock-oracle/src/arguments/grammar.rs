@@ -138,20 +138,22 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
         }
     }
     let mut written: Vec<Vec<u8>> = first.iter().map(|word| word.to_vec()).collect();
-    for ((name, _), values) in options.iter().zip(&given) {
-        match values {
-            Some([b"0"]) if *name == b"SESSION" => written.extend([b"SESSION".to_vec(), b"1".to_vec()]),
-            // The contract: ALL is HOLDS 0, and LIMIT is 100 where it is not given.
-            Some(_) if *name == b"ALL" => written.extend([b"HOLDS".to_vec(), b"0".to_vec()]),
-            Some(values) => {
-                written.push(name.to_vec());
-                written.extend(values.iter().map(|value| value.to_vec()));
-            }
-            None if *name == b"LIMIT" => written.extend([b"LIMIT".to_vec(), b"100".to_vec()]),
-            None => {}
-        }
+    for ((name, _), values) in options.iter().zip(given) {
+        written.extend(option(name, values));
     }
     Some(written)
+}
+
+/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 where it is not given.
+fn option(name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8>> {
+    let (name, values): (&[u8], &[&[u8]]) = match (name, values) {
+        (b"SESSION", Some([b"0"])) => (name, &[b"1"]),
+        (b"ALL", Some(_)) => (b"HOLDS", &[b"0"]),
+        (b"LIMIT", None) => (name, &[b"100"]),
+        (_, None) => return Vec::new(),
+        (_, Some(values)) => (name, values),
+    };
+    [name].iter().chain(values).map(|word| word.to_vec()).collect()
 }
 
 /// The canonical form, with its options in every order that turning them gives, and in small letters.
