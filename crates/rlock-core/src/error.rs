@@ -57,7 +57,7 @@ pub enum Error {
     QueueFull,
     /// As many holds and waits are tied to connections as may be.
     TooManyTies,
-    /// SESSION of a call that came on no connection.
+    /// SESSION of a call that no connection has sent.
     NoSession,
     /// The grace period of SESSION is not an integer from 0 to 2^43.
     BadGrace,

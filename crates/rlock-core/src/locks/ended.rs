@@ -1,4 +1,4 @@
-//! Connections that have ended: their holds and waiters, and the shortened leases whose ends are to be told.
+//! Connections that have ended: their holds and waiters, and the shortened leases whose ends are still to announce.
 
 use std::ops::Bound;
 

@@ -39,7 +39,7 @@ pub(super) struct Tie {
     serial: u64,
 }
 
-/// A hold that a connection's end has to shorten.
+/// A hold that a connection's end must shorten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTie {
     /// Its lock.
@@ -157,7 +157,7 @@ impl Locks {
         self.records.get(lock).is_some_and(|record| record.ties.is_some())
     }
 
-    /// Whether one more tie of this party is allowed.
+    /// Whether one more tie of this owner is allowed.
     pub fn may_tie(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, most: usize) -> bool {
         self.sessions.count < most || self.session(lock, owner, mode).is_some()
     }
