@@ -8,11 +8,18 @@ use super::markdown::{anchors, links, title};
 
 /// The parts of the site's contents. A page that is not named comes at the end of its folder's part.
 const PARTS: [(&str, &[&str]); 3] = [
-    ("Use", &["docs/COMMANDS.md", "docs/FENCING.md"]),
+    ("Use", &["docs/COMMANDS.md", "docs/ERRORS.md", "docs/FENCING.md", "docs/REDISSON.md"]),
     ("Run", &["docs/OPERATIONS.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
     (
         "Inside",
-        &["ARCHITECTURE.md", "docs/PROOF.md", "docs/BENCHMARKS.md", "docs/RELEASING.md", "CHANGELOG.md"],
+        &[
+            "ARCHITECTURE.md",
+            "docs/PROOF.md",
+            "docs/CHAOS.md",
+            "docs/BENCHMARKS.md",
+            "docs/RELEASING.md",
+            "CHANGELOG.md",
+        ],
     ),
 ];
 
@@ -24,16 +31,25 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// README.md, the other pages beside it, and all below docs.
+/// README.md, the other pages beside it, all below docs, and the pages of other folders that these link to.
 pub(crate) fn all(root: &Path) -> Result<Vec<Page>, String> {
     let mut paths = BTreeSet::new();
     collect(root, "", false, &mut paths)?;
     collect(root, "docs", true, &mut paths)?;
-    let read = |path: String| {
+    let mut pages: Vec<Page> = Vec::new();
+    let mut unread: Vec<String> = paths.iter().cloned().collect();
+    while let Some(path) = unread.pop() {
         let text = fs::read_to_string(root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
-        Ok(Page { path, text })
-    };
-    paths.into_iter().map(read).collect()
+        for link in links(&text) {
+            let Some((goal, _)) = resolve(&path, &text[link.target]) else { continue };
+            if goal.ends_with(".md") && root.join(&goal).is_file() && paths.insert(goal.clone()) {
+                unread.push(goal);
+            }
+        }
+        pages.push(Page { path, text });
+    }
+    pages.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(pages)
 }
 
 fn collect(root: &Path, folder: &str, deep: bool, paths: &mut BTreeSet<String>) -> Result<(), String> {
@@ -67,8 +83,10 @@ pub(crate) fn summary(pages: &[Page]) -> String {
             entry(&mut text, path, "- ");
         }
         if name == PARTS[0].0 {
-            let clients = pages.iter().filter(|page| page.path.starts_with("docs/clients/"));
-            clients.for_each(|page| entry(&mut text, &page.path, "- "));
+            let of_clients =
+                |folder: &'static str| pages.iter().filter(move |page| page.path.starts_with(folder));
+            let clients = of_clients("docs/clients/").chain(of_clients("crates/rlock-client/"));
+            clients.chain(of_clients("clients/")).for_each(|page| entry(&mut text, &page.path, "- "));
         }
     }
     let others: Vec<String> = rest.iter().map(ToString::to_string).collect();
