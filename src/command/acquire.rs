@@ -55,7 +55,9 @@ impl Command for Acquire {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Answer, Error> {
         let request = request::Acquire::parse(after_key(args))?;
-        check_session(ctx, request.session)?;
+        if request.session.is_some() {
+            check_session(ctx)?;
+        }
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, args.get(1), channel)?;
         }

@@ -19,7 +19,7 @@ pub(crate) use renew::Renew;
 use std::ffi::CStr;
 
 use rlock_core::call::Answer;
-use rlock_core::{Error, LeaseMs, Reply};
+use rlock_core::{Error, Reply};
 
 use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys};
 use crate::site::SiteLock;
@@ -43,10 +43,7 @@ const MODE_ARG: Arg = Arg::new(
 const SESSION_ARG: Arg = Arg::new(c"grace-ms", ArgKind::Integer).after(c"SESSION").optional();
 
 /// Refuses SESSION where no connection could end, and listens to the ends of connections from the first one on.
-fn check_session(ctx: Ctx<'_>, session: Option<LeaseMs>) -> Result<(), Error> {
-    if session.is_none() {
-        return Ok(());
-    }
+fn check_session(ctx: Ctx<'_>) -> Result<(), Error> {
     if !ctx.has_connection() {
         return Err(Error::NoSession);
     }

@@ -32,7 +32,9 @@ impl Command for Renew {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Renew::parse(after_key(args))?;
-        check_session(ctx, request.session)?;
+        if request.session.is_some() {
+            check_session(ctx)?;
+        }
         call::renew(core(&ctx), &mut lock(ctx, args)?, &request)
     }
 }

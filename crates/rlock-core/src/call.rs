@@ -45,8 +45,10 @@ pub fn acquire<P: Server>(
     })?;
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
-    let tying = Tying::of(core, request.session);
-    tying.check(core, picture.name(), owner, &decision)?;
+    let tying = Tying::Set(request.session);
+    if tying.ties() {
+        tying.check(core, picture.name(), owner, &decision)?;
+    }
     match request.wait.filter(|wait| first && may_wait(core, *wait)) {
         Some(wait) if decision.reply == Reply::Denied => {
             // Closed: what follows may open it again.
@@ -79,7 +81,7 @@ pub fn renew<P: Server>(
     lock: &mut P::Lock<'_>,
     request: &Renew<'_>,
 ) -> Result<Reply, Error> {
-    let (owner, tying) = (Some(request.owner.bytes()), Tying::of(core, request.session));
+    let (owner, tying) = (Some(request.owner.bytes()), Tying::Set(request.session));
     change_holds(core, lock, owner, tying, |view, now| rules::renew(view, request, now))
 }
 
@@ -121,7 +123,9 @@ fn change_holds<P: Server>(
         picture.close().check_leases(owner)?;
     }
     let owner = owner.unwrap_or_default();
-    tying.check(core, picture.name(), owner, &decision)?;
+    if tying.ties() {
+        tying.check(core, picture.name(), owner, &decision)?;
+    }
     let (_, reply) = arrival.perform(picture, owner, &decision, tying)?;
     Ok(reply)
 }

@@ -10,23 +10,19 @@ use crate::types::{LeaseMs, Mode};
 /// What a successful call does to the tie of its owner's holds.
 #[derive(Clone, Copy)]
 pub(crate) enum Tying {
-    /// ACQUIRE and RENEW set it, or remove it.
-    Set(Option<Session>),
+    /// ACQUIRE and RENEW set it with this grace period, or remove it.
+    Set(Option<LeaseMs>),
     /// RELEASE keeps it while holds remain; FORCERELEASE has no part in it.
     Keep,
 }
 
 impl Tying {
-    /// What a call with this grace period does.
-    pub(crate) fn of<P: Server>(core: Core<'_, P>, grace: Option<LeaseMs>) -> Self {
-        Self::Set(grace.map(|grace| Session { client: core.port.client_id(), grace }))
-    }
-
     pub(crate) fn ties(self) -> bool {
         matches!(self, Self::Set(Some(_)))
     }
 
-    /// Refuses one tie more than the server may have, where the call would succeed.
+    /// Refuses one tie more than the server may have, where a call that ties would succeed.
+    #[cold]
     pub(crate) fn check<P: Server>(
         self,
         core: Core<'_, P>,
@@ -35,10 +31,11 @@ impl Tying {
         decision: &Decision,
     ) -> Result<(), Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        if self.ties() && succeeds { check_room(core, lock, owner, decision.change.mode) } else { Ok(()) }
+        if succeeds { check_room(core, lock, owner, decision.change.mode) } else { Ok(()) }
     }
 
-    /// The call has succeeded with this decision.
+    /// The call has succeeded with this decision. A plain one does not come here.
+    #[cold]
     pub(crate) fn note<P: Server>(
         self,
         core: Core<'_, P>,
@@ -48,7 +45,8 @@ impl Tying {
     ) {
         let mode = decision.change.mode;
         core.locks(|locks| match (self, decision.reply) {
-            (Self::Set(session), Reply::Acquired { .. } | Reply::Renewed) => {
+            (Self::Set(grace), Reply::Acquired { .. } | Reply::Renewed) => {
+                let session = grace.map(|grace| Session { client: core.port.client_id(), grace });
                 locks.tie(lock, owner, mode, session);
             }
             (Self::Keep, Reply::StillHeld) => locks.supersede_ended(lock, owner, mode),
