@@ -57,6 +57,13 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), cause);
 }
 
+/// A sorted set was changed, and it is not ourselves who told of it.
+pub(crate) fn sorted_set_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
+    if waiters::locks(|locks| locks.is_watched()) {
+        events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), Cause::Other);
+    }
+}
+
 /// Why a lock is free after this event, if it is.
 fn cause(event: &CStr) -> Cause {
     match event.to_bytes() {

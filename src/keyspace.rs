@@ -3,9 +3,10 @@
 use rlock_core::locks::LockName;
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, Fields, Kind, names};
+use rlock_core::{Error, Fields, Kind, UnixMs, names};
 
 use crate::ffi::{Args, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
+use crate::permits;
 
 /// The lock of this name in the database of the call under way.
 pub(crate) fn lock_name<'n>(ctx: Ctx<'_>, name: StringRef<'n>) -> LockName<'n> {
@@ -53,7 +54,7 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
         KeyKind::Empty if ctx.is_missing(token_name.borrow(), name) => Ok(None),
         KeyKind::Empty => Err(Error::TokenElsewhere),
         KeyKind::String => key.string().and_then(canonical_integer).ok_or(Error::NotAToken).map(Some),
-        KeyKind::Hash | KeyKind::List | KeyKind::Other => Err(Error::TokenWrongType),
+        KeyKind::Hash | KeyKind::List | KeyKind::SortedSet | KeyKind::Other => Err(Error::TokenWrongType),
     }
 }
 
@@ -64,10 +65,12 @@ pub(crate) fn state(
     key: &Key<'_>,
     owner: Option<StringRef<'_>>,
     is_known: impl FnOnce() -> bool,
+    now: impl FnOnce() -> UnixMs,
 ) -> Result<Fields, Error> {
     match key.kind() {
         KeyKind::Empty => return Ok(Fields::FREE),
         KeyKind::Hash => {}
+        KeyKind::SortedSet => return permits::state(key, owner, now()),
         KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {

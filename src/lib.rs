@@ -34,6 +34,7 @@ mod keyspace;
 mod module;
 mod options;
 mod perform;
+mod permits;
 mod readers;
 mod site;
 mod stats;

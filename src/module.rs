@@ -41,6 +41,10 @@ impl Callbacks for Rlock {
         events::key_changed(ctx, key, event);
     }
 
+    fn sorted_set_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>) {
+        events::sorted_set_changed(ctx, key);
+    }
+
     fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent) {
         events::server_event(ctx, event);
     }

@@ -4,6 +4,8 @@
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
 //! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
 
+use std::ffi::CStr;
+
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
@@ -14,6 +16,7 @@ use crate::stats::STATS;
 use crate::{effects, keyspace};
 
 mod fair_list;
+mod permits;
 mod read_write;
 
 pub(crate) use fair_list::{FairKeys, is_writing};
@@ -29,6 +32,9 @@ pub(crate) fn perform(
     change: &Change,
     in_command: bool,
 ) -> Result<(), Error> {
+    if change.mode == Mode::Permit {
+        return permits::perform(ctx, key, owner, change, in_command);
+    }
     let name = key.name();
     if let Some(message) = change.unlock_message.filter(|_| planted(Bug::EdgePublishBeforeWrite)) {
         publish(ctx, name, message);
@@ -170,13 +176,17 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&Sto
         ctx.notify(EventClass::String, c"set", key.borrow());
     }
     if let Some(event) = change.event {
-        let event = match event {
-            LockEvent::Acquire => c"rlock.acquire",
-            LockEvent::Release => c"rlock.release",
-            LockEvent::HandOff => c"rlock.handoff",
-            LockEvent::ForceRelease => c"rlock.forcerelease",
-        };
-        ctx.notify(EventClass::Module, event, name);
+        ctx.notify(EventClass::Module, own(event), name);
+    }
+}
+
+/// The name of an event of our own.
+fn own(event: LockEvent) -> &'static CStr {
+    match event {
+        LockEvent::Acquire => c"rlock.acquire",
+        LockEvent::Release => c"rlock.release",
+        LockEvent::HandOff => c"rlock.handoff",
+        LockEvent::ForceRelease => c"rlock.forcerelease",
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::{ReadLease, Reader, WriteAccess};
+use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, Ticket};
 use rlock_core::note::Note;
 use rlock_core::port::{Lock, Server};
@@ -15,7 +15,7 @@ use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
-use crate::{keyspace, options, perform, readers, stats, waiters};
+use crate::{keyspace, options, perform, permits, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
     type Lock<'s> = SiteLock<'s>;
@@ -141,7 +141,7 @@ impl<'s> Lock for SiteLock<'s> {
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
         let is_known = || waiters::locks(|locks| locks.has_native_readers(Lock::name(self)));
-        self.with_owner(owner, |owner| keyspace::state(key, owner, is_known))
+        self.with_owner(owner, |owner| keyspace::state(key, owner, is_known, || Server::now(&self.ctx)))
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
@@ -159,6 +159,15 @@ impl<'s> Lock for SiteLock<'s> {
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
         readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
+    }
+
+    fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error> {
+        let key = Key::open_write(self.ctx, self.name);
+        self.with_owner(owner, |owner| permits::of(&key, owner, Server::now(&self.ctx)))
+    }
+
+    fn living_permits(&self) -> usize {
+        permits::living(self.ctx, self.name, Server::now(&self.ctx))
     }
 
     fn fair_list(&self) -> FairQueue<'s> {

@@ -145,7 +145,7 @@ fn may_be_had(state: &State, head: Party) -> u64 {
             let latest = leases.map(|(_, ends)| until(*ends)).max().unwrap_or(0);
             latest.min(until(value.expiry)).max(SOON)
         }
-        Mode::Mutex | Mode::Read | Mode::Write => until(value.expiry).max(SOON),
+        _ => until(value.expiry).max(SOON),
     }
 }
 

@@ -119,7 +119,9 @@ impl State {
 
     /// Whether an owner holds a lock in any way, whatever it knows of that.
     pub(crate) fn holds_any(&self, Party { owner, lock, .. }: Party) -> bool {
-        [Mode::Mutex, Mode::Read, Mode::Write].into_iter().any(|mode| self.holds(Party { owner, lock, mode }))
+        [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit]
+            .into_iter()
+            .any(|mode| self.holds(Party { owner, lock, mode }))
     }
 
     /// How often an owner holds a lock, whatever it knows of that.
@@ -268,6 +270,10 @@ pub(crate) fn hold(world: &World, Party { owner, lock, mode }: Party) -> Option<
             let value = world.read_write(&lock)?;
             Some((value.writes.get(&name[..])?.get(), value.expiry))
         }
+        Mode::Permit => {
+            let (_, end) = world.living_permits(&lock).into_iter().find(|(owner, _)| **owner == name[..])?;
+            Some((1, Expiry::At(end)))
+        }
     }
 }
 
@@ -297,6 +303,7 @@ fn said(message: &Message) -> (&str, Party) {
     let mode = match &message.text[..] {
         text if text.ends_with(b" read") => Mode::Read,
         text if text.ends_with(b" write") => Mode::Write,
+        text if text.ends_with(b" permit") => Mode::Permit,
         _ => Mode::Mutex,
     };
     let mut numbers = words.skip(1).map(scene::number);

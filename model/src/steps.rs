@@ -156,7 +156,8 @@ fn acquire(
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
     let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let request = Acquire { owner: asks, lease, mode, fair, arrive_at, fenced, session: None, wait };
+    let request =
+        Acquire { owner: asks, lease, mode, permits: None, fair, arrive_at, fenced, session: None, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -206,6 +207,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
         owner: owner_of(&name)?,
         lease: lease(),
         mode,
+        permits: None,
         fair: scene.fair,
         arrive_at: two,
         fenced,

@@ -196,6 +196,6 @@ fn comes_to_read(sim: &Sim, lock: u8) -> bool {
     let (Ok(owner), Some(lease)) = (Owner::new(&name), LeaseMs::new(LEASE)) else { return false };
     let mode = Mode::Read;
     let (fair, arrive_at, fenced, session, wait) = (false, None, false, None, None);
-    let request = Acquire { owner, lease, mode, fair, arrive_at, fenced, session, wait };
+    let request = Acquire { owner, lease, mode, permits: None, fair, arrive_at, fenced, session, wait };
     matches!(sim.acquire(0, &scene::lock(lock), &request), Ok(Answer::Now(Reply::Acquired { .. })))
 }

@@ -1,4 +1,4 @@
-//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+//! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE | PERMITS n] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
 use rlock_core::call::{self, Answer};
 use rlock_core::request::{self, Wait};
@@ -6,9 +6,23 @@ use rlock_core::{Error, Mode};
 
 use super::{after_key, check_session, lock};
 use crate::fair::FairQueue;
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists};
+use crate::ffi::{
+    Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists,
+    listen_to_sorted_sets,
+};
 use crate::keyspace;
 use crate::waiters::core;
+
+/// READ, WRITE or PERMITS.
+const KIND_ARG: Arg = Arg::new(
+    c"kind",
+    ArgKind::OneOf(&[
+        Arg::new(c"read", ArgKind::Token).after(c"READ"),
+        Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
+        Arg::new(c"permits", ArgKind::Integer).after(c"PERMITS"),
+    ]),
+)
+.optional();
 
 /// Takes a lock, or takes it once more, or waits for it.
 pub(crate) struct Acquire;
@@ -30,7 +44,7 @@ impl Command for Acquire {
             Arg::new(c"key", ArgKind::Key),
             Arg::new(c"owner", ArgKind::String),
             Arg::new(c"lease-ms", ArgKind::Integer),
-            super::MODE_ARG,
+            KIND_ARG,
             Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
             Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
             Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
@@ -70,8 +84,10 @@ impl Command for Acquire {
         if request.fenced {
             keyspace::check_token_key(ctx, args)?;
         }
-        let hears_lists = !request.fair || request.wait.is_none() || listen_to_lists(ctx);
-        if !hears_lists || (request.wait.is_some() || request.mode == Mode::Read) && !listen_to_keys(ctx) {
+        let waits = request.wait.is_some();
+        let hears_lists = !(request.fair && waits) || listen_to_lists(ctx);
+        let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(ctx);
+        if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
         call::acquire(core(&ctx), &mut lock(ctx, args)?, &request)

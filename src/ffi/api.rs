@@ -61,7 +61,9 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_SetAbsExpire RedisModule_SetCommandInfo
         RedisModule_SetModuleOptions RedisModule_SignalModifiedKey
         RedisModule_StringDMA RedisModule_StringPtrLen RedisModule_StringSet RedisModule_SubscribeToServerEvent RedisModule_ValueLength
-        RedisModule_WrongArity
+        RedisModule_UnlinkKey RedisModule_WrongArity RedisModule_ZsetAdd RedisModule_ZsetFirstInScoreRange
+        RedisModule_ZsetLastInScoreRange RedisModule_ZsetRangeCurrentElement RedisModule_ZsetRangeNext
+        RedisModule_ZsetRangePrev RedisModule_ZsetRangeStop RedisModule_ZsetRem RedisModule_ZsetScore
     }
     None
 }

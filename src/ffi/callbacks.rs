@@ -24,6 +24,8 @@ pub(crate) trait Callbacks: Sync {
 
     /// A key was changed, deleted, renamed, or has expired, and not by us.
     fn key_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr);
+    /// A sorted set was changed, not by an event of our own.
+    fn sorted_set_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>);
 
     /// Something happened to the server.
     fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent);

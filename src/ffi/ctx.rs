@@ -27,6 +27,8 @@ pub(crate) enum EventClass {
     Hash,
     /// `$`: `set`.
     String,
+    /// `z`: `zadd`, `zrem`.
+    SortedSet,
     /// `d`: our own.
     Module,
 }
@@ -163,6 +165,7 @@ impl<'a> Ctx<'a> {
             EventClass::Generic => raw::REDISMODULE_NOTIFY_GENERIC,
             EventClass::Hash => raw::REDISMODULE_NOTIFY_HASH,
             EventClass::String => raw::REDISMODULE_NOTIFY_STRING,
+            EventClass::SortedSet => raw::REDISMODULE_NOTIFY_ZSET,
             EventClass::Module => raw::REDISMODULE_NOTIFY_MODULE,
         };
         // SAFETY: context, event and name live.

@@ -100,6 +100,25 @@ pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
     hears
 }
 
+/// Whether changes of sorted sets are.
+static HEARS_SORTED_SETS: AtomicBool = AtomicBool::new(false);
+
+/// Listens to changes of sorted sets as well, among which are locks with permits; false if the server refuses that.
+///
+/// Not before somebody waits for a permit, for the same reason.
+#[must_use]
+pub(crate) fn listen_to_sorted_sets(ctx: Ctx<'_>) -> bool {
+    if HEARS_SORTED_SETS.load(Ordering::Relaxed) {
+        return true;
+    }
+    let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
+    // SAFETY: the context is valid, and `on_sorted_set` a function for as long as we are loaded.
+    let status = unsafe { subscribe(ctx.as_ptr(), raw::REDISMODULE_NOTIFY_ZSET, Some(on_sorted_set)) };
+    let hears = status == raw::REDISMODULE_OK as c_int;
+    HEARS_SORTED_SETS.store(hears, Ordering::Relaxed);
+    hears
+}
+
 /// Whether the ends of connections are listened to.
 static HEARS_CLIENTS: AtomicBool = AtomicBool::new(false);
 
@@ -133,6 +152,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     HEARS_KEYS.store(false, Ordering::Relaxed);
     HEARS_LISTS.store(false, Ordering::Relaxed);
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
+    HEARS_SORTED_SETS.store(false, Ordering::Relaxed);
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
@@ -172,10 +192,14 @@ pub(crate) mod own_event {
     pub(crate) static HDEL: &CStr = c"hdel";
     /// A lease begins.
     pub(crate) static EXPIRE: &CStr = c"expire";
+    /// An owner holds a permit, until another time than before.
+    pub(crate) static ZADD: &CStr = c"zadd";
+    /// Owners hold no permits any more, others do.
+    pub(crate) static ZREM: &CStr = c"zrem";
 
     /// Whether an event is one of these, raised by us.
     pub(super) fn is(event: *const c_char) -> bool {
-        [DEL, HSET, HDEL, EXPIRE].iter().any(|own| ptr::eq(own.as_ptr(), event))
+        [DEL, HSET, HDEL, EXPIRE, ZADD, ZREM].iter().any(|own| ptr::eq(own.as_ptr(), event))
     }
 }
 
@@ -194,6 +218,24 @@ unsafe extern "C" fn on_key(
         // SAFETY: as above.
         if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
             callbacks::with(|module| module.key_changed(ctx, key, event));
+        }
+    });
+    raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn on_sorted_set(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    if own_event::is(event) {
+        return raw::REDISMODULE_OK as c_int;
+    }
+    guarded(Callback::KeyEvent, (), || {
+        // SAFETY: context and key are valid for this callback.
+        if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
+            callbacks::with(|module| module.sorted_set_changed(ctx, key));
         }
     });
     raw::REDISMODULE_OK as c_int

@@ -21,6 +21,8 @@ pub(crate) enum KeyKind {
     List,
     /// A string.
     String,
+    /// A sorted set.
+    SortedSet,
     /// Anything else.
     Other,
 }
@@ -79,11 +81,12 @@ impl<'a> Key<'a> {
             raw::REDISMODULE_KEYTYPE_HASH => KeyKind::Hash,
             raw::REDISMODULE_KEYTYPE_LIST => KeyKind::List,
             raw::REDISMODULE_KEYTYPE_STRING => KeyKind::String,
+            raw::REDISMODULE_KEYTYPE_ZSET => KeyKind::SortedSet,
             _ => KeyKind::Other,
         }
     }
 
-    /// How many fields a hash has.
+    /// How many fields a hash has, or members a sorted set.
     pub(crate) fn len(&self) -> usize {
         // SAFETY: the key is open, or null, which counts as empty.
         unsafe { api!(RedisModule_ValueLength)(self.raw) }

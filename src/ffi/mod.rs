@@ -35,6 +35,7 @@ mod reply;
 mod scan;
 mod session;
 mod shared;
+mod sorted_set;
 mod string;
 mod timer;
 
@@ -45,7 +46,9 @@ pub(crate) use callbacks::Callbacks;
 pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass};
-pub(crate) use event::{ServerEvent, listen, listen_to_clients, listen_to_keys, listen_to_lists, own_event};
+pub(crate) use event::{
+    ServerEvent, listen, listen_to_clients, listen_to_keys, listen_to_lists, listen_to_sorted_sets, own_event,
+};
 pub(crate) use guard::{panics, take_doubt};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
@@ -55,5 +58,6 @@ pub(crate) use log::{warn, warn_rarely};
 pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
 pub(crate) use shared::Shared;
+pub(crate) use sorted_set::Edge;
 pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

@@ -91,6 +91,36 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as c_int
     }
 
+    /// Sends `UNLINK key` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_unlink(self, key: StringRef<'_>) -> bool {
+        let (name, format) = (c"UNLINK".as_ptr(), c"s".as_ptr());
+        // SAFETY: the format says: one string.
+        let status = unsafe { api!(RedisModule_Replicate)(self.as_ptr(), name, format, key.as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Sends `ZADD key score member` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_zadd(self, key: StringRef<'_>, member: StringRef<'_>, score: UnixMs) -> bool {
+        let (name, format) = (c"ZADD".as_ptr(), c"sls".as_ptr());
+        let replicate = api!(RedisModule_Replicate);
+        // SAFETY: the format says: a string, a long long and a string.
+        let status =
+            unsafe { replicate(self.as_ptr(), name, format, key.as_ptr(), score.0, member.as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Sends `ZREM key member` to replicas and AOF.
+    #[must_use]
+    pub(crate) fn replicate_zrem(self, key: StringRef<'_>, member: StringRef<'_>) -> bool {
+        let (name, format) = (c"ZREM".as_ptr(), c"ss".as_ptr());
+        let replicate = api!(RedisModule_Replicate);
+        // SAFETY: the format says: two strings.
+        let status = unsafe { replicate(self.as_ptr(), name, format, key.as_ptr(), member.as_ptr()) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
     /// Sends `SET key 1 PXAT at` to replicas and AOF.
     #[must_use]
     pub(crate) fn replicate_lease(self, key: StringRef<'_>, at: UnixMs) -> bool {

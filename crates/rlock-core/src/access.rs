@@ -2,9 +2,11 @@
 
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
+use crate::locks::Wanted;
 use crate::look::{Picture, key_end, look};
 use crate::port::{Lock, Server};
-use crate::types::{Expiry, Mode};
+use crate::rules::has_room;
+use crate::types::{Expiry, Mode, PermitLimit};
 use crate::view::{Kind, Need, Others, View};
 use crate::yielding;
 
@@ -20,18 +22,18 @@ pub(crate) enum Access {
 }
 
 /// Who waits first, and for what.
-pub(crate) fn head<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Mode)> {
-    core.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.mode)))
+pub(crate) fn head<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
+    core.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
 }
 
-/// Whether this owner could have the lock in this mode, if it were its turn.
+/// Whether this owner could have what it wants of the lock, if it were its turn.
 pub(crate) fn access<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
-    mode: Mode,
+    wanted: Wanted,
 ) -> Access {
-    access_and(core, lock, owner, mode, |_| {})
+    access_and(core, lock, owner, wanted, |_| {})
 }
 
 /// The same, and removes the dead readers that the look finds before a living one. Writing must be allowed.
@@ -39,41 +41,56 @@ pub(crate) fn access_and_bury<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
-    mode: Mode,
+    wanted: Wanted,
 ) -> Access {
-    access_and(core, lock, owner, mode, |picture| picture.bury())
+    access_and(core, lock, owner, wanted, |picture| picture.bury())
 }
 
 fn access_and<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
-    mode: Mode,
+    wanted: Wanted,
     then: impl FnOnce(Picture<'_, P::Lock<'_>>),
 ) -> Access {
     // To a writer its own reads are in the way as well.
-    let (owner, need) = if mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Mine) };
-    let view = look(core, lock, owner, need).map(|picture| {
+    let (owner, need) =
+        if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Mine) };
+    let view = look(core, lock, owner, need).map(|mut picture| {
+        if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
+            picture.count_permits();
+        }
         let view = *picture.view();
         then(picture);
         view
     });
     match view {
-        Ok(view) => access_to(core, lock, &view, mode),
+        Ok(view) => access_to(core, lock, &view, wanted),
         // The key holds something else for a while.
         Err(_) => Access::Until(key_end(lock)),
     }
 }
 
-fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, mode: Mode) -> Access {
-    match (mode, view.kind, view.others) {
-        _ if view.is_free_for(mode) => Access::Free,
+fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
+    match (wanted.mode, view.kind, view.others) {
+        (mode, ..) if view.is_free_for(mode) => Access::Free,
+        (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
         (Mode::Read, Kind::Reading, _) => shared_access(core, lock, view),
         (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(core, lock, view),
         (Mode::Write, Kind::Reading, Others::Live { until, .. }) if !planted(Bug::DeadReaderBlocks) => {
             Access::Until(until.sooner(view.key_end))
         }
         _ => Access::Until(view.key_end),
+    }
+}
+
+fn permit_access(view: &View, limit: Option<PermitLimit>, others: Others) -> Access {
+    let has_room = limit.is_some_and(|limit| has_room(view, limit) == Some(true));
+    match others {
+        Others::Permits { first_end, .. } if view.shared.is_none() && !has_room => {
+            Access::Until(Expiry::At(first_end))
+        }
+        _ => Access::Shared,
     }
 }
 

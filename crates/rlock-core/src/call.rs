@@ -42,7 +42,9 @@ pub fn acquire<P: Server>(
         let kept_out = ahead || arrival.is_kept_out(picture, request.mode);
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
-    })?;
+    });
+    let decision =
+        if request.permits.is_none() { decision.map_err(Error::without_permits)? } else { decision? };
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     let tying = Tying::Set(request.session);
@@ -117,7 +119,8 @@ fn change_holds<P: Server>(
 ) -> Result<Reply, Error> {
     let arrival = Arrival::of(core, lock, owner);
     let mut picture = Picture::of(lock, owner);
-    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now))?;
+    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now));
+    let decision = decision.map_err(Error::without_permits)?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
     if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
         picture.close().check_leases(owner)?;
@@ -204,7 +207,8 @@ impl<'a, P: Server> Arrival<'a, P> {
     fn is_kept_out(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
         let awaited = || self.core.locks(|locks| locks.head(picture.name()).is_some());
         let awaited = self.entry.is_some() && awaited() && !planted(Bug::SkipQueue);
-        awaited || mode != Mode::Mutex && yielding::holds_back(self.core, picture, mode)
+        let shares = matches!(mode, Mode::Read | Mode::Write);
+        awaited || shares && yielding::holds_back(self.core, picture, mode)
     }
 
     /// Performs what was decided.
@@ -259,9 +263,21 @@ impl<'a, P: Server> Arrival<'a, P> {
         let (replaced, count) = core.locks(|locks| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
             let owner = request.owner.bytes().into();
-            let Acquire { mode, lease, fenced, fair, .. } = *request;
-            let waiter =
-                Waiter { owner, mode, lease, fenced, fair, since, until, ticket, via, client_id, session };
+            let Acquire { mode, permits, lease, fenced, fair, .. } = *request;
+            let waiter = Waiter {
+                owner,
+                mode,
+                permits,
+                lease,
+                fenced,
+                fair,
+                since,
+                until,
+                ticket,
+                via,
+                client_id,
+                session,
+            };
             (locks.join(lock.name(), waiter), locks.len())
         });
         core.port.note(Note::Waiting(count));

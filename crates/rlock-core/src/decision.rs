@@ -61,6 +61,8 @@ pub struct Change {
     pub becomes: Option<Mode>,
     /// What only readers have. Behind a pointer: the change of a plain lock is moved from hand to hand, and stays small.
     pub readers: Option<Box<ReaderChange>>,
+    /// What only permits have, behind a pointer for the same reason.
+    pub permits: Option<Box<PermitChange>>,
     /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
     /// The lock's new last fencing token.
@@ -74,9 +76,9 @@ pub struct Change {
 impl Change {
     /// Whether there is nothing to write, replicate, raise or publish.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { mode: _, hash, becomes, readers, expire_at, token, unlock_message, event } = self;
+        let Self { mode: _, hash, becomes, readers, permits, expire_at, token, unlock_message, event } = self;
         let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
-        silent && becomes.is_none() && readers.is_none() && *hash == HashChange::Keep
+        silent && becomes.is_none() && readers.is_none() && permits.is_none() && *hash == HashChange::Keep
     }
 
     /// Whether the change concerns read holds, which have lease keys.
@@ -106,13 +108,32 @@ impl Change {
         }
     }
 
+    /// When the caller's permit ends from now on, if the change says that.
+    pub fn permit_end(&self) -> Option<UnixMs> {
+        self.permits.as_ref()?.end
+    }
+
+    /// The owners whose permits have ended, and are removed.
+    pub fn ended_permits(&self) -> &[Box<[u8]>] {
+        self.permits.as_ref().map_or(&[], |permits| &permits.ended)
+    }
+
     /// Whether the hash is as it was before, or a part of it is.
     pub(crate) fn keeps_fields(&self) -> bool {
         !matches!(self.hash, HashChange::Replace(_) | HashChange::Delete)
     }
 }
 
-/// The change of a lock's hash.
+/// What a change does to permits, the members of a sorted set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PermitChange {
+    /// The caller's permit ends then.
+    pub end: Option<UnixMs>,
+    /// The owners of ended permits, which are removed.
+    pub ended: Vec<Box<[u8]>>,
+}
+
+/// The change of a lock's hash; of a lock with permits, the change of its sorted set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashChange {
     /// No change.
@@ -166,11 +187,13 @@ pub enum UnlockMessage {
 }
 
 impl UnlockMessage {
-    /// The message that makes all waiting Redisson clients retry, whatever kind of holder the lock had.
-    pub fn to_all(mode: Mode) -> Self {
+    /// The message that makes all waiting Redisson clients retry, whatever kind of holder the lock had. Redisson knows no
+    /// permits of this kind.
+    pub fn to_all(mode: Mode) -> Option<Self> {
         match mode {
-            Mode::Mutex => Self::Free,
-            Mode::Read | Mode::Write => Self::WriterGone,
+            Mode::Mutex => Some(Self::Free),
+            Mode::Read | Mode::Write => Some(Self::WriterGone),
+            Mode::Permit => None,
         }
     }
 }

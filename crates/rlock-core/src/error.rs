@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_TOKEN};
+use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_PERMITS, MAX_TOKEN};
 
 /// The longest piece of a client's own bytes that an error repeats.
 pub const QUOTED: usize = 64;
@@ -79,6 +79,16 @@ pub enum Error {
     ReadWriteLock,
     /// A mutex, asked as a read/write lock.
     Mutex,
+    /// A sorted set that is not a lock with permits, asked as one.
+    NotPermits,
+    /// A lock with permits, asked as another kind.
+    PermitsLock,
+    /// A plain or a read/write lock, asked as one with permits.
+    NoPermitsLock,
+    /// The value of PERMITS is not an integer from 1 to 2^31 - 1.
+    BadPermits,
+    /// PERMITS together with READ, WRITE, FAIR or FENCED, or with HOLDS above 1.
+    PermitsWith,
     /// A reader that would wait to write, which is for itself.
     Upgrade,
     /// The owner reads and writes, and does not say which of them is meant.
@@ -159,6 +169,17 @@ impl fmt::Display for Error {
             Self::Mutex => f.write_str(
                 "WRONGLOCK the key holds a plain lock; leave READ and WRITE out, or use another key",
             ),
+            Self::NotPermits => f.write_str("WRONGLOCK the key holds a sorted set that is not a lock; use another key"),
+            Self::PermitsLock => f.write_str(
+                "WRONGLOCK the key holds a lock with permits; acquire it with PERMITS, and leave READ and WRITE out",
+            ),
+            Self::NoPermitsLock => f.write_str(
+                "WRONGLOCK the key holds a lock without permits; leave PERMITS out, or use another key",
+            ),
+            Self::BadPermits => write!(f, "ERR invalid PERMITS: use an integer from 1 to {MAX_PERMITS}"),
+            Self::PermitsWith => f.write_str(
+                "ERR PERMITS excludes READ, WRITE, FAIR, FENCED and HOLDS above 1; leave them out",
+            ),
             Self::Upgrade => f.write_str(
                 "ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ",
             ),
@@ -181,6 +202,14 @@ impl fmt::Display for Error {
             ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),
         }
+    }
+}
+
+impl Error {
+    /// The error of a call without PERMITS: to it, a sorted set that is no lock is a key of another type.
+    #[must_use]
+    pub fn without_permits(self) -> Self {
+        if self == Self::NotPermits { Self::WrongType } else { self }
     }
 }
 
@@ -238,6 +267,11 @@ mod tests {
             Error::NotALock,
             Error::ReadWriteLock,
             Error::Mutex,
+            Error::NotPermits,
+            Error::PermitsLock,
+            Error::NoPermitsLock,
+            Error::BadPermits,
+            Error::PermitsWith,
             Error::Upgrade,
             Error::WhichMode,
             Error::TokenWrongType,

@@ -11,6 +11,22 @@ pub struct Reader {
     pub holds: Holds,
 }
 
+/// The permits of a lock, as one owner sees them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permits {
+    /// When the owner's own permit ends or ended.
+    pub own: Option<UnixMs>,
+    /// When the first living permit of another owner ends.
+    pub first_end: Option<UnixMs>,
+    /// When the last permit of another owner ends or ended.
+    pub last_end: Option<UnixMs>,
+    /// Owners whose permits have ended, the caller left out: at most [`MOST_ENDED`].
+    pub ended: Vec<Box<[u8]>>,
+}
+
+/// The most ended permits that one change removes.
+pub const MOST_ENDED: usize = 64;
+
 /// The state of a lease key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadLease {

@@ -84,9 +84,11 @@ pub mod types;
 pub mod view;
 pub mod yielding;
 
-pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, ReaderChange, Reply};
+pub use decision::{
+    Admission, Change, Decision, HashChange, LockEvent, PermitChange, ReadLeases, ReaderChange, Reply,
+};
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;
-pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, UnixMs, WaitMs};
+pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, PermitLimit, UnixMs, WaitMs};
 pub use view::{Kind, View};

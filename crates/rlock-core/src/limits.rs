@@ -6,5 +6,8 @@ pub const MAX_LEASE_MS: i64 = 1 << 43;
 /// The most holds: 2^53, the largest integer that Lua and JavaScript count exactly.
 pub const MAX_HOLDS: i64 = 1 << 53;
 
+/// The most permits of a lock: 2^31 - 1.
+pub const MAX_PERMITS: u32 = (1 << 31) - 1;
+
 /// The largest token: 2^53, the limit of exact integers in Lua and JavaScript.
 pub const MAX_TOKEN: i64 = 1 << 53;

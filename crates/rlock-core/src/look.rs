@@ -14,8 +14,8 @@ use crate::locks::LockName;
 use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
-use crate::types::Expiry;
-use crate::view::{Hold, Need, Others, Step, View};
+use crate::types::{Expiry, Holds};
+use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// A lock as a look found it.
 pub(crate) struct Picture<'a, L: Lock> {
@@ -65,13 +65,18 @@ impl<'a, L: Lock> Picture<'a, L> {
         let key = self.lock.open();
         let fields = self.lock.state(&key, self.owner)?;
         self.view = View::of(&fields);
-        if fields.is_read_write() {
-            drop(key);
-            self.check_readers(core, need)
-        } else {
-            self.key = Some(key);
-            Ok(())
+        match fields.kind {
+            Kind::Free | Kind::Abandoned | Kind::Mutex => self.key = Some(key),
+            Kind::Reading | Kind::Writing => {
+                drop(key);
+                self.check_readers(core, need)?;
+            }
+            Kind::Permits => {
+                drop(key);
+                self.check_permits(core, need)?;
+            }
         }
+        Ok(())
     }
 
     /// Looks at the lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
@@ -95,8 +100,16 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[cold]
     fn with_burial(&mut self, mut decision: Decision) -> Decision {
         let dead = std::mem::take(&mut self.dead);
-        if decision.change.keeps_fields() {
-            decision.change.bury(dead);
+        let change = &mut decision.change;
+        match self.view.kind {
+            // What changes nothing leaves ended permits where they are.
+            Kind::Permits if change.is_empty() || !change.keeps_fields() => {}
+            Kind::Permits => {
+                change.permits.get_or_insert_default().ended =
+                    dead.into_iter().map(|reader| reader.owner).collect();
+            }
+            _ if change.keeps_fields() => change.bury(dead),
+            _ => {}
         }
         decision
     }
@@ -130,12 +143,34 @@ impl<'a, L: Lock> Picture<'a, L> {
         self.check_others(core, need)
     }
 
+    #[cold]
+    fn check_permits<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+        let permits = self.lock.permits(self.owner)?;
+        self.view.add_permits(&permits, core.port.now());
+        self.dead = permits.ended.into_iter().map(|owner| Reader { owner, holds: Holds::ONE }).collect();
+        if need == Need::Room {
+            self.count_permits();
+        }
+        Ok(())
+    }
+
+    /// Counts the living permits of other owners, unless their number does not matter.
+    pub(crate) fn count_permits(&mut self) {
+        let own = usize::from(self.view.shared.is_some());
+        if let Others::Permits { living: living @ None, .. } = &mut self.view.others {
+            *living = Some(self.lock.living_permits().saturating_sub(own));
+        }
+    }
+
     /// Checks the other owners, unless the look has done so before.
     fn check_others<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+        if need == Need::Room {
+            self.count_permits();
+        }
         let Others::NotAsked(count) = self.view.others else { return Ok(()) };
         let (lock, key_end) = (&*self.lock, self.view.key_end);
         let (others, dead) = match need {
-            Need::Mine => return Ok(()),
+            Need::Mine | Need::Room => return Ok(()),
             Need::AnyOther => read_leases::any_other(lock, self.owner, key_end)?,
             Need::LastOther => {
                 read_leases::last_other(core, lock, self.owner.unwrap_or_default(), count, key_end)
@@ -165,8 +200,8 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[inline(always)]
     pub(crate) fn commit(self, change: &Change) -> Result<&'a mut L, Error> {
         let Self { lock, owner, key, view, .. } = self;
-        let key = key.map_or_else(|| reopen(lock, owner, &view), Ok)?;
         if !change.is_empty() {
+            let key = key.map_or_else(|| reopen(lock, owner, &view), Ok)?;
             lock.perform(key, owner, change)?;
         }
         Ok(lock)
@@ -174,6 +209,10 @@ impl<'a, L: Lock> Picture<'a, L> {
 
     /// Removes the dead readers that the look found. Writing must be allowed.
     pub(crate) fn bury(mut self) {
+        if self.view.kind == Kind::Permits {
+            // Ended permits are in nobody's way: a change removes them.
+            return;
+        }
         let bury = std::mem::take(&mut self.dead);
         if !bury.is_empty() {
             // A failure is in the log; the next look finds them again.

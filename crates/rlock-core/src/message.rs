@@ -75,6 +75,7 @@ mod tests {
         Waiter {
             owner: owner.into(),
             mode,
+            permits: None,
             lease,
             fenced: false,
             fair: false,

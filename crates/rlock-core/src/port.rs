@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::facts::{ReadLease, Reader, WriteAccess};
+use crate::facts::{Permits, ReadLease, Reader, WriteAccess};
 use crate::locks::{LockName, Ticket};
 use crate::note::Note;
 use crate::settings::Settings;
@@ -102,6 +102,12 @@ pub trait Lock {
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;
+
+    /// The permits of the lock. Its key must not be open. Fails if the sorted set is not a lock any more.
+    fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error>;
+
+    /// How many permits of the lock are alive. Its key must not be open.
+    fn living_permits(&self) -> usize;
 
     /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may
     /// delete an expired key now.

@@ -5,7 +5,7 @@
 mod args;
 
 use crate::error::Error;
-use crate::types::{Holds, LeaseMs, Mode, Owner, WaitMs};
+use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs};
 use args::{Args, Word, holds_or_none, lease_from, once, unexpected};
 
 /// The longest channel in bytes.
@@ -14,15 +14,17 @@ pub const MAX_CHANNEL_LEN: usize = 512;
 /// The most entries in a list of RLOCK.INFO or RLOCK.LIST without LIMIT.
 pub const DEFAULT_LIMIT: u32 = 100;
 
-/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
+/// `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE | PERMITS n] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// The calling owner.
     pub owner: Owner<'a>,
     /// The lease of a new hold.
     pub lease: LeaseMs,
-    /// READ or WRITE; without them a plain lock.
+    /// READ, WRITE or PERMITS; without them a plain lock.
     pub mode: Mode,
+    /// PERMITS: how many owners may hold the lock at once.
+    pub permits: Option<PermitLimit>,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
     /// FAIR: whether to respect the turns of waiters for Redisson's fair lock of this name.
@@ -135,7 +137,7 @@ impl<'a> Acquire<'a> {
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
         let (mut mode, mut fair, mut arrive_at, mut fenced) = (None, None, None, None);
-        let (mut block, mut enqueue, mut session) = (None, None, None);
+        let (mut block, mut enqueue, mut session, mut permits) = (None, None, None, None);
         while let Some(word) = args.next() {
             match Word::of(word) {
                 Some(Word::Mode(asked)) => args::one_mode(&mut mode, asked)?,
@@ -143,6 +145,7 @@ impl<'a> Acquire<'a> {
                 Some(Word::Fair) => once(&mut fair, "FAIR", ())?,
                 Some(Word::Fenced) => once(&mut fenced, "FENCED", ())?,
                 Some(Word::Session) => once(&mut session, "SESSION", args.grace()?)?,
+                Some(Word::Permits) => once(&mut permits, "PERMITS", args.permits()?)?,
                 Some(Word::Block) => once(&mut block, "BLOCK", args.wait("BLOCK")?)?,
                 Some(Word::Enqueue) => {
                     once(&mut enqueue, "ENQUEUE", (args.wait("ENQUEUE")?, args.channel()?))?
@@ -161,8 +164,16 @@ impl<'a> Acquire<'a> {
             (Some(Mode::Read), _, Some(())) => return Err(Error::FencedRead),
             _ => {}
         }
-        let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
-        Ok(Self { owner, lease, mode, fair, arrive_at, fenced, session, wait })
+        let (fair, fenced) = (fair.is_some(), fenced.is_some());
+        if permits.is_some() {
+            let many = arrive_at.is_some_and(|holds| holds > Holds::ONE);
+            if mode.is_some() || fair || fenced || many {
+                return Err(Error::PermitsWith);
+            }
+            mode = Some(Mode::Permit);
+        }
+        let mode = mode.unwrap_or_default();
+        Ok(Self { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait })
     }
 }
 

@@ -46,7 +46,7 @@ pub fn on_beat<P: Server>(core: Core<'_, P>) {
 /// Whether the owner's holds are still in the lock's hash; a dead reader's count until they are removed.
 fn is_held<L: Lock>(lock: &mut L, owner: &[u8], mode: Mode) -> bool {
     fields(lock, Some(owner)).is_ok_and(|fields| match mode {
-        Mode::Read => fields.reads.is_some(),
+        Mode::Read | Mode::Permit => fields.reads.is_some(),
         Mode::Mutex | Mode::Write => fields.sole.is_some(),
     })
 }
@@ -95,7 +95,7 @@ fn end_session<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, tie: &Ended
     let Ok(lock) = perform_and_serve(core, picture, &decision.change, core.port.now()) else {
         return Outcome::Done;
     };
-    if let Some(at) = decision.change.expire_at {
+    if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
         // Waiting Redisson clients sleep until the lease end that they were told.
         core.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
     }
@@ -134,5 +134,7 @@ fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
         return;
     }
     // Another holder has it by now: its lease may end before the end that was told.
-    notify_redisson(core, lock, UnlockMessage::to_all(mode));
+    if let Some(message) = UnlockMessage::to_all(mode) {
+        notify_redisson(core, lock, message);
+    }
 }

@@ -3,10 +3,12 @@
 //! A mutex is a hash of exactly one field, the owner's, whose value is a canonical integer from 1 to
 //! 2^53. A hash with a field `mode` of `read` or `write` is a read/write lock; it is free if `mode` is its only field.
 //! Any other hash is not a lock, and the module never changes it.
+//!
+//! A lock with permits is a sorted set from each owner to its lease end, see [`permits`].
 
 use crate::error::Error;
 use crate::names::{MODE_FIELD, WRITE_SUFFIX};
-use crate::types::{Expiry, Holds, canonical_integer};
+use crate::types::{Expiry, Holds, UnixMs, canonical_integer};
 
 /// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,20 +23,23 @@ pub enum Kind {
     Reading,
     /// A read/write lock with a writer, which may also read.
     Writing,
+    /// A lock with permits, at least one of which is alive.
+    Permits,
 }
 
 /// The content of a lock's key, as far as it concerns one owner.
 ///
-/// A dead reader keeps its field: only the lease keys show whether a read hold is alive.
+/// A dead reader keeps its field: only the lease keys show whether a read hold is alive. An ended permit keeps its member:
+/// only its score shows that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     /// The kind of the lock.
     pub kind: Kind,
     /// The owner's holds of a plain lock, or its write holds.
     pub sole: Option<Holds>,
-    /// The owner's read holds, alive or dead.
+    /// The owner's read holds, or its permit, alive or dead.
     pub reads: Option<Holds>,
-    /// The number of fields of other owners, including dead readers.
+    /// The number of fields or members of other owners, including dead ones.
     pub others: usize,
     /// The expiry of the key.
     pub key_end: Expiry,
@@ -51,6 +56,13 @@ impl Fields {
     #[must_use]
     pub fn mutex(holds: Option<Holds>, key_end: Expiry) -> Self {
         Self { kind: Kind::Mutex, sole: holds, reads: None, others: usize::from(holds.is_none()), key_end }
+    }
+
+    /// A lock with so many permits, alive or dead, and whether the owner has one of them.
+    #[must_use]
+    pub fn permits(members: usize, own: bool, key_end: Expiry) -> Self {
+        let reads = own.then_some(Holds::ONE);
+        Self { kind: Kind::Permits, sole: None, reads, others: members.saturating_sub(own.into()), key_end }
     }
 
     /// Whether the lock is a read/write lock with holders, alive or dead.
@@ -117,6 +129,45 @@ pub fn rw_field<'a>(field: &'a [u8], value: &[u8]) -> Result<RwField<'a>, Error>
     })
 }
 
+/// The smallest score of a permit: 2001-09-09 in ms. Ranks, counts and times in seconds are smaller.
+const FIRST_END: f64 = 1e12;
+
+/// The scores of a sorted set that show whether it is a lock with permits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scores {
+    /// The lowest.
+    pub lowest: f64,
+    /// The highest.
+    pub highest: f64,
+    /// That of the owner, if it is a member.
+    pub own: Option<f64>,
+}
+
+/// Whether a sorted set is a lock with living permits; false if all have ended. Fails if the set is somebody's own data:
+/// the key of a lock expires with its last permit, and each score is a lease end in whole ms.
+pub fn permits(scores: Scores, key_end: Expiry, now: UnixMs) -> Result<bool, Error> {
+    let (Expiry::At(key_end), Some(_), Some(highest)) = (key_end, end(scores.lowest), end(scores.highest))
+    else {
+        return Err(Error::NotPermits);
+    };
+    let is_own_an_end = scores.own.is_none_or(|own| end(own).is_some());
+    let is_lock = is_own_an_end && (highest == key_end || highest > now && highest < key_end);
+    if is_lock { Ok(highest > now) } else { Err(Error::NotPermits) }
+}
+
+/// The lease end that a score says, if it is one.
+#[must_use]
+pub fn end(score: f64) -> Option<UnixMs> {
+    #[expect(clippy::cast_precision_loss, reason = "2^53 has an exact float")]
+    let latest = MAX_END as f64;
+    let is_end = (FIRST_END..=latest).contains(&score) && score.fract() == 0.0;
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number of this range fits")]
+    is_end.then_some(UnixMs(score as i64))
+}
+
+/// The latest lease end that a score says exactly: 2^53.
+const MAX_END: i64 = 1 << 53;
+
 fn is_mode(value: &[u8]) -> bool {
     value == b"read" || value == b"write"
 }
@@ -148,6 +199,34 @@ mod tests {
             assert_eq!(single_field(field, value), *expected, "{}", value.escape_ascii());
         }
         assert_eq!(holds(b"9007199254740992").map(Holds::get), Ok(1 << 53));
+    }
+
+    #[test]
+    fn a_sorted_set_of_ends_that_expires_with_the_last_is_a_lock() {
+        let (now, late) = (UnixMs(1_790_000_000_000), 1_790_000_060_000.0);
+        let at = |ms| Expiry::At(UnixMs(ms));
+        let scores = |lowest, highest| Scores { lowest, highest, own: None };
+        let foreign = Err(Error::NotPermits);
+        let cases = [
+            ("one permit", scores(late, late), at(1_790_000_060_000), Ok(true)),
+            ("an ended one beside it", scores(1_789_999_999_000.0, late), at(1_790_000_060_000), Ok(true)),
+            ("the last was removed", scores(late, late), at(1_790_000_070_000), Ok(true)),
+            ("all have ended", scores(1e12, 1_790_000_000_000.0), at(1_790_000_000_000), Ok(false)),
+            ("no expiry", scores(late, late), Expiry::Never, foreign.clone()),
+            ("a score after the expiry", scores(late, late), at(1_790_000_059_999), foreign.clone()),
+            ("times in the past", scores(1e12, 1.1e12), at(1_790_000_060_000), foreign.clone()),
+            ("ranks", scores(1.0, 900.0), at(900), foreign.clone()),
+            ("a rank beside times", scores(7.0, late), at(1_790_000_060_000), foreign.clone()),
+            ("half a millisecond", scores(1e12 + 0.5, late), at(1_790_000_060_000), foreign.clone()),
+            ("infinite", scores(late, f64::INFINITY), at(1_790_000_060_000), foreign.clone()),
+            ("no number", scores(f64::NAN, late), at(1_790_000_060_000), foreign.clone()),
+        ];
+        for (case, scores, key_end, expected) in cases {
+            assert_eq!(permits(scores, key_end, now), expected, "{case}");
+        }
+        let own = |own| Scores { own: Some(own), ..scores(1e12, late) };
+        assert_eq!(permits(own(late), at(1_790_000_060_000), now), Ok(true));
+        assert_eq!(permits(own(1e12 + 0.25), at(1_790_000_060_000), now), foreign);
     }
 
     #[test]

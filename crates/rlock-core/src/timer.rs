@@ -12,14 +12,14 @@ use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
-use crate::locks::{DropReason, Job, Locks};
+use crate::locks::{DropReason, Job, Locks, Wanted};
 use crate::port::{FairList, Lock, Server};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions};
 use crate::timing::{Outcome, Share, entry};
-use crate::types::{Mode, MonoMs};
+use crate::types::MonoMs;
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -106,13 +106,13 @@ fn repair_read_leases<P: Server>(core: Core<'_, P>) -> Outcome {
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
 fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
-    let Some((owner, mode)) = head(core, lock) else { return Outcome::Done };
+    let Some((owner, wanted)) = head(core, lock) else { return Outcome::Done };
     let asked = OnceCell::new();
-    if let Err(outcome) = repair_list(core, lock, &owner, mode, &asked) {
+    if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {
         return outcome;
     }
     // Asking is a command, in which the lease may have ended: the state is read after it.
-    if let Access::Until(_) = access(core, lock, &owner, mode) {
+    if let Access::Until(_) = access(core, lock, &owner, wanted) {
         schedule_next_check(core, lock);
         return Outcome::Done;
     }
@@ -129,7 +129,7 @@ fn repair_list<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
-    mode: Mode,
+    wanted: Wanted,
     asked: &OnceCell<WriteAccess>,
 ) -> Result<(), Outcome> {
     let now = core.port.now();
@@ -148,7 +148,7 @@ fn repair_list<P: Server>(
             fair::repair(core, lock, core.port.now());
         }
         WriteAccess::Refused => {
-            if let Access::Until(_) = access(core, lock, owner, mode) {
+            if let Access::Until(_) = access(core, lock, owner, wanted) {
                 // Those who wait by Redisson's protocol may have been told of this lease.
                 schedule_next_check(core, lock);
             }

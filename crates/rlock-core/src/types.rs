@@ -1,9 +1,9 @@
 //! The words of the field as types, so that a lease is never taken for a point in time.
 
-use std::num::NonZeroI64;
+use std::num::{NonZeroI64, NonZeroU32};
 
 use crate::error::Error;
-pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS};
+pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_PERMITS};
 
 /// The longest owner in bytes.
 pub const MAX_OWNER_LEN: usize = 512;
@@ -30,7 +30,8 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// The mode of a hold. A mutex has one holder; readers share a read/write lock, a writer holds it exclusively.
+/// The mode of a hold. A mutex has one holder; readers share a read/write lock, a writer holds it exclusively; a limited
+/// number of owners hold permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A plain lock.
@@ -40,16 +41,41 @@ pub enum Mode {
     Read,
     /// WRITE.
     Write,
+    /// PERMITS.
+    Permit,
 }
 
 impl Mode {
-    /// The word in replies, messages and the lock's hash; a plain lock has none.
+    /// The word in replies and messages, and in the hash of a read/write lock; a plain lock has none.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Mutex => None,
             Self::Read => Some("read"),
             Self::Write => Some("write"),
+            Self::Permit => Some("permit"),
         }
+    }
+}
+
+/// PERMITS: how many owners may hold the lock at once, the caller included: 1 to 2^31 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitLimit(NonZeroU32);
+
+impl PermitLimit {
+    /// At most `count` holders; `None` outside 1 to 2^31 - 1.
+    pub fn new(count: i64) -> Option<Self> {
+        let count = u32::try_from(count).ok().filter(|count| *count <= MAX_PERMITS)?;
+        NonZeroU32::new(count).map(Self)
+    }
+
+    /// The count.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Whether one more may hold the lock beside so many.
+    pub(crate) fn admits(self, holders: usize) -> bool {
+        usize::try_from(self.get()).is_ok_and(|most| holders < most)
     }
 }
 

@@ -1,9 +1,10 @@
 //! One picture of a lock for every kind of lock: the facts that a rule decides on.
 
 use crate::decision::Decision;
+use crate::facts::Permits;
 use crate::shape::Fields;
 pub use crate::shape::Kind;
-use crate::types::{Expiry, Holds, Mode};
+use crate::types::{Expiry, Holds, Mode, UnixMs};
 
 /// The holds of one owner in one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,17 @@ pub enum Others {
     },
     /// The look did not check all of them: one may hold the lock.
     InDoubt,
+    /// The lock has permits of others, and at least one of them is alive.
+    Permits {
+        /// Their number, including ended ones that are still in the set.
+        members: usize,
+        /// The number of living ones, if the look counted them.
+        living: Option<usize>,
+        /// When the first living one ends.
+        first_end: UnixMs,
+        /// When the last one ends.
+        last_end: UnixMs,
+    },
 }
 
 /// A lock as one owner sees it; without an owner, as an owner without holds sees it.
@@ -41,9 +53,9 @@ pub struct View {
     pub kind: Kind,
     /// The owner's exclusive holds: of a plain lock, or write holds.
     pub sole: Option<Hold>,
-    /// The owner's shared holds, if they are alive: read holds.
+    /// The owner's shared holds, if they are alive: read holds, or a permit.
     pub shared: Option<Hold>,
-    /// The read holds that the owner's field still counts after their lease ends.
+    /// The read holds that the owner's field still counts after their lease ends, or its ended permit.
     pub dead: Option<Holds>,
     /// The known facts about other owners.
     pub others: Others,
@@ -60,6 +72,8 @@ pub enum Need {
     AnyOther,
     /// The latest lease end of the other owners.
     LastOther,
+    /// How many other owners have living permits.
+    Room,
 }
 
 /// The result of a rule.
@@ -85,10 +99,27 @@ impl View {
         Self { kind, sole, shared: None, dead: reads, others, key_end }
     }
 
-    /// Whether the owner's holds are still the same, whatever became of other readers.
+    /// The same view once the scores of the permits are read.
+    pub(crate) fn add_permits(&mut self, permits: &Permits, now: UnixMs) {
+        if let Some(own) = permits.own.filter(|own| *own > now) {
+            self.shared = Some(Hold { holds: Holds::ONE, until: Expiry::At(own) });
+            self.dead = None;
+        }
+        let members = if let Others::NotAsked(count) = self.others { count } else { 0 };
+        self.others = match (permits.first_end, permits.last_end) {
+            (Some(first_end), Some(last_end)) => {
+                Others::Permits { members, living: None, first_end, last_end }
+            }
+            _ if members > 0 => Others::Dead,
+            _ => Others::None,
+        };
+    }
+
+    /// Whether the owner's holds are still the same, whatever became of other readers. Permits may all have ended meanwhile.
     pub(crate) fn is_still(&self, fields: &Fields) -> bool {
         let sole = self.sole.map(|hold| hold.holds);
-        (self.kind, sole, self.reads()) == (fields.kind, fields.sole, fields.reads)
+        let same = (self.kind, sole, self.reads()) == (fields.kind, fields.sole, fields.reads);
+        same || self.kind == Kind::Permits && fields.kind == Kind::Abandoned
     }
 
     /// Whether the lock is a read/write lock with holders, alive or dead.
@@ -110,7 +141,7 @@ impl View {
     pub(crate) fn held_in(&self, mode: Mode) -> Option<Hold> {
         match mode {
             Mode::Mutex | Mode::Write => self.sole,
-            Mode::Read => self.shared,
+            Mode::Read | Mode::Permit => self.shared,
         }
     }
 
@@ -121,7 +152,7 @@ impl View {
             Kind::Reading if mode == Mode::Write => {
                 self.shared.is_none() && matches!(self.others, Others::None | Others::Dead)
             }
-            Kind::Mutex | Kind::Reading | Kind::Writing => false,
+            Kind::Mutex | Kind::Reading | Kind::Writing | Kind::Permits => false,
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn foreign_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mod
         locks.yield_is_due(lock.name(), settings.turns, clock) || locks.yields_to_writers(lock.name(), clock)
     });
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    if notify_redisson(core, lock, UnlockMessage::to_all(mode)) == 0 {
+    if UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) == 0 {
         core.locks(|locks| {
             locks.end_streak(lock.name());
             locks.admit_readers(lock.name(), clock);
@@ -158,7 +158,7 @@ fn planted_endless<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bool {
 /// Whether one of the readers lives; in doubt one does.
 fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     look(core, lock, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
-        Kind::Free | Kind::Abandoned | Kind::Mutex => false,
+        Kind::Free | Kind::Abandoned | Kind::Mutex | Kind::Permits => false,
         Kind::Reading => picture.view().others != Others::Dead,
         Kind::Writing => true,
     })

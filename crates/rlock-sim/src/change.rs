@@ -1,10 +1,10 @@
 //! What a change that was decided does to the keys, as the module does it to a server's.
 
-use rlock_core::facts::{FairEntry, Reader};
+use rlock_core::facts::{self, FairEntry, Reader};
 use rlock_core::locks::LockRef;
-use rlock_core::{Change, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode};
+use rlock_core::{Change, Error, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode, UnixMs};
 
-use crate::world::{Hold, ReadWrite, Value, World};
+use crate::world::{Hold, Permits, ReadWrite, Value, World};
 
 impl ReadWrite {
     /// The lock as this owner sees it.
@@ -26,6 +26,35 @@ impl ReadWrite {
     pub(crate) fn readers(&self, most: usize) -> Vec<Reader> {
         let readers = self.reads.iter().take(most);
         readers.map(|(owner, holds)| Reader { owner: owner.clone(), holds: *holds }).collect()
+    }
+}
+
+impl Permits {
+    /// The lock as this owner sees it.
+    pub(crate) fn fields(&self, owner: Option<&[u8]>, now: UnixMs) -> Result<Fields, Error> {
+        let Expiry::At(key_end) = self.expiry else { return Err(Error::NotPermits) };
+        match self.ends.values().max() {
+            Some(last) if *last > key_end || *last <= now && *last != key_end => Err(Error::NotPermits),
+            Some(last) if *last <= now => Ok(Fields::ABANDONED),
+            Some(_) => {
+                let own = owner.is_some_and(|owner| self.ends.contains_key(owner));
+                Ok(Fields::permits(self.ends.len(), own, self.expiry))
+            }
+            None => Err(Error::NotPermits),
+        }
+    }
+
+    /// The permits as this owner sees them.
+    pub(crate) fn seen_by(&self, owner: Option<&[u8]>, now: UnixMs) -> facts::Permits {
+        let others = || self.ends.iter().filter(|(other, _)| owner != Some(&***other));
+        let living = || others().map(|(_, end)| *end).filter(|end| *end > now);
+        let ended = others().filter(|(_, end)| **end <= now).map(|(owner, _)| owner.clone());
+        facts::Permits {
+            own: owner.and_then(|owner| self.ends.get(owner).copied()),
+            first_end: living().min(),
+            last_end: living().max(),
+            ended: ended.take(facts::MOST_ENDED).collect(),
+        }
     }
 }
 
@@ -76,6 +105,27 @@ impl World {
         if let (Some(at), Some(Value::Lock(hold))) = (change.expire_at, self.keys.get_mut(lock)) {
             hold.expiry = Expiry::At(at);
         }
+    }
+
+    pub(crate) fn change_permits(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
+        let mut value = match self.keys.remove(lock) {
+            Some(Value::Permits(value)) if !matches!(change.hash, HashChange::Replace(_)) => value,
+            _ => Permits { ends: Default::default(), expiry: Expiry::Never },
+        };
+        if change.hash == HashChange::Delete {
+            return;
+        }
+        for ended in change.ended_permits() {
+            value.ends.remove(ended);
+        }
+        if change.hash == HashChange::Remove {
+            value.ends.remove(owner);
+        }
+        if let Some(end) = change.permit_end() {
+            value.ends.insert(owner.into(), end);
+        }
+        value.expiry = change.expire_at.map_or(value.expiry, Expiry::At);
+        self.keys.insert(lock.clone(), Value::Permits(value));
     }
 
     pub(crate) fn change_read_write(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::{ReadLease, Reader, WriteAccess};
+use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket};
 use rlock_core::note::Note;
 use rlock_core::port::{Lock, Server};
@@ -120,7 +120,20 @@ impl Lock for SimLock<'_> {
                 Ok(Fields::mutex(mine, hold.expiry))
             }
             Some(Value::ReadWrite(value)) => Ok(value.fields(owner)),
+            Some(Value::Permits(value)) => value.fields(owner, world.now),
         })
+    }
+
+    fn permits(&self, owner: Option<&[u8]>) -> Result<facts::Permits, Error> {
+        self.sim.expire(self.lock);
+        self.sim.with(|world| match world.keys.get(self.lock) {
+            Some(Value::Permits(value)) => Ok(value.seen_by(owner, world.now)),
+            _ => Err(Error::NotPermits),
+        })
+    }
+
+    fn living_permits(&self) -> usize {
+        self.sim.with(|world| world.living_permits(self.lock).len())
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
@@ -167,6 +180,7 @@ impl Lock for SimLock<'_> {
             match change.mode {
                 Mode::Mutex => world.change_mutex(self.lock, owner, change),
                 Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),
+                Mode::Permit => world.change_permits(self.lock, owner, change),
             }
             if let Some(token) = change.token {
                 world.tokens.insert(self.lock.clone(), Some(token.get()));

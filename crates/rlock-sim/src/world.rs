@@ -65,6 +65,8 @@ pub enum Value {
     Lock(Hold),
     /// A read/write lock that is held, or was.
     ReadWrite(ReadWrite),
+    /// A lock with permits.
+    Permits(Permits),
     /// Something that is no lock.
     Other,
 }
@@ -89,6 +91,15 @@ pub struct ReadWrite {
     pub reads: BTreeMap<Box<[u8]>, Holds>,
     /// Who writes, and how many times.
     pub writes: BTreeMap<Box<[u8]>, Holds>,
+    /// Until when the key is there.
+    pub expiry: Expiry,
+}
+
+/// A lock with permits, as its sorted set has them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Permits {
+    /// When the permit of each owner ends or ended.
+    pub ends: BTreeMap<Box<[u8]>, UnixMs>,
     /// Until when the key is there.
     pub expiry: Expiry,
 }
@@ -149,15 +160,22 @@ impl World {
     pub fn hold(&self, lock: &LockRef) -> Option<&Hold> {
         match self.keys.get(lock)? {
             Value::Lock(hold) if !self.is_over(hold.expiry) => Some(hold),
-            Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
+            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
         }
+    }
+
+    /// Who has a permit, and until when.
+    pub fn living_permits(&self, lock: &LockRef) -> Vec<(&[u8], UnixMs)> {
+        let Some(Value::Permits(permits)) = self.keys.get(lock) else { return Vec::new() };
+        let living = permits.ends.iter().filter(|(_, end)| **end > self.now);
+        living.map(|(owner, end)| (&**owner, *end)).collect()
     }
 
     /// The read/write lock of a key, if its key is there now.
     pub fn read_write(&self, lock: &LockRef) -> Option<&ReadWrite> {
         match self.keys.get(lock)? {
             Value::ReadWrite(value) if !self.is_over(value.expiry) => Some(value),
-            Value::Lock(_) | Value::ReadWrite(_) | Value::Other => None,
+            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
         }
     }
 
@@ -180,7 +198,7 @@ impl World {
     /// Whether the lock is free now; not where the key holds something else.
     pub fn is_free(&self, lock: &LockRef) -> bool {
         let written = self.read_write(lock).is_some_and(|value| value.writing);
-        let read = !self.living_readers(lock).is_empty();
+        let read = !self.living_readers(lock).is_empty() || !self.living_permits(lock).is_empty();
         self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
     }
 
@@ -189,6 +207,7 @@ impl World {
         match self.keys.get(lock) {
             Some(Value::Lock(hold)) => hold.expiry,
             Some(Value::ReadWrite(value)) => value.expiry,
+            Some(Value::Permits(value)) => value.expiry,
             None | Some(Value::Other) => Expiry::Never,
         }
     }
@@ -203,6 +222,7 @@ impl World {
         let over = match self.keys.get(lock) {
             Some(Value::Lock(hold)) => self.is_over(hold.expiry),
             Some(Value::ReadWrite(value)) => self.is_over(value.expiry),
+            Some(Value::Permits(value)) => self.is_over(value.expiry),
             Some(Value::Other) | None => false,
         };
         over && self.keys.remove(lock).is_some()

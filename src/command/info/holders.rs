@@ -5,12 +5,12 @@ use rlock_core::shape::{self, RwField, SingleField};
 use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair, session};
-use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
-use crate::{keyspace, waiters};
+use crate::ffi::{Ctx, Edge, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
+use crate::{keyspace, permits, waiters};
 
 /// Who holds a lock.
 pub(super) struct Held {
-    /// `none`, `mutex` or `readwrite`.
+    /// `none`, `mutex`, `readwrite` or `permits`.
     pub(super) kind: &'static str,
     pub(super) mode: Mode,
     /// What is left in ms, -1 without an expiry, -2 where nobody holds it.
@@ -36,9 +36,10 @@ const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count
 /// Who holds the lock, so many of them.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
     let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
-    let fields = keyspace::state(&key, None, || false)?;
+    let fields = keyspace::state(&key, None, || false, || now).map_err(Error::without_permits)?;
     let mut held = match fields.kind {
         Kind::Mutex => mutex(&key, limit, now)?,
+        Kind::Permits => permit_holders(ctx, &key, limit, now),
         Kind::Reading | Kind::Writing => read_write(ctx, key, limit, fields, now)?,
         Kind::Free | Kind::Abandoned => return Ok(NOBODY),
     };
@@ -69,6 +70,20 @@ fn mutex(key: &Key<'_>, limit: usize, now: UnixMs) -> Result<Held, Error> {
     Ok(Held { kind: "mutex", mode: Mode::Mutex, lease_ms, count: 1, holders })
 }
 
+/// The living permits, those first that end first.
+fn permit_holders(ctx: Ctx<'_>, key: &Key<'_>, limit: usize, now: UnixMs) -> Held {
+    let (mut holders, lease_ms) = (Vec::new(), key.expiry().left(now));
+    key.for_each_member(permits::score(now), Edge::Lowest, |owner, score| {
+        if let Some(end) = shape::end(score).filter(|_| holders.len() < limit) {
+            let (owner, mode, lease_ms) = (owner.to_vec(), Mode::Permit, Expiry::At(end).left(now));
+            holders.push(Holder { owner, mode, holds: 1, lease_ms, session: None });
+        }
+        holders.len() < limit
+    });
+    let count = permits::living(ctx, key.name(), now);
+    Held { kind: "permits", mode: Mode::Permit, lease_ms, count, holders }
+}
+
 /// The lock's own key is closed before lease keys are opened.
 fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixMs) -> Result<Held, Error> {
     let (fields, name) = (key.len().saturating_sub(1), key.name());
@@ -78,7 +93,7 @@ fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixM
     let living = found.into_iter().filter_map(|(owner, mode, holds)| {
         let until = match mode {
             Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(lock.key_end),
-            Mode::Write | Mode::Mutex => lock.key_end,
+            Mode::Write | Mode::Mutex | Mode::Permit => lock.key_end,
         };
         Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now), session: None }))
     });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Via, Waiter};
-use rlock_core::{Mode, MonoMs, UnixMs};
+use rlock_core::{Mode, MonoMs, PermitLimit, UnixMs};
 
 use super::{mode, pair, session};
 use crate::fair::FairQueue;
@@ -23,6 +23,8 @@ pub(super) struct Waiting {
     client_id: u64,
     /// The connection with which the wait ends.
     session: Option<u64>,
+    /// How many owners may hold the lock at once, as the waiter says.
+    permits: Option<u32>,
 }
 
 /// How many wait, and so many of them, in their order.
@@ -74,6 +76,7 @@ impl Waiting {
             left_ms: waiter.until.map_or(-1, |until| ms(until.0.saturating_sub(clock))),
             client_id: waiter.client_id,
             session: waiter.session.map(|session| session.client),
+            permits: waiter.permits.map(PermitLimit::get),
             mode: waiter.mode,
             via: match waiter.via {
                 Via::Block => "block",
@@ -92,13 +95,15 @@ impl Waiting {
             left_ms: entry.deadline.map_or(0, |deadline| deadline.0.saturating_sub(now.0).max(0)),
             client_id: 0,
             session: None,
+            permits: None,
         }
     }
 }
 
 impl Respond for Waiting {
     fn send(&self, ctx: Ctx<'_>) {
-        ctx.reply_map(if self.session.is_some() { 7 } else { 6 });
+        let more = i32::from(self.session.is_some()).saturating_add(self.permits.is_some().into());
+        ctx.reply_map(more.saturating_add(6));
         ctx.reply_bytes(b"owner");
         ctx.reply_bytes(&self.owner);
         mode(ctx, self.mode);
@@ -108,5 +113,8 @@ impl Respond for Waiting {
         pair(ctx, "wait-left-ms", self.left_ms);
         pair(ctx, "client-id", i64::try_from(self.client_id).unwrap_or(i64::MAX));
         session(ctx, self.session);
+        if let Some(limit) = self.permits {
+            pair(ctx, "permits", limit.into());
+        }
     }
 }

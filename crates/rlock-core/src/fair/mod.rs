@@ -17,10 +17,10 @@ pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 use crate::access::{Access, access};
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
-use crate::locks::Waiter;
+use crate::locks::{Waiter, Wanted};
 use crate::look::key_end;
 use crate::port::{FairList, Lock, Server};
-use crate::types::{Expiry, LeaseMs, Mode, UnixMs, WaitMs};
+use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
 const AHEAD_MS: i64 = 5 * 60_000;
@@ -56,7 +56,7 @@ pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: Un
         return Next::Waiter(head);
     }
     // Nobody of Redisson's has a turn at a lock that readers have just got: called to it, it would lose its place.
-    if access(core, lock, &head.owner, head.mode) != Access::Free {
+    if access(core, lock, &head.owner, head.wanted()) != Access::Free {
         return Next::Waiter(head);
     }
     repair(core, lock, now);
@@ -75,7 +75,7 @@ pub(crate) fn is_ahead<P: Server>(
     owner: &[u8],
     now: UnixMs,
 ) -> bool {
-    if access(core, lock, owner, Mode::Mutex) != Access::Free || planted(Bug::FairBarges) {
+    if access(core, lock, owner, Wanted::MUTEX) != Access::Free || planted(Bug::FairBarges) {
         return false;
     }
     remove_departed_heads(core, lock);

@@ -25,7 +25,8 @@ impl Locks {
         let ticket = grant.ticket;
         let over = self.edit(lock, |record| {
             // A grant of the same lock before this one is over, or the lock could not have been granted.
-            let over = if grant.mode == Mode::Read { VecDeque::new() } else { take(&mut record.grants) };
+            let shared = matches!(grant.mode, Mode::Read | Mode::Permit);
+            let over = if shared { VecDeque::new() } else { take(&mut record.grants) };
             record.grants.push_back(grant);
             over
         });

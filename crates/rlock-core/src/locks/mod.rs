@@ -31,7 +31,7 @@ pub use drop_reason::DropReason;
 pub use grants::Grant;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
-pub use queue::{Via, Waiter};
+pub use queue::{Via, Waiter, Wanted};
 pub use reads::HeldBack;
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
@@ -204,7 +204,7 @@ impl Locks {
     /// Removes an owner from a lock's queue, in all its modes.
     pub fn cancel(&mut self, lock: LockName<'_>, owner: &[u8]) -> Vec<Waiter> {
         let Some(queue) = self.queue(lock) else { return Vec::new() };
-        let places = [Mode::Mutex, Mode::Read, Mode::Write]
+        let places = [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit]
             .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
         places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(lock, place)).collect()
     }
@@ -272,7 +272,9 @@ impl Locks {
             // the lock for themselves in the same way wait for the same; without FAIR for nobody's turn.
             Some((first, head))
                 if *first > place
-                    && (head.mode == Mode::Read || head.mode != waiter.mode || head.fair != waiter.fair)
+                    && (matches!(head.mode, Mode::Read | Mode::Permit)
+                        || head.mode != waiter.mode
+                        || head.fair != waiter.fair)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
                 self.check_at(lock, Some(Due::Now));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::{Cause, Due, Place, Session, Ticket};
-use crate::types::{Expiry, LeaseMs, Mode, MonoMs};
+use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Waiter {
     pub owner: Box<[u8]>,
     /// The mode in which it wants the lock.
     pub mode: Mode,
+    /// PERMITS: how many owners may hold the lock at once.
+    pub permits: Option<PermitLimit>,
     /// The lease of the grant.
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
@@ -31,6 +33,27 @@ pub struct Waiter {
     pub client_id: u64,
     /// SESSION: the connection with which its wait, or its hold after the grant, ends.
     pub session: Option<Session>,
+}
+
+/// What a waiter wants of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The mode in which it wants the lock.
+    pub mode: Mode,
+    /// PERMITS: how many owners may hold the lock at once.
+    pub permits: Option<PermitLimit>,
+}
+
+impl Wanted {
+    /// A plain lock.
+    pub const MUTEX: Self = Self { mode: Mode::Mutex, permits: None };
+}
+
+impl Waiter {
+    /// What it wants.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { mode: self.mode, permits: self.permits }
+    }
 }
 
 /// How a waiter receives the outcome.

@@ -2,7 +2,7 @@
 
 use super::MAX_CHANNEL_LEN;
 use crate::error::Error;
-use crate::types::{LeaseMs, MAX_HOLDS, Mode, WaitMs, canonical_integer};
+use crate::types::{LeaseMs, MAX_HOLDS, Mode, PermitLimit, WaitMs, canonical_integer};
 
 /// The option words of all commands.
 #[derive(Clone, Copy)]
@@ -17,11 +17,12 @@ pub(super) enum Word {
     Limit,
     /// READ or WRITE.
     Mode(Mode),
+    Permits,
     Session,
 }
 
 impl Word {
-    const TABLE: [(&'static str, Self); 11] = [
+    const TABLE: [(&'static str, Self); 12] = [
         ("ALL", Self::All),
         ("HOLDS", Self::Holds),
         ("LEASE", Self::Lease),
@@ -33,6 +34,7 @@ impl Word {
         ("BLOCK", Self::Block),
         ("ENQUEUE", Self::Enqueue),
         ("SESSION", Self::Session),
+        ("PERMITS", Self::Permits),
     ];
 
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
@@ -71,6 +73,10 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Args<I> {
     pub(super) fn grace(&mut self) -> Result<LeaseMs, Error> {
         let grace = canonical_integer(self.value("SESSION")?).filter(|grace| *grace >= 0);
         grace.and_then(|grace| LeaseMs::new(grace.max(1))).ok_or(Error::BadGrace)
+    }
+
+    pub(super) fn permits(&mut self) -> Result<PermitLimit, Error> {
+        canonical_integer(self.value("PERMITS")?).and_then(PermitLimit::new).ok_or(Error::BadPermits)
     }
 
     pub(super) fn channel(&mut self) -> Result<&'a [u8], Error> {

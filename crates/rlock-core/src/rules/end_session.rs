@@ -1,6 +1,6 @@
 //! The end of a connection: the holds that are tied to it get shorter leases.
 
-use super::{check_kind, newest, nothing, own_reads, sole_end};
+use super::{check_kind, newest, nothing, own_reads, permits, sole_end};
 use crate::decision::{Change, Decision, ReadLeases, Reply};
 use crate::error::Error;
 use crate::types::{Expiry, Mode, UnixMs};
@@ -10,6 +10,9 @@ use crate::view::{Need, Others, Step, View};
 /// `ends`. `latest`: the latest lease end of all of the owner's read holds.
 pub fn end_session(view: &View, mode: Mode, latest: Option<Expiry>, ends: UnixMs) -> Result<Step, Error> {
     check_kind(view, mode)?;
+    if mode == Mode::Permit {
+        return Ok(permits::end_session(view, ends));
+    }
     let Some(hold) = view.held_in(mode) else { return Ok(nothing(Reply::NotHeld)) };
     if mode == Mode::Read {
         let until = latest.map_or(hold.until, |latest| latest.later(hold.until));
@@ -34,7 +37,7 @@ fn shorter_reads(view: &View, ends: UnixMs) -> Step {
         _ if view.sole.is_some() => None,
         Others::NotAsked(_) => return Step::Look(Need::LastOther),
         Others::Live { last_end, .. } => last_end.map(|last| last.later(Expiry::At(ends))),
-        Others::InDoubt => None,
+        Others::InDoubt | Others::Permits { .. } => None,
         Others::None | Others::Dead => Some(Expiry::At(ends)),
     };
     let expire_at = match last_end {

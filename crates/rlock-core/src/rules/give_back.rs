@@ -1,6 +1,6 @@
 //! Release, revocation and forced release.
 
-use super::{check_kind, left_of, meant, newest, nothing, own_reads, sole_end};
+use super::{check_kind, left_of, meant, newest, nothing, own_reads, permits, sole_end};
 use crate::bugs::{Bug, planted};
 use crate::decision::{Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
@@ -11,14 +11,17 @@ use crate::view::{Hold, Kind, Need, Others, Step, View};
 /// RLOCK.RELEASE.
 #[inline(always)]
 pub fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result<Step, Error> {
+    if view.kind == Kind::Permits {
+        return permits::release(view, request, now);
+    }
     let mode = meant(view, request.mode)?;
     let Some(Hold { holds, .. }) = view.held_in(mode) else { return Ok(nothing(Reply::NotHeld)) };
     let lease = request.lease.map(|lease| now.after(lease));
     Ok(match (mode, left_of(holds, request.down_to)) {
         (Mode::Read, None) => reader_gone(view, holds, LockEvent::Release),
         (Mode::Read, Some(left)) => fewer_reads(view, holds, left, lease),
-        (Mode::Mutex | Mode::Write, Some(left)) => fewer_sole(view, mode, holds, left, lease),
-        (Mode::Mutex | Mode::Write, None) => sole_gone(view, mode, LockEvent::Release),
+        (Mode::Mutex | Mode::Write | Mode::Permit, Some(left)) => fewer_sole(view, mode, holds, left, lease),
+        (Mode::Mutex | Mode::Write | Mode::Permit, None) => sole_gone(view, mode, LockEvent::Release),
     })
 }
 
@@ -89,7 +92,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
         Others::NotAsked(_) => return Step::Look(Need::LastOther),
         Others::Live { last_end, .. } if !planted(Bug::OneReaderFreesAll) => last_end,
         Others::InDoubt if !planted(Bug::OneReaderFreesAll) => None,
-        Others::None | Others::Dead | Others::Live { .. } | Others::InDoubt => {
+        Others::None | Others::Dead | Others::Live { .. } | Others::InDoubt | Others::Permits { .. } => {
             return freed(Mode::Read, leases, event);
         }
     };
@@ -112,6 +115,9 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
 
 /// RLOCK.FORCERELEASE; with `of_owner` only for the owner of this view, whose read holds count even if they are dead.
 pub fn force_release(view: &View, of_owner: bool) -> Step {
+    if view.kind == Kind::Permits {
+        return permits::force_release(view, of_owner);
+    }
     let event = LockEvent::ForceRelease;
     let step = match (view.kind, view.sole, view.reads()) {
         (Kind::Free | Kind::Abandoned, ..) => return nothing(Reply::NothingToForce),
@@ -119,7 +125,9 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
         (_, None, Some(holds)) if of_owner => reader_gone(view, holds, event),
         (Kind::Mutex, ..) => freed(Mode::Mutex, ReadLeases::default(), event),
         // A writer shares the lock only with its own reads.
-        (Kind::Reading | Kind::Writing, ..) => freed(Mode::Write, ReadLeases::default(), event),
+        (Kind::Reading | Kind::Writing | Kind::Permits, ..) => {
+            freed(Mode::Write, ReadLeases::default(), event)
+        }
     };
     let Step::Done(mut decision) = step else { return step };
     decision.reply = Reply::Forced;
@@ -133,6 +141,9 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
 /// renewed or released it. `ends` is the end of the granted lease.
 pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
     check_kind(view, mode)?;
+    if mode == Mode::Permit {
+        return Ok(permits::revoke(view, ends));
+    }
     let granted = Hold { holds: Holds::ONE, until: Expiry::At(ends) };
     let event = LockEvent::Release;
     Ok(match mode {
@@ -141,7 +152,7 @@ pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
         }
         Mode::Read if view.shared == Some(granted) => reader_gone(view, Holds::ONE, event),
         Mode::Mutex | Mode::Write if is_sole_as_granted(view, granted) => sole_gone(view, mode, event),
-        Mode::Mutex | Mode::Read | Mode::Write => nothing(Reply::NotHeld),
+        _ => nothing(Reply::NotHeld),
     })
 }
 
@@ -157,15 +168,14 @@ fn is_sole_as_granted(view: &View, granted: Hold) -> bool {
 #[inline]
 fn freed(mode: Mode, leases: ReadLeases, event: LockEvent) -> Step {
     let message = match mode {
-        Mode::Mutex => UnlockMessage::Free,
-        Mode::Read => UnlockMessage::ReadersGone,
-        Mode::Write => UnlockMessage::WriterGone,
+        Mode::Read => Some(UnlockMessage::ReadersGone),
+        mode => UnlockMessage::to_all(mode),
     };
     let change = Change {
         mode,
         hash: HashChange::Delete,
         readers: leases.change(),
-        unlock_message: Some(message),
+        unlock_message: message,
         event: Some(event),
         ..Change::default()
     };

@@ -7,10 +7,13 @@
 
 mod end_session;
 mod give_back;
+mod permits;
 mod take;
 
 pub use end_session::end_session;
 pub use give_back::{force_release, release, revoke};
+pub use permits::hand_off_permit;
+pub(crate) use permits::has_room;
 pub use take::{acquire, hand_off};
 
 use crate::bugs::{Bug, planted};
@@ -24,6 +27,9 @@ use crate::view::{Hold, Kind, Step, View};
 
 /// RLOCK.RENEW: the lease counts from now, even if it ends sooner than before.
 pub fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Step, Error> {
+    if view.kind == Kind::Permits {
+        return permits::renew(view, request, now);
+    }
     let mode = meant(view, request.mode)?;
     let Some(hold) = view.held_in(mode) else { return Ok(nothing(Reply::NotRenewed)) };
     let ends = now.after(request.lease);
@@ -45,7 +51,7 @@ pub fn message_on_hand_off(told: Expiry, ends: UnixMs, mode: Mode) -> Option<Unl
     match told {
         Expiry::At(told) if told <= ends => None,
         // A lease that had ended by the time of the hand-off is among those above.
-        Expiry::At(_) | Expiry::Never => Some(UnlockMessage::to_all(mode)),
+        Expiry::At(_) | Expiry::Never => UnlockMessage::to_all(mode),
     }
 }
 
@@ -54,6 +60,8 @@ fn check_kind(view: &View, mode: Mode) -> Result<(), Error> {
     match (view.kind, mode) {
         (Kind::Reading | Kind::Writing, Mode::Mutex) => Err(Error::ReadWriteLock),
         (Kind::Mutex, Mode::Read | Mode::Write) => Err(Error::Mutex),
+        (Kind::Permits, Mode::Mutex | Mode::Read | Mode::Write) => Err(Error::PermitsLock),
+        (Kind::Mutex | Kind::Reading | Kind::Writing, Mode::Permit) => Err(Error::NoPermitsLock),
         _ => Ok(()),
     }
 }

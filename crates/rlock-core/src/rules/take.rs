@@ -1,6 +1,6 @@
 //! Acquisition, re-entry and hand-off.
 
-use super::{arrival, check_kind, nothing, stored, told};
+use super::{arrival, check_kind, nothing, permits, stored, told};
 use crate::bugs::{Bug, planted};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
@@ -20,6 +20,9 @@ pub fn acquire(
     admission: Admission,
     kept_out: bool,
 ) -> Result<Step, Error> {
+    if let Some(limit) = request.permits {
+        return permits::acquire(view, request, limit, now, admission, kept_out);
+    }
     check_kind(view, request.mode)?;
     if must_check_readers(view, request.mode) {
         return Ok(Step::Look(Need::AnyOther));
@@ -153,7 +156,7 @@ impl New {
         let leases = match self.mode {
             Mode::Read if planted(Bug::ReadLeaseNotWritten) => ReadLeases::default(),
             Mode::Read => ReadLeases { set: Some((holds.get(), holds.get(), ends)), gone: None },
-            Mode::Write | Mode::Mutex => ReadLeases::default(),
+            Mode::Write | Mode::Mutex | Mode::Permit => ReadLeases::default(),
         };
         let in_force = if self.mode == Mode::Read || longer { Expiry::At(ends) } else { key_end };
         Decision {
@@ -163,6 +166,7 @@ impl New {
                 hash,
                 becomes: None,
                 readers: leases.change(),
+                permits: None,
                 expire_at: longer.then_some(ends),
                 token: stored(self.token),
                 unlock_message: None,

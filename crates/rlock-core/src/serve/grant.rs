@@ -106,7 +106,10 @@ fn give<P: Server>(
     token: Option<Token>,
     now: UnixMs,
 ) -> Option<Change> {
-    let rule = |view: &View| rules::hand_off(view, head.mode, lease, token, now);
+    let rule = |view: &View| match head.permits {
+        Some(limit) => rules::hand_off_permit(view, limit, lease, now),
+        None => rules::hand_off(view, head.mode, lease, token, now),
+    };
     let mut picture = Picture::of(lock, Some(&head.owner));
     let decision = picture.decide(core, |picture| rule(picture.view())).ok()?;
     if decision.reply == Reply::Denied {
@@ -116,14 +119,16 @@ fn give<P: Server>(
     note_reads(core, lock, &decision.change);
     let (clock, ends) = (core.port.clock(), now.after(lease));
     let told_end = core.locks(|locks| {
-        locks.count_grant(lock.name(), clock);
+        if head.mode != Mode::Permit {
+            locks.count_grant(lock.name(), clock);
+        }
         let told_end = locks.told(lock.name());
         locks.leave(head.ticket);
         locks.tie(lock.name(), &head.owner, head.mode, head.session);
         told_end
     });
     fair::remove_departed_heads(core, lock);
-    if head.mode != Mode::Read
+    if matches!(head.mode, Mode::Mutex | Mode::Write)
         && let Some(message) = rules::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
     {
         notify_redisson(core, lock, message);

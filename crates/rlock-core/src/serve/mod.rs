@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::fair::{self, Next};
-use crate::locks::{Cause, DropReason};
+use crate::locks::{Cause, DropReason, Wanted};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
@@ -50,12 +50,14 @@ enum Served {
 /// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
 /// Redisson's protocol are told.
 pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) {
-    let Some((_, mode)) = head(core, lock) else { return };
+    let Some((_, Wanted { mode, .. })) = head(core, lock) else { return };
     match serve(core, lock, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free | Served::Later => {
             core.locks(|locks| locks.end_streak(lock.name()));
-            notify_redisson(core, lock, UnlockMessage::to_all(mode));
+            if let Some(message) = UnlockMessage::to_all(mode) {
+                notify_redisson(core, lock, message);
+            }
         }
         Served::Given | Served::Yielded => {}
     }
@@ -102,19 +104,21 @@ pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
 /// checked that writing is allowed; elsewhere ask for [`Lock::write_access`] first.
 #[expect(clippy::too_many_lines, reason = "to be split: the loop over the queue, and its outcome")]
 fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, freed: Freed) -> Served {
-    let Some((owner, mode)) = head(core, lock) else { return Served::NotFree };
+    let Some((owner, wanted)) = head(core, lock) else { return Served::NotFree };
     core.locks(|locks| locks.note_unserved(lock.name(), false));
     if core.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
         // A replica grants nothing, also one that takes writes.
         return Served::NotFree;
     }
-    let first = access_and_bury(core, lock, &owner, mode);
+    let first = access_and_bury(core, lock, &owner, wanted);
     match first {
         Access::Until(_) => {
             core.locks(|locks| locks.close_window(lock.name()));
             return Served::NotFree;
         }
-        Access::Free if yields_to_redisson(core, lock, mode, now, freed) => return Served::Yielded,
+        // Redisson knows no permits of this kind.
+        _ if wanted.mode == Mode::Permit => note_found_free(core, lock, now, freed),
+        Access::Free if yields_to_redisson(core, lock, wanted.mode, now, freed) => return Served::Yielded,
         Access::Free | Access::Shared => {}
     }
     let (mut given, mut opened, mut later) = (false, false, false);
@@ -136,8 +140,8 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
             }
             Next::Foreign | Next::Nobody => break,
         };
-        if let Access::Until(_) = access(core, lock, &head.owner, head.mode) {
-            // Readers have it; or another module has heard of an event of ours, and taken the lock.
+        if let Access::Until(_) = access(core, lock, &head.owner, head.wanted()) {
+            // Readers have it, or as many permits are out as it admits; or another module has heard of an event of ours, and taken the lock.
             break;
         }
         match hand_to(core, lock, &head, now) {
@@ -182,12 +186,17 @@ fn yields_to_redisson<P: Server>(
     if core.locks(|locks| locks.window(lock.name(), clock, longest)).is_some() {
         return true;
     }
+    note_found_free(core, lock, now, freed);
+    foreign_turn(core, lock, mode)
+}
+
+/// A waiter can have the lock: what ended is noted, unless it was the command under way.
+fn note_found_free<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs, freed: Freed) {
     let (ended, unconfirmed) =
         core.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
     if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
         note_end(core, lock, ended, seen, unconfirmed, now);
     }
-    foreign_turn(core, lock, mode)
 }
 
 /// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.

@@ -6,16 +6,16 @@ use crate::fair;
 use crate::locks::Due;
 use crate::look::key_end;
 use crate::port::{Lock, Server};
-use crate::types::LeaseMs;
+use crate::types::{LeaseMs, Mode};
 
 /// How soon to look again at a lock that could not be given away.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
 /// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
 pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
-    match head(core, lock).map(|(owner, mode)| access(core, lock, &owner, mode)) {
-        None => {}
-        Some(Access::Free | Access::Shared) => {
+    let Some((owner, wanted)) = head(core, lock) else { return };
+    match access(core, lock, &owner, wanted) {
+        Access::Free | Access::Shared => {
             let (now, clock, longest) =
                 (core.port.now(), core.port.clock(), core.port.settings().foreign_window);
             let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
@@ -27,8 +27,9 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
                 locks.check_at(lock.name(), Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }
-        Some(Access::Until(until)) => {
-            let expiry = key_end(lock);
+        Access::Until(until) => {
+            // A permit that ends before the others is what somebody waits for.
+            let expiry = if wanted.mode == Mode::Permit { until } else { key_end(lock) };
             core.locks(|locks| {
                 locks.note_unserved(lock.name(), false);
                 locks.found_held(lock.name(), expiry, until);

@@ -118,6 +118,7 @@ impl Scene {
             arrive_at: None,
             fair: ask.fair,
             fenced: ask.fenced,
+            permits: None,
             session: None,
             wait,
         };

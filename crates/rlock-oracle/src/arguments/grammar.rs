@@ -30,6 +30,7 @@ type Words = (&'static [u8], &'static [Kind]);
 const LEASE: Kind = Kind::Number(1, 8_796_093_022_208);
 const WAIT: Kind = Kind::Number(0, 8_796_093_022_208);
 const MOST_HOLDS: u64 = 9_007_199_254_740_992;
+const MOST_PERMITS: u64 = 2_147_483_647;
 
 impl Command {
     pub(super) const ALL: [Self; 7] =
@@ -52,6 +53,7 @@ impl Command {
             Self::Acquire => &[
                 (b"READ", &[]),
                 (b"WRITE", &[]),
+                (b"PERMITS", &[Kind::Number(1, MOST_PERMITS)]),
                 (b"FAIR", &[]),
                 (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
                 (b"FENCED", &[]),
@@ -81,6 +83,10 @@ impl Command {
                 [b"READ", b"FENCED"],
                 [b"READ", b"FAIR"],
                 [b"WRITE", b"FAIR"],
+                [b"PERMITS", b"READ"],
+                [b"PERMITS", b"WRITE"],
+                [b"PERMITS", b"FAIR"],
+                [b"PERMITS", b"FENCED"],
                 [b"BLOCK", b"ENQUEUE"],
             ],
             Self::Release => &[[b"READ", b"WRITE"], [b"ALL", b"HOLDS"]],
@@ -131,11 +137,15 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
         }
         rest = &after[kinds.len()..];
     }
+    let value = |name: &[u8]| options.iter().zip(&given).find(|((o, _), _)| *o == name).and_then(|(_, g)| *g);
     for two in command.exclusive() {
-        let is_given = |name: &&[u8]| options.iter().zip(&given).any(|((o, _), g)| o == name && g.is_some());
-        if two.iter().all(is_given) {
+        if two.iter().all(|name| value(name).is_some()) {
             return None;
         }
+    }
+    // A permit is held once.
+    if value(b"PERMITS").is_some() && value(b"HOLDS").is_some_and(|holds| holds != [b"1"]) {
+        return None;
     }
     let mut written: Vec<Vec<u8>> = first.iter().map(|word| word.to_vec()).collect();
     for ((name, _), values) in options.iter().zip(given) {

@@ -65,8 +65,10 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     let mut words = vec![request.owner.bytes().to_vec(), decimal(request.lease.get())];
-    if request.mode != Mode::Mutex {
-        words.push(mode_word(request.mode));
+    match (request.mode, request.permits) {
+        (Mode::Mutex, _) => {}
+        (_, Some(limit)) => words.extend([b"PERMITS".to_vec(), decimal(limit.get().into())]),
+        (mode, None) => words.push(mode_word(mode)),
     }
     if request.fair {
         words.push(b"FAIR".to_vec());

@@ -75,12 +75,13 @@ fn check_messages(bytes: &[u8]) {
     let lock = LockName { db, key };
     let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
     let token = i64::from(db) << 40;
-    for mode in [Mode::Mutex, Mode::Read, Mode::Write] {
+    for mode in [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit] {
         let last = mode.word().map_or(String::new(), |word| format!(" {word}"));
         let (since, ticket) = (MonoMs(0), Ticket(1));
         let waiter = Waiter {
             owner: owner.into(),
             mode,
+            permits: None,
             lease,
             fenced: false,
             fair: false,

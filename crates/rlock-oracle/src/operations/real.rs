@@ -146,8 +146,17 @@ impl Real {
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
         let (owner, lease, mode) = (name(owner), lease(new), said(word).unwrap_or_default());
-        let request =
-            Acquire { owner, lease, mode, fair, arrive_at, fenced, session: None, wait: wait_asked };
+        let request = Acquire {
+            owner,
+            lease,
+            mode,
+            permits: None,
+            fair,
+            arrive_at,
+            fenced,
+            session: None,
+            wait: wait_asked,
+        };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(0, &id(lock), &request) {
@@ -251,6 +260,7 @@ impl Real {
             Mode::Mutex => Word::None,
             Mode::Read => Word::Read,
             Mode::Write => Word::Write,
+            Mode::Permit => unreachable!("no operation asks for permits"),
         };
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
