@@ -273,6 +273,29 @@ fn each_change_of_a_read_write_lock_is_replicated_as_its_effect() {
 
 /// A fair lock's queue is written by the server's own commands, each with the change that it belongs to.
 #[test]
+fn each_change_of_permits_is_replicated_as_its_effect() {
+    let mut scene = Scene::new();
+    let held = "(ZADD lock @ alice; PEXPIREAT lock @)";
+    scene.step("RLOCK.ACQUIRE lock alice 100000 PERMITS 3", "[1, 100000, 0]", held);
+    scene.step("RLOCK.ACQUIRE lock alice 200000 PERMITS 3", "[1, 200000, 0]", held);
+    scene.step("RLOCK.ACQUIRE lock alice 1000 PERMITS 3", "[1, ~200000, 0]", "");
+    scene.step(
+        "RLOCK.ACQUIRE lock bob 300000 PERMITS 3",
+        "[1, 300000, 0]",
+        "(ZADD lock @ bob; PEXPIREAT lock @)",
+    );
+    scene.step("RLOCK.RENEW lock alice 400000", "1", held);
+    scene.step("RLOCK.ACQUIRE lock carol 500000 PERMITS 2", "null", "");
+    // The last one goes: the key ends with the one before.
+    scene.step("RLOCK.RELEASE lock alice", "1", "(ZREM lock alice; PEXPIREAT lock @)");
+    // An ended permit is removed by the next change.
+    scene.given(&["RLOCK.ACQUIRE lock carol 1 PERMITS 3"]);
+    sleep(Duration::from_millis(5));
+    scene.step("RLOCK.RENEW lock bob 600000", "1", "(ZREM lock carol; ZADD lock @ bob; PEXPIREAT lock @)");
+    scene.step("RLOCK.RELEASE lock bob", "1", "UNLINK lock");
+}
+
+#[test]
 fn the_fair_queue_is_replicated_with_what_it_belongs_to() {
     let mut scene = Scene::new();
     let (list, deadlines) = ("redisson_lock_queue:{lock}", "redisson_lock_timeout:{lock}");

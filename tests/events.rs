@@ -65,6 +65,22 @@ fn each_change_raises_the_events_of_its_effects_and_our_own() {
 }
 
 #[test]
+fn each_change_of_permits_raises_the_events_of_its_effects_and_our_own() {
+    let mut scene = Scene::new("EA");
+    let acquired = ["zadd lock", "expire lock", "rlock.acquire lock"];
+    scene.step("RLOCK.ACQUIRE lock alice 100000 PERMITS 2", &acquired);
+    scene.step("RLOCK.ACQUIRE lock alice 200000 PERMITS 2", &["zadd lock", "expire lock"]);
+    scene.step("RLOCK.ACQUIRE lock alice 1000 PERMITS 2", &[]);
+    scene.step("RLOCK.ACQUIRE lock bob 1000 PERMITS 2", &["zadd lock", "rlock.acquire lock"]);
+    scene.step("RLOCK.RENEW lock bob 2000", &["zadd lock"]);
+    scene.step("RLOCK.ACQUIRE lock carol 1000 PERMITS 2", &[]);
+    scene.step("RLOCK.RELEASE lock alice", &["zrem lock", "expire lock", "rlock.release lock"]);
+    scene.step("RLOCK.RELEASE lock bob", &["del lock", "rlock.release lock"]);
+    scene.step("RLOCK.ACQUIRE lock dora 1000 PERMITS 2", &acquired);
+    scene.step("RLOCK.FORCERELEASE lock", &["del lock", "rlock.forcerelease lock"]);
+}
+
+#[test]
 fn our_own_events_are_of_class_d() {
     let mut scene = Scene::new("Ed");
     scene.step("RLOCK.ACQUIRE lock alice 100000", &["rlock.acquire lock"]);

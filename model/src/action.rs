@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rlock_core::Mode;
 use rlock_core::facts::WriteAccess;
 
 use crate::fair::{self, Script};
@@ -180,7 +181,8 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
     let holds = state.holds(party);
     if let Some(belief) = believes {
         if belief.holds == 1 {
-            actions.push(Action::Again { party });
+            // A permit is held once.
+            actions.extend((party.mode != Mode::Permit).then_some(Action::Again { party }));
         } else {
             actions.push(Action::Release { party, down_to: 1 });
         }

@@ -10,9 +10,10 @@ use crate::state::{State, Violation};
 use crate::writers;
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 10] = [
+pub(crate) const PROPERTIES: [&str; 11] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
     "a writer is alone: nobody else holds a lock that is written",
+    "permits are limited: no more are out than somebody asked for",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
     "nothing is taken back from a live holder: an owner that was told keeps its hold",
     "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
@@ -35,6 +36,7 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     holders_hold(state)?;
     for lock in 0..scene.locks {
         writers_are_alone(state, lock)?;
+        permits_are_limited(state, lock)?;
         lines_are_queues(state, lock)?;
         timer_is_set(scene, state, lock)?;
         fair::check(scene, state, lock)?;
@@ -104,6 +106,7 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
     let within = match world.keys.get(&scene::lock(lock)) {
         Some(Value::Other) => return Ok(()),
         Some(Value::ReadWrite(_)) => may_be_had(state, head),
+        Some(Value::Permits(_)) => permit_may_be_had(scene, state, head),
         Some(Value::Lock(hold)) => match hold.expiry {
             Expiry::Never => return Ok(()),
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),
@@ -122,6 +125,25 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
         "k{lock} is free in {within} ms at the latest, o{} waits for it, and the timer is {set}",
         head.owner
     ))
+}
+
+/// In how many ms who waits first can have a permit: as soon as its limit admits one more.
+fn permit_may_be_had(scene: &Scene, state: &State, head: Party) -> u64 {
+    let (world, name) = (&state.world, scene::owner(head.owner));
+    let living = world.living_permits(&scene::lock(head.lock));
+    let others: Vec<_> = living.iter().filter(|(owner, _)| **owner != name[..]).collect();
+    let limit = scene.permits(head.owner).map_or(0, |limit| limit.get() as usize);
+    match others.iter().map(|(_, end)| *end).min() {
+        Some(first) if others.len() >= limit && others.len() == living.len() => {
+            u64::try_from(first.0 + 1 - world.now.0).unwrap_or(0).max(SOON)
+        }
+        _ => SOON,
+    }
+}
+
+fn permits_are_limited(state: &State, lock: u8) -> Result<(), Violation> {
+    let living = state.world.living_permits(&scene::lock(lock)).len();
+    if living <= scene::PERMITS.into() { Ok(()) } else { Err(format!("k{lock} has {living} permits out")) }
 }
 
 /// In how many ms who waits first for a read/write lock can have it.

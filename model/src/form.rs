@@ -26,7 +26,8 @@ pub(crate) fn renamings(scene: &Scene) -> Vec<Renaming> {
         })
     };
     let same_modes = |owners: &Vec<u8>| {
-        (0..scene.owners).all(|owner| scene.modes(owner) == scene.modes(owners[usize::from(owner)]))
+        let wanted = |owner| (scene.modes(owner), scene.permits(owner));
+        (0..scene.owners).all(|owner| wanted(owner) == wanted(owners[usize::from(owner)]))
     };
     let owners: Vec<_> = orders(scene.owners).into_iter().filter(same_channels).filter(same_modes).collect();
     let locks = orders(scene.locks);
@@ -109,6 +110,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     let keys = world.keys.iter().map(|(lock, value)| match value {
         Value::Other => [(lens.lock)(lock.name()), -2, 0, 0],
         Value::ReadWrite(value) => [(lens.lock)(lock.name()), -3, value.writing.into(), expiry(value.expiry)],
+        Value::Permits(value) => [(lens.lock)(lock.name()), -4, 0, expiry(value.expiry)],
         Value::Lock(hold) => {
             [(lens.lock)(lock.name()), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
         }
@@ -116,7 +118,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     append_sorted(keys, form);
     let hashes = world.keys.iter().filter_map(|(lock, value)| match value {
         Value::ReadWrite(value) => Some((lock, value)),
-        Value::Lock(_) | Value::Other => None,
+        Value::Lock(_) | Value::Permits(_) | Value::Other => None,
     });
     let fields = hashes.flat_map(|(lock, value)| {
         let row = |kind, owner: &[u8], holds: Holds| {
@@ -126,6 +128,17 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         value.reads.iter().map(move |(owner, holds)| row(0, owner, *holds)).chain(writes).collect::<Vec<_>>()
     });
     append_sorted(fields, form);
+    let permits = world.keys.iter().filter_map(|(lock, value)| match value {
+        Value::Permits(value) => Some((lock, value)),
+        _ => None,
+    });
+    let permits = permits.flat_map(|(lock, value)| {
+        let row = |(owner, end): (&Box<[u8]>, &UnixMs)| {
+            [(lens.lock)(lock.name()), (lens.name)(owner), expiry(Expiry::At(*end))]
+        };
+        value.ends.iter().map(row).collect::<Vec<_>>()
+    });
+    append_sorted(permits, form);
     let leases = world
         .read_leases
         .iter()

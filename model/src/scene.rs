@@ -2,7 +2,7 @@
 
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, LeaseMs, Mode};
+use rlock_core::{Admission, LeaseMs, Mode, PermitLimit};
 
 /// The lease that owners ask for, in ms.
 pub(crate) const LEASE: i64 = 4;
@@ -13,6 +13,8 @@ pub(crate) const CONFIRM: i64 = 2;
 
 /// After so many readers one of Redisson's that waits to write has a turn.
 pub(crate) const READERS: u8 = 2;
+/// The most owners that may have a permit at once.
+pub(crate) const PERMITS: u8 = 2;
 /// For how long a lock is left free then, in ms.
 pub(crate) const WINDOW: u64 = 2;
 
@@ -56,6 +58,7 @@ pub(crate) struct Scene {
 const PLAIN: &[Mode] = &[Mode::Mutex];
 const READS: &[Mode] = &[Mode::Read];
 const WRITES: &[Mode] = &[Mode::Write];
+const SHARES: &[Mode] = &[Mode::Permit];
 const BOTH: &[Mode] = &[Mode::Read, Mode::Write];
 
 const NOTHING: Scene = Scene {
@@ -78,7 +81,7 @@ const NOTHING: Scene = Scene {
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 12] = [
+pub(crate) const SCENES: [Scene; 13] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -184,6 +187,16 @@ pub(crate) const SCENES: [Scene; 12] = [
         ..NOTHING
     },
     Scene {
+        name: "permits",
+        about: "3 owners of 2 permits, one of which wants to be alone; BLOCK and ENQUEUE, disconnects, permits that end",
+        modes: [SHARES; 3],
+        block: true,
+        enqueue: true,
+        foreign: true,
+        depth: 8,
+        ..NOTHING
+    },
+    Scene {
         name: "fair",
         about: "2 owners of one lock wait with FAIR, blocked, beside one of Redisson's",
         owners: 2,
@@ -202,7 +215,13 @@ impl Scene {
 
     /// Whether the locks are read/write locks.
     pub(crate) fn reads_and_writes(&self) -> bool {
-        self.modes != [PLAIN; 3]
+        self.modes != [PLAIN; 3] && self.modes != [SHARES; 3]
+    }
+
+    /// How many owners may have a permit beside this one, and it included.
+    pub(crate) fn permits(&self, owner: u8) -> Option<PermitLimit> {
+        let most = if owner == 0 { 1 } else { PERMITS };
+        PermitLimit::new(most.into()).filter(|_| self.modes(owner) == SHARES)
     }
 
     /// The channel of an owner.

@@ -143,7 +143,8 @@ impl State {
     /// Whether anybody holds a lock.
     pub(crate) fn is_held(&self, lock: u8) -> bool {
         let lock = scene::lock(lock);
-        self.world.hold(&lock).is_some() || self.world.read_write(&lock).is_some()
+        let exclusive = self.world.hold(&lock).is_some() || self.world.read_write(&lock).is_some();
+        exclusive || !self.world.living_permits(&lock).is_empty()
     }
 
     /// In how many ms the next thing ends: a lease, a wait, what the timer waits for.
@@ -156,9 +157,15 @@ impl State {
         let keys = self.world.keys.values().filter_map(|value| match value {
             rlock_sim::Value::Lock(hold) => until(hold.expiry),
             rlock_sim::Value::ReadWrite(value) => until(value.expiry),
-            rlock_sim::Value::Other => None,
+            rlock_sim::Value::Permits(_) | rlock_sim::Value::Other => None,
         });
-        let leases = keys.chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
+        let permits = self.world.keys.values().filter_map(|value| match value {
+            rlock_sim::Value::Permits(value) => Some(value.ends.values()),
+            _ => None,
+        });
+        let permits = permits.flatten().filter_map(|end| u64::try_from(end.0.saturating_sub(now)).ok());
+        let leases =
+            keys.chain(permits).chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
         let wait = self.locks.next_in(UnixMs(i64::MIN / 2), self.world.clock);
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
@@ -272,7 +279,8 @@ pub(crate) fn hold(world: &World, Party { owner, lock, mode }: Party) -> Option<
         }
         Mode::Permit => {
             let (_, end) = world.living_permits(&lock).into_iter().find(|(owner, _)| **owner == name[..])?;
-            Some((1, Expiry::At(end)))
+            // It lasts until that moment, a key until after it.
+            Some((1, Expiry::At(UnixMs(end.0 - 1))))
         }
     }
 }

@@ -129,9 +129,9 @@ fn lease() -> LeaseMs {
     LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// The mode as RELEASE and RENEW say it.
+/// The mode as RELEASE and RENEW say it. Permits are known by their key.
 fn said(mode: Mode) -> Option<Mode> {
-    (mode != Mode::Mutex).then_some(mode)
+    matches!(mode, Mode::Read | Mode::Write).then_some(mode)
 }
 
 /// Every name of the model is an owner's, by its form.
@@ -156,8 +156,17 @@ fn acquire(
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
     let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let request =
-        Acquire { owner: asks, lease, mode, permits: None, fair, arrive_at, fenced, session: None, wait };
+    let request = Acquire {
+        owner: asks,
+        lease,
+        mode,
+        permits: scene.permits(owner),
+        fair,
+        arrive_at,
+        fenced,
+        session: None,
+        wait,
+    };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -184,6 +193,8 @@ fn acquire(
         Err(Error::NotAToken) if token_is_spoiled(before, lock) => Ok(Came::Neither),
         // It would wait for itself; served just before, it may not have known.
         Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
+        // Somebody without the module has the key for a plain lock.
+        Err(Error::NoPermitsLock) if mode == Mode::Permit => Ok(Came::Neither),
         other => Err(format!("o{owner}: ACQUIRE {party} answered {other:?}")),
     }
 }

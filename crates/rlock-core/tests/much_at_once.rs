@@ -43,6 +43,7 @@ fn acquire(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> An
         arrive_at: None,
         fair: true,
         fenced: false,
+        permits: None,
         session: None,
         wait,
     };
@@ -232,6 +233,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
                 arrive_at: None,
                 fair,
                 fenced: false,
+                permits: None,
                 session: None,
                 wait,
             };

@@ -32,6 +32,7 @@ fn asks(owner: &str, fair: bool) -> Acquire<'_> {
         arrive_at: None,
         fair,
         fenced: false,
+        permits: None,
         session: None,
         wait: Some(Wait::Block(WaitMs::new(0).expect("a wait"))),
     }

@@ -92,6 +92,7 @@ fn real(plain: &Plain, now: u64) -> Waiter {
         ticket: Ticket(plain.ticket),
         via: plain.channel.map_or(Via::Block, |channel| Via::Enqueue([channel].as_slice().into())),
         client_id: 0,
+        permits: None,
         session: None,
     }
 }

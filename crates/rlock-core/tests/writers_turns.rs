@@ -110,6 +110,7 @@ impl Scene {
             arrive_at: None,
             fair: false,
             fenced: false,
+            permits: None,
             session: None,
             wait: waits.then(|| Wait::Block(WaitMs::new(0).expect("a wait"))),
         };
@@ -210,6 +211,7 @@ fn nobody_is_kept_waiting_by_the_dead() {
             arrive_at: None,
             fair: false,
             fenced: false,
+            permits: None,
             session: None,
             wait,
         };

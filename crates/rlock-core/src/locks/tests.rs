@@ -19,6 +19,7 @@ fn waiter(owner: &str, ticket: u64) -> Waiter {
         ticket: Ticket(ticket),
         via: Via::Block,
         client_id: ticket,
+        permits: None,
         session: None,
     }
 }

@@ -114,6 +114,7 @@ fn ask(mode: Mode, lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
         fair: false,
         arrive_at,
         fenced: false,
+        permits: None,
         session: None,
         wait: None,
     }

@@ -1,0 +1,87 @@
+//! The changes of permits: members of a sorted set, whose scores are lease ends.
+
+use rlock_core::{Change, Error, HashChange};
+
+use super::{deletes, note_failure, own};
+use crate::effects;
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, own_event};
+use crate::stats::STATS;
+
+/// Performs a change of the permits at `key`, as [`super::perform`] does for other locks.
+#[inline(never)]
+pub(super) fn perform(
+    ctx: Ctx<'_>,
+    mut key: Key<'_>,
+    owner: Option<StringRef<'_>>,
+    change: &Change,
+    in_command: bool,
+) -> Result<(), Error> {
+    let name = key.name();
+    let ended = change.ended_permits().iter().map(|owner| OwnedString::new(owner));
+    let ended: Vec<OwnedString> = ended.filter(|owner| key.remove_member(owner.borrow())).collect();
+    write(&mut key, owner, change)?;
+    drop(key);
+    ctx.signal_modified(name);
+    if !in_command || effects::are_read() {
+        note_failure(replicate(ctx, name, owner, change, &ended));
+    } else {
+        STATS.unread_changes.add(1);
+        ctx.count_change();
+    }
+    notify(ctx, name, change, !ended.is_empty());
+    Ok(())
+}
+
+/// Each of these fails only on a key that is not open for writing, and then the first one does.
+fn write(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
+    let deleted = !deletes(change.hash) || key.unlink();
+    let set = match (change.permit_end(), owner) {
+        (Some(end), Some(owner)) => key.set_score(owner, end),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    if let (HashChange::Remove, Some(owner)) = (change.hash, owner) {
+        key.remove_member(owner);
+    }
+    let expires = change.expire_at.is_none_or(|at| key.set_expiry(at));
+    if deleted && set && expires { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
+}
+
+fn replicate(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    owner: Option<StringRef<'_>>,
+    change: &Change,
+    ended: &[OwnedString],
+) -> bool {
+    let deleted = !deletes(change.hash) || ctx.replicate_unlink(name);
+    let buried = ended.iter().all(|owner| ctx.replicate_zrem(name, owner.borrow()));
+    let set = match (change.permit_end(), owner) {
+        (Some(end), Some(owner)) => ctx.replicate_zadd(name, owner, end),
+        _ => true,
+    };
+    let removed = match (change.hash, owner) {
+        (HashChange::Remove, Some(owner)) => ctx.replicate_zrem(name, owner),
+        _ => true,
+    };
+    let expires = change.expire_at.is_none_or(|at| ctx.replicate_pexpireat(name, at));
+    deleted && buried && set && removed && expires
+}
+
+fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, buried: bool) {
+    if deletes(change.hash) {
+        ctx.notify(EventClass::Generic, own_event::DEL, name);
+    }
+    if buried || change.hash == HashChange::Remove {
+        ctx.notify(EventClass::SortedSet, own_event::ZREM, name);
+    }
+    if change.permit_end().is_some() {
+        ctx.notify(EventClass::SortedSet, own_event::ZADD, name);
+    }
+    if change.expire_at.is_some() {
+        ctx.notify(EventClass::Generic, own_event::EXPIRE, name);
+    }
+    if let Some(event) = change.event {
+        ctx.notify(EventClass::Module, own(event), name);
+    }
+}
