@@ -66,9 +66,9 @@ fn is_before(score: f64, now: UnixMs) -> bool {
     shape::end(score).is_none_or(|end| end <= now)
 }
 
-/// How many permits are alive: their number is known to the sorted set without a walk.
-pub(crate) fn living(ctx: Ctx<'_>, name: StringRef<'_>, now: UnixMs) -> usize {
+/// How many permits are alive: the sorted set knows that without a walk. `None` where the server has no ZCOUNT by this name.
+pub(crate) fn living(ctx: Ctx<'_>, name: StringRef<'_>, now: UnixMs) -> Option<usize> {
     let after = OwnedString::new(format!("({}", now.0).as_bytes());
     let living = ctx.count(c"ZCOUNT", &[name, after.borrow(), OwnedString::new(b"+inf").borrow()]);
-    usize::try_from(living).unwrap_or(0)
+    usize::try_from(living?).ok()
 }

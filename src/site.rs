@@ -167,7 +167,8 @@ impl<'s> Lock for SiteLock<'s> {
     }
 
     fn living_permits(&self) -> usize {
-        permits::living(self.ctx, self.name, Server::now(&self.ctx))
+        // In doubt there is no room: too many holders do harm, a wait until one ends does less.
+        permits::living(self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(usize::MAX)
     }
 
     fn fair_list(&self) -> FairQueue<'s> {

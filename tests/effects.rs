@@ -292,7 +292,7 @@ fn each_change_of_permits_is_replicated_as_its_effect() {
     scene.given(&["RLOCK.ACQUIRE lock carol 1 PERMITS 3"]);
     sleep(Duration::from_millis(5));
     scene.step("RLOCK.RENEW lock bob 600000", "1", "(ZREM lock carol; ZADD lock @ bob; PEXPIREAT lock @)");
-    scene.step("RLOCK.RELEASE lock bob", "1", "UNLINK lock");
+    scene.step("RLOCK.RELEASE lock bob", "1", "DEL lock");
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn a_server_without_the_effects_commands_is_refused() {
         "RPUSH",
         "SET",
         "ZADD",
+        "ZCOUNT",
         "ZREM",
         "ZSCORE",
     ] {

@@ -37,12 +37,12 @@ impl Ctx<'_> {
         u64::try_from(count).unwrap_or(0)
     }
 
-    /// The integer that a command answers; 0 for anything else.
-    pub(crate) fn count(self, command: &CStr, words: &[StringRef<'_>]) -> i64 {
+    /// The integer that a command answers; `None` for anything else.
+    pub(crate) fn count(self, command: &CStr, words: &[StringRef<'_>]) -> Option<i64> {
         let reply = self.run(command, words);
         let is_integer = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_INTEGER;
         // SAFETY: the reply is an integer, and not freed yet.
-        let count = if is_integer { unsafe { api!(RedisModule_CallReplyInteger)(reply) } } else { 0 };
+        let count = is_integer.then(|| unsafe { api!(RedisModule_CallReplyInteger)(reply) });
         free(reply);
         count
     }

@@ -38,7 +38,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
-const NEEDED: [&CStr; 22] = [
+const NEEDED: [&CStr; 23] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
@@ -59,6 +59,7 @@ const NEEDED: [&CStr; 22] = [
     c"RPUSH",
     c"SET",
     c"ZADD",
+    c"ZCOUNT",
     c"ZREM",
     c"ZSCORE",
 ];

@@ -91,15 +91,6 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// Sends `UNLINK key` to replicas and AOF.
-    #[must_use]
-    pub(crate) fn replicate_unlink(self, key: StringRef<'_>) -> bool {
-        let (name, format) = (c"UNLINK".as_ptr(), c"s".as_ptr());
-        // SAFETY: the format says: one string.
-        let status = unsafe { api!(RedisModule_Replicate)(self.as_ptr(), name, format, key.as_ptr()) };
-        status == raw::REDISMODULE_OK as c_int
-    }
-
     /// Sends `ZADD key score member` to replicas and AOF.
     #[must_use]
     pub(crate) fn replicate_zadd(self, key: StringRef<'_>, member: StringRef<'_>, score: UnixMs) -> bool {

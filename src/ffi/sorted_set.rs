@@ -31,7 +31,8 @@ impl Key<'_> {
         (status == raw::REDISMODULE_OK as c_int).then_some(score)
     }
 
-    /// Visits the members with scores from `lowest`, which is left out, in their order, until `visit` returns false.
+    /// Visits the members with scores above this one, in their order, until `visit` returns false. Above minus infinity are
+    /// all, those with that score too.
     pub(crate) fn for_each_member(
         &self,
         above: f64,
@@ -49,8 +50,9 @@ impl Key<'_> {
             Edge::Lowest => api!(RedisModule_ZsetRangeNext),
             Edge::Highest => api!(RedisModule_ZsetRangePrev),
         };
-        // SAFETY: the key is open, for a sorted set; the lower bound is left out.
-        let mut status = unsafe { begin(self.as_ptr(), above, f64::INFINITY, 1, 0) };
+        let excluded = c_int::from(above > f64::NEG_INFINITY);
+        // SAFETY: the key is open, for a sorted set; the lower bound is left out where it is a number.
+        let mut status = unsafe { begin(self.as_ptr(), above, f64::INFINITY, excluded, 0) };
         while status == raw::REDISMODULE_OK as c_int {
             let mut score = 0.0;
             // SAFETY: a walk is under way; the server makes the string for us to free, or returns null at the end.

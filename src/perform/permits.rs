@@ -54,7 +54,7 @@ fn replicate(
     change: &Change,
     ended: &[OwnedString],
 ) -> bool {
-    let deleted = !deletes(change.hash) || ctx.replicate_unlink(name);
+    let deleted = !deletes(change.hash) || ctx.replicate_del(name);
     let buried = ended.iter().all(|owner| ctx.replicate_zrem(name, owner.borrow()));
     let set = match (change.permit_end(), owner) {
         (Some(end), Some(owner)) => ctx.replicate_zadd(name, owner, end),

@@ -106,7 +106,7 @@ pub trait Lock {
     /// The permits of the lock. Its key must not be open. Fails if the sorted set is not a lock any more.
     fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error>;
 
-    /// How many permits of the lock are alive. Its key must not be open.
+    /// How many permits of the lock are alive; in doubt more than any limit. Its key must not be open.
     fn living_permits(&self) -> usize;
 
     /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may

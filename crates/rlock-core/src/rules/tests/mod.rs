@@ -3,6 +3,7 @@
 
 mod end_session;
 mod give_back;
+mod permits;
 mod plain;
 mod take;
 
