@@ -127,7 +127,7 @@ impl Change {
 /// What a change does to permits, the members of a sorted set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PermitChange {
-    /// The caller's permit ends then.
+    /// The new end of the caller's permit.
     pub end: Option<UnixMs>,
     /// The owners of ended permits, which are removed.
     pub ended: Vec<Box<[u8]>>,

@@ -206,7 +206,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// The error of a call without PERMITS: to it, a sorted set that is no lock is a key of another type.
+    /// The error of a call without PERMITS: to it, a sorted set that is not a lock is a key of another type.
     #[must_use]
     pub fn without_permits(self) -> Self {
         if self == Self::NotPermits { Self::WrongType } else { self }

@@ -58,7 +58,7 @@ impl Fields {
         Self { kind: Kind::Mutex, sole: holds, reads: None, others: usize::from(holds.is_none()), key_end }
     }
 
-    /// A lock with so many permits, alive or dead, and whether the owner has one of them.
+    /// A lock with this number of permits, alive or dead, and whether the owner has one of them.
     #[must_use]
     pub fn permits(members: usize, own: bool, key_end: Expiry) -> Self {
         let reads = own.then_some(Holds::ONE);
@@ -143,7 +143,7 @@ pub struct Scores {
     pub own: Option<f64>,
 }
 
-/// Whether a sorted set is a lock with living permits; false if all have ended. Fails if the set is somebody's own data:
+/// Whether a sorted set is a lock with living permits; false if all have ended. Fails if the set is other data of an application:
 /// the key of a lock expires with its last permit, and each score is a lease end in whole ms.
 pub fn permits(scores: Scores, key_end: Expiry, now: UnixMs) -> Result<bool, Error> {
     let (Expiry::At(key_end), Some(_), Some(highest)) = (key_end, end(scores.lowest), end(scores.highest))
