@@ -67,8 +67,8 @@ fn is_before(score: f64, now: UnixMs) -> bool {
 }
 
 /// How many permits are alive: the sorted set knows that without a walk. `None` where the server has no ZCOUNT by this name.
-pub(crate) fn living(ctx: Ctx<'_>, name: StringRef<'_>, now: UnixMs) -> Option<usize> {
+pub(crate) fn living(ctx: Ctx<'_>, name: StringRef<'_>, now: UnixMs) -> Option<u32> {
     let after = OwnedString::new(format!("({}", now.0).as_bytes());
     let living = ctx.count(c"ZCOUNT", &[name, after.borrow(), OwnedString::new(b"+inf").borrow()]);
-    usize::try_from(living?).ok()
+    u32::try_from(living?).ok()
 }

@@ -166,9 +166,9 @@ impl<'s> Lock for SiteLock<'s> {
         self.with_owner(owner, |owner| permits::of(&key, owner, Server::now(&self.ctx)))
     }
 
-    fn living_permits(&self) -> usize {
+    fn living_permits(&self) -> u32 {
         // In doubt there is no room: too many holders do harm, a wait until one ends does less.
-        permits::living(self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(usize::MAX)
+        permits::living(self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(u32::MAX)
     }
 
     fn fair_list(&self) -> FairQueue<'s> {

@@ -90,6 +90,7 @@ impl Command for Acquire {
         if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
-        call::acquire(core(&ctx), &mut lock(ctx, args)?, &request)
+        let answer = call::acquire(core(&ctx), &mut lock(ctx, args)?, &request);
+        if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
     }
 }

@@ -27,6 +27,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(args))?;
-        call::force_release(core(&ctx), &mut lock(ctx, args)?, &request)
+        call::force_release(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
     }
 }

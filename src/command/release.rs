@@ -39,6 +39,6 @@ impl Command for Release {
 
     fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(args))?;
-        call::release(core(&ctx), &mut lock(ctx, args)?, &request)
+        call::release(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
     }
 }

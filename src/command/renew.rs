@@ -35,6 +35,6 @@ impl Command for Renew {
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        call::renew(core(&ctx), &mut lock(ctx, args)?, &request)
+        call::renew(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
     }
 }

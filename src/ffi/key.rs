@@ -93,6 +93,7 @@ impl<'a> Key<'a> {
     }
 
     /// When the key expires.
+    #[inline]
     pub(crate) fn expiry(&self) -> Expiry {
         if self.kind() == KeyKind::Empty {
             // Asking for the expiry of a key that is not there crashes Redis 8.6.

@@ -17,7 +17,7 @@ pub(super) fn perform(
     in_command: bool,
 ) -> Result<(), Error> {
     let name = key.name();
-    let ended = change.ended_permits().iter().map(|owner| OwnedString::new(owner));
+    let ended = change.buried().iter().map(|holder| OwnedString::new(&holder.owner));
     let ended: Vec<OwnedString> = ended.filter(|owner| key.remove_member(owner.borrow())).collect();
     write(&mut key, owner, change)?;
     drop(key);

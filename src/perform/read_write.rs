@@ -2,7 +2,7 @@
 
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::locks::Cause;
-use rlock_core::{Change, Error, HashChange, Mode, ReaderChange, UnixMs, events, names};
+use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
@@ -42,11 +42,11 @@ pub(super) struct Readers {
 impl Readers {
     /// Those of a change, after the fields of the dead are removed; `None` for all changes but those of readers.
     pub(super) fn of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
-        change.readers.as_ref().map(|readers| Self::of_readers(key, owner, readers))
+        change.shared.as_ref().map(|shared| Self::of_readers(key, owner, shared))
     }
 
     #[inline(never)]
-    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &ReaderChange) -> Self {
+    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &SharedChange) -> Self {
         let (name, owner) = (key.name(), owner.map_or(&[][..], StringRef::bytes));
         let keys = |first: i64, last: i64| {
             let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));

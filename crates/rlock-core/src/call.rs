@@ -42,9 +42,7 @@ pub fn acquire<P: Server>(
         let kept_out = ahead || arrival.is_kept_out(picture, request.mode);
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
-    });
-    let decision =
-        if request.permits.is_none() { decision.map_err(Error::without_permits)? } else { decision? };
+    })?;
     // Only the first hold is worth waiting for: later ones build on what is lost by now.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     let tying = Tying::Set(request.session);
@@ -119,8 +117,7 @@ fn change_holds<P: Server>(
 ) -> Result<Reply, Error> {
     let arrival = Arrival::of(core, lock, owner);
     let mut picture = Picture::of(lock, owner);
-    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now));
-    let decision = decision.map_err(Error::without_permits)?;
+    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now))?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
     if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
         picture.close().check_leases(owner)?;

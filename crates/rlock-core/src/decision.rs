@@ -59,10 +59,8 @@ pub struct Change {
     pub hash: HashChange,
     /// The new value of the hash's field `mode`.
     pub becomes: Option<Mode>,
-    /// What only readers have. Behind a pointer: the change of a plain lock is moved from hand to hand, and stays small.
-    pub readers: Option<Box<ReaderChange>>,
-    /// What only permits have, behind a pointer for the same reason.
-    pub permits: Option<Box<PermitChange>>,
+    /// What only shared holds have. Behind a pointer: the change of a plain lock is moved from hand to hand, and stays small.
+    pub shared: Option<Box<SharedChange>>,
     /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
     /// The lock's new last fencing token.
@@ -76,9 +74,9 @@ pub struct Change {
 impl Change {
     /// Whether there is nothing to write, replicate, raise or publish.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { mode: _, hash, becomes, readers, permits, expire_at, token, unlock_message, event } = self;
+        let Self { mode: _, hash, becomes, shared, expire_at, token, unlock_message, event } = self;
         let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
-        silent && becomes.is_none() && readers.is_none() && permits.is_none() && *hash == HashChange::Keep
+        silent && becomes.is_none() && shared.is_none() && *hash == HashChange::Keep
     }
 
     /// Whether the change concerns read holds, which have lease keys.
@@ -88,49 +86,35 @@ impl Change {
 
     /// The changes of the lease keys of the caller's read holds.
     pub fn leases(&self) -> ReadLeases {
-        self.readers.as_ref().map_or_else(ReadLeases::default, |readers| readers.leases)
+        self.shared.as_ref().map_or_else(ReadLeases::default, |shared| shared.leases)
     }
 
     /// Replaces the changes of lease keys of a change that buries nobody yet.
     pub(crate) fn set_leases(&mut self, leases: ReadLeases) {
-        self.readers = leases.change();
+        self.shared = leases.change();
     }
 
-    /// Dead readers that a look found: their fields are removed. Other fields remain.
+    /// Dead readers that a look found, or owners whose permits have ended: their fields or members are removed. Others remain.
     pub fn buried(&self) -> &[Reader] {
-        self.readers.as_ref().map_or(&[], |readers| &readers.bury)
+        self.shared.as_ref().map_or(&[], |shared| &shared.bury)
     }
 
-    /// Removes the fields of these dead readers, too.
+    /// Removes the fields or members of these dead holders, too.
     pub(crate) fn bury(&mut self, dead: Vec<Reader>) {
         if !dead.is_empty() {
-            self.readers.get_or_insert_default().bury = dead;
+            self.shared.get_or_insert_default().bury = dead;
         }
     }
 
     /// When the caller's permit ends from now on, if the change says that.
     pub fn permit_end(&self) -> Option<UnixMs> {
-        self.permits.as_ref()?.end
-    }
-
-    /// The owners whose permits have ended, and are removed.
-    pub fn ended_permits(&self) -> &[Box<[u8]>] {
-        self.permits.as_ref().map_or(&[], |permits| &permits.ended)
+        self.shared.as_ref()?.permit_end
     }
 
     /// Whether the hash is as it was before, or a part of it is.
     pub(crate) fn keeps_fields(&self) -> bool {
         !matches!(self.hash, HashChange::Replace(_) | HashChange::Delete)
     }
-}
-
-/// What a change does to permits, the members of a sorted set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PermitChange {
-    /// The new end of the caller's permit.
-    pub end: Option<UnixMs>,
-    /// The owners of ended permits, which are removed.
-    pub ended: Vec<Box<[u8]>>,
 }
 
 /// The change of a lock's hash; of a lock with permits, the change of its sorted set.
@@ -160,18 +144,20 @@ pub struct ReadLeases {
 }
 
 impl ReadLeases {
-    /// The readers' part of a change that changes these lease keys; `None` if it changes none.
-    pub(crate) fn change(self) -> Option<Box<ReaderChange>> {
-        (self != Self::default()).then(|| Box::new(ReaderChange { leases: self, bury: Vec::new() }))
+    /// The shared part of a change that changes these lease keys; `None` if it changes none.
+    pub(crate) fn change(self) -> Option<Box<SharedChange>> {
+        (self != Self::default()).then(|| Box::new(SharedChange { leases: self, ..SharedChange::default() }))
     }
 }
 
-/// What a change does to readers. It does something.
+/// What a change does to shared holds. It does something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReaderChange {
+pub struct SharedChange {
     /// The changes of the lease keys of the caller's read holds.
     pub leases: ReadLeases,
-    /// Dead readers whose fields are removed.
+    /// The new end of the caller's permit.
+    pub permit_end: Option<UnixMs>,
+    /// Dead readers whose fields are removed, or owners of ended permits whose members are.
     pub bury: Vec<Reader>,
 }
 

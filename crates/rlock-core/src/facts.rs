@@ -2,7 +2,7 @@
 
 use crate::types::{Expiry, Holds, UnixMs};
 
-/// A reader of a read/write lock, alive or dead.
+/// A reader of a read/write lock, or the owner of a permit, alive or dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// Its owner.

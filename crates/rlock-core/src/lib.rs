@@ -84,9 +84,7 @@ pub mod types;
 pub mod view;
 pub mod yielding;
 
-pub use decision::{
-    Admission, Change, Decision, HashChange, LockEvent, PermitChange, ReadLeases, ReaderChange, Reply,
-};
+pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, SharedChange};
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;

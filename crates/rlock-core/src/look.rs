@@ -103,11 +103,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         let change = &mut decision.change;
         match self.view.kind {
             // What changes nothing leaves ended permits where they are.
-            Kind::Permits if change.is_empty() || !change.keeps_fields() => {}
-            Kind::Permits => {
-                change.permits.get_or_insert_default().ended =
-                    dead.into_iter().map(|reader| reader.owner).collect();
-            }
+            Kind::Permits if change.is_empty() => {}
             _ if change.keeps_fields() => change.bury(dead),
             _ => {}
         }
@@ -156,7 +152,7 @@ impl<'a, L: Lock> Picture<'a, L> {
 
     /// Counts the living permits of other owners, unless their number does not matter.
     pub(crate) fn count_permits(&mut self) {
-        let own = usize::from(self.view.shared.is_some());
+        let own = u32::from(self.view.shared.is_some());
         if let Others::Permits { living: living @ None, .. } = &mut self.view.others {
             *living = Some(self.lock.living_permits().saturating_sub(own));
         }

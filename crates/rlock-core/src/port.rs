@@ -107,7 +107,7 @@ pub trait Lock {
     fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error>;
 
     /// How many permits of the lock are alive; in doubt more than any limit. Its key must not be open.
-    fn living_permits(&self) -> usize;
+    fn living_permits(&self) -> u32;
 
     /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may
     /// delete an expired key now.

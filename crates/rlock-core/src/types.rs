@@ -73,9 +73,9 @@ impl PermitLimit {
         self.0.get()
     }
 
-    /// Whether one more may hold the lock beside so many.
-    pub(crate) fn admits(self, holders: usize) -> bool {
-        usize::try_from(self.get()).is_ok_and(|most| holders < most)
+    /// Whether one more may hold the lock beside this number of others.
+    pub(crate) fn admits(self, holders: u32) -> bool {
+        holders < self.get()
     }
 }
 

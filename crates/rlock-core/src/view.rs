@@ -36,9 +36,9 @@ pub enum Others {
     /// The lock has permits of others, and at least one of them is alive.
     Permits {
         /// Their number, including ended ones that are still in the set.
-        members: usize,
+        members: u32,
         /// The number of living ones, if the look counted them.
-        living: Option<usize>,
+        living: Option<u32>,
         /// When the first living one ends.
         first_end: UnixMs,
         /// When the last one ends.
@@ -105,7 +105,11 @@ impl View {
             self.shared = Some(Hold { holds: Holds::ONE, until: Expiry::At(own) });
             self.dead = None;
         }
-        let members = if let Others::NotAsked(count) = self.others { count } else { 0 };
+        let members = if let Others::NotAsked(count) = self.others {
+            u32::try_from(count).unwrap_or(u32::MAX)
+        } else {
+            0
+        };
         self.others = match (permits.first_end, permits.last_end) {
             (Some(first_end), Some(last_end)) => {
                 Others::Permits { members, living: None, first_end, last_end }

@@ -115,8 +115,8 @@ impl World {
         if change.hash == HashChange::Delete {
             return;
         }
-        for ended in change.ended_permits() {
-            value.ends.remove(ended);
+        for ended in change.buried() {
+            value.ends.remove(&ended.owner);
         }
         if change.hash == HashChange::Remove {
             value.ends.remove(owner);

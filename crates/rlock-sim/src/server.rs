@@ -132,8 +132,8 @@ impl Lock for SimLock<'_> {
         })
     }
 
-    fn living_permits(&self) -> usize {
-        self.sim.with(|world| world.living_permits(self.lock).len())
+    fn living_permits(&self) -> u32 {
+        self.sim.with(|world| world.living_permits(self.lock).len() as u32)
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {

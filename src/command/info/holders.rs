@@ -80,7 +80,8 @@ fn permit_holders(ctx: Ctx<'_>, key: &Key<'_>, limit: usize, now: UnixMs) -> Hel
         }
         holders.len() < limit
     });
-    let count = permits::living(ctx, key.name(), now).unwrap_or(holders.len());
+    let living = permits::living(ctx, key.name(), now).and_then(|living| usize::try_from(living).ok());
+    let count = living.unwrap_or(holders.len());
     Held { kind: "permits", mode: Mode::Permit, lease_ms, count, holders }
 }
 

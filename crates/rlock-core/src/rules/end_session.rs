@@ -46,7 +46,7 @@ fn shorter_reads(view: &View, ends: UnixMs) -> Step {
     };
     let (first, last) = newest(1, hold.holds);
     let leases = ReadLeases { set: Some((first, last, ends)), gone: None };
-    let change = Change { mode: Mode::Read, readers: leases.change(), expire_at, ..Change::default() };
+    let change = Change { mode: Mode::Read, shared: leases.change(), expire_at, ..Change::default() };
     Step::Done(Decision { reply: Reply::StillHeld, change })
 }
 

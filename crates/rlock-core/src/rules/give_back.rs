@@ -75,7 +75,7 @@ fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) ->
         change: Change {
             mode: Mode::Read,
             hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
-            readers: leases.change(),
+            shared: leases.change(),
             expire_at: until.filter(|_| longer),
             event: fewer.then_some(LockEvent::Release),
             ..Change::default()
@@ -105,7 +105,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
     let change = Change {
         mode: Mode::Read,
         hash: HashChange::Remove,
-        readers: leases.change(),
+        shared: leases.change(),
         expire_at,
         event: Some(event),
         ..Change::default()
@@ -174,7 +174,7 @@ fn freed(mode: Mode, leases: ReadLeases, event: LockEvent) -> Step {
     let change = Change {
         mode,
         hash: HashChange::Delete,
-        readers: leases.change(),
+        shared: leases.change(),
         unlock_message: message,
         event: Some(event),
         ..Change::default()

@@ -37,7 +37,7 @@ pub fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Step, Erro
         let (first, last) = newest(1, hold.holds);
         let longer = matches!(view.key_end, Expiry::At(at) if ends > at || planted(Bug::RenewReadLowersKey));
         let leases = ReadLeases { set: Some((first, last, ends)), gone: None };
-        Change { mode, readers: leases.change(), expire_at: longer.then_some(ends), ..Change::default() }
+        Change { mode, shared: leases.change(), expire_at: longer.then_some(ends), ..Change::default() }
     } else {
         let expire_at = sole_end(view, ends);
         Change { mode, expire_at, ..Change::default() }

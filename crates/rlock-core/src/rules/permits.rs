@@ -2,15 +2,18 @@
 //!
 //! The limit is each caller's own, and is not stored. A permit is alive until its lease ends, whether its owner is still a
 //! member of the sorted set or not. The key expires with the last permit.
+//!
+//! `#[cold]` keeps these rules out of the way of plain locks, whose calls are measured.
 
 use super::nothing;
-use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, PermitChange, Reply};
+use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, Reply, SharedChange};
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, Release, Renew};
 use crate::types::{Expiry, Holds, LeaseMs, Mode, PermitLimit, UnixMs};
 use crate::view::{Kind, Need, Others, Step, View};
 
 /// RLOCK.ACQUIRE with PERMITS. An owner with a permit keeps it, whatever the limit.
+#[cold]
 pub(super) fn acquire(
     view: &View,
     request: &Acquire<'_>,
@@ -79,6 +82,7 @@ fn acquired(ends: UnixMs, now: UnixMs, change: Change) -> Step {
 }
 
 /// RLOCK.RELEASE of a permit. With HOLDS 1 or more the owner keeps it.
+#[cold]
 pub(super) fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result<Step, Error> {
     if request.mode.is_some() {
         return Err(Error::PermitsLock);
@@ -94,6 +98,7 @@ pub(super) fn release(view: &View, request: &Release<'_>, now: UnixMs) -> Result
 }
 
 /// RLOCK.RENEW of a permit: the lease counts from now, even if it ends sooner than before.
+#[cold]
 pub(super) fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Step, Error> {
     if request.mode.is_some() {
         return Err(Error::PermitsLock);
@@ -103,6 +108,7 @@ pub(super) fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Ste
 }
 
 /// RLOCK.FORCERELEASE of all permits, or of this owner's, even if it has ended.
+#[cold]
 pub(super) fn force_release(view: &View, of_owner: bool) -> Step {
     let event = LockEvent::ForceRelease;
     match (of_owner, view.reads()) {
@@ -113,6 +119,7 @@ pub(super) fn force_release(view: &View, of_owner: bool) -> Step {
 }
 
 /// Revokes a permit that was granted until `ends`, if no call of its owner has changed it since.
+#[cold]
 pub(super) fn revoke(view: &View, ends: UnixMs) -> Step {
     if own_end(view) == Some(ends) {
         gone(view, Reply::Released, LockEvent::Release)
@@ -122,6 +129,7 @@ pub(super) fn revoke(view: &View, ends: UnixMs) -> Step {
 }
 
 /// The connection of the owner has ended: its permit ends at `ends`, or before.
+#[cold]
 pub(super) fn end_session(view: &View, ends: UnixMs) -> Step {
     match own_end(view) {
         Some(own) if own > ends => ends_at(view, own, ends, Reply::StillHeld),
@@ -154,7 +162,7 @@ fn with_end(view: &View, hash: HashChange, ends: UnixMs, event: Option<LockEvent
     Change {
         mode: Mode::Permit,
         hash,
-        permits: Some(Box::new(PermitChange { end: Some(ends), ended: Vec::new() })),
+        shared: Some(Box::new(SharedChange { permit_end: Some(ends), ..SharedChange::default() })),
         expire_at: new_expiry(view, last),
         event,
         ..Change::default()

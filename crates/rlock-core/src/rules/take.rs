@@ -125,7 +125,7 @@ impl New {
         if !more {
             decision.change.event = None;
             if before.until == Expiry::At(ends) {
-                decision.change.readers = None;
+                decision.change.shared = None;
             }
         }
         if before.until == Expiry::Never {
@@ -165,8 +165,7 @@ impl New {
                 mode: self.mode,
                 hash,
                 becomes: None,
-                readers: leases.change(),
-                permits: None,
+                shared: leases.change(),
                 expire_at: longer.then_some(ends),
                 token: stored(self.token),
                 unlock_message: None,

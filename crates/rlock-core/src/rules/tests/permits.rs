@@ -1,7 +1,6 @@
 //! Permits: the limit is each caller's own, and the key expires with the last permit.
 
 use super::*;
-use crate::decision::PermitChange;
 use crate::types::PermitLimit;
 
 /// When the owner's permit ends, in ms from now.
@@ -11,7 +10,7 @@ const FIRST: i64 = 3_000;
 const LAST: i64 = 9_000;
 
 /// A lock with permits: whether the owner has one, and how many others, of which so many are alive.
-fn permits(own: bool, members: usize, living: Option<usize>) -> View {
+fn permits(own: bool, members: u32, living: Option<u32>) -> View {
     let shared = own.then_some(Hold { holds: Holds::ONE, until: Expiry::At(at(OWN)) });
     let others = match members {
         0 => Others::None,
@@ -120,11 +119,10 @@ fn a_grant_is_revoked_only_while_it_is_as_it_was_made() {
 #[test]
 fn the_end_of_a_session_cuts_a_permit_short_and_never_lengthens_it() {
     let ended = |ends| match end_session(&permits(true, 1, None), Mode::Permit, None, at(ends)) {
-        Ok(Step::Done(decision)) => decision.change.permits,
+        Ok(Step::Done(decision)) => decision.change.permit_end(),
         other => panic!("{other:?}"),
     };
-    let until = |ends| Some(Box::new(PermitChange { end: Some(at(ends)), ended: Vec::new() }));
-    assert_eq!(ended(100), until(100));
+    assert_eq!(ended(100), Some(at(100)));
     assert_eq!(ended(OWN), None);
     assert_eq!(ended(OWN + 1), None);
 }
