@@ -133,9 +133,10 @@ fn permission(text: &str) -> &'static str {
         "select" => {
             "allow the user to choose a database: ACL SETUSER <user> +select; or remove the database from the URL"
         }
-        "info" | "scan" | "hlen" | "hexists" | "cluster" | "cluster|nodes" | "rlock.list" => {
+        "info" | "scan" | "hlen" | "hexists" | "zrange" | "pttl" | "cluster" | "cluster|nodes"
+        | "rlock.list" => {
             "allow the user these commands: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; for `ls` also \
-             +scan +hlen +hexists, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
+             +scan +hlen +hexists +zrange +pttl, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
         }
         _ => {
             "allow the user the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without this \

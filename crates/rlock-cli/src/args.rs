@@ -106,10 +106,10 @@ pub(crate) enum Action {
     ///
     /// rlock scans the keys in small steps, so the server stays responsive. A key may appear twice while the
     /// server resizes its tables. rlock recognises a lock by its shape: any hash of one field with a whole
-    /// number counts. The mark `(probably no lock)` means: no expiry, no waiter, no fencing token, and no owner that
+    /// number counts, and a sorted set of lease ends that expires with the last one. The mark `(probably no lock)` means: no expiry, no waiter, no fencing token, and no owner that
     /// has the form of those of Redisson and the Rust client.
     ///
-    /// The user needs permissions for INFO, SCAN, HLEN, HEXISTS and RLOCK.INFO; with --waiting for INFO, RLOCK.LIST and
+    /// The user needs permissions for INFO, SCAN, HLEN, HEXISTS, ZRANGE, PTTL and RLOCK.INFO; with --waiting for INFO, RLOCK.LIST and
     /// RLOCK.INFO; in a cluster also for CLUSTER NODES.
     Ls {
         /// Only keys that match this pattern of SCAN: invoice:*
@@ -188,6 +188,11 @@ pub(crate) struct RunArgs {
     /// Wait in one queue with the waiters of Redisson's fair lock of this name
     #[arg(long)]
     pub(crate) fair: bool,
+
+    /// Hold one of N permits: at most N holders run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(conflicts_with_all = ["read", "write", "fair", "fence_env"])]
+    pub(crate) permits: Option<u32>,
 
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]

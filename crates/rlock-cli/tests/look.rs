@@ -158,6 +158,39 @@ fn ls_finds_locks_by_their_shape() {
 }
 
 #[test]
+fn permits_in_use_are_shown() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in [
+        "RLOCK.ACQUIRE printers alice:1 100000 PERMITS 2",
+        "RLOCK.ACQUIRE printers bob:1 90000 PERMITS 2",
+        "RLOCK.ACQUIRE scanner carol:1 100000 PERMITS 1",
+        "ZADD leaders 100 ann 200 bob",
+        "EXPIRE leaders 1000",
+        "ZADD times 1700000000000 x",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let _waits = start(&server, &["run", "printers", "--permits", "2", "--", "true"]);
+    await_waiters(client, "printers", 1);
+    let status = rlock(&server, &["status", "printers"]);
+    let lines: Vec<&str> = status.stdout.lines().collect();
+    assert!(lines[0].starts_with("printers  2 permits in use, 1m3"), "{lines:?}");
+    assert!(lines[1].starts_with("  holder  bob:1  1 permit, 1m2"), "{lines:?}");
+    assert!(lines[2].starts_with("  holder  alice:1  1 permit, 1m3"), "{lines:?}");
+    assert!(lines[3].contains(" by enqueue, permit, "), "{lines:?}");
+    let ended = rlock(&server, &["ls"]);
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert!(
+        lines[0].starts_with("printers  2 permits in use, 1m3") && lines[0].ends_with(", 1 waiting"),
+        "{lines:?}"
+    );
+    assert!(lines[1].starts_with("scanner  1 permit in use, 1m3") && lines.len() == 2, "{lines:?}");
+    assert_eq!(server.info("rlock")["rlock_errors"], "0", "the module was asked for locks only");
+}
+
+#[test]
 fn ls_shows_what_is_waited_for() {
     let server = TestServer::start();
     let client = &mut server.connect();

@@ -14,6 +14,26 @@ fn nested(server: &TestServer, outer: &[&str], inner: &[&str]) -> support::Ended
     start(server, &words).ended_within(Duration::from_secs(30))
 }
 
+#[test]
+fn permits_are_for_as_many_runs_as_there_are() {
+    let server = TestServer::start();
+    let two = ["job", "--permits", "2"];
+    nested(&server, &two, &two).is(0, "ran\n");
+    nested(&server, &["job", "--permits", "1"], &["job", "--permits", "1"]).fails(125, &["around this one"]);
+    let words = [
+        &["run"],
+        &two[..],
+        &["--", RLOCK, "run"],
+        &two[..],
+        &["--", RLOCK, "run"],
+        &two[..],
+        &["--", "true"],
+    ];
+    start(&server, &words.concat()).ended_within(Duration::from_secs(30)).fails(125, &["around this one"]);
+    nested(&server, &two, &["job"]).fails(125, &["WRONGLOCK"]);
+    rlock(&server, &["run", "job", "--permits", "0", "--", "true"]).fails(125, &["0"]);
+}
+
 /// Each of these hung: the inner run waited for the outer, and the outer for the inner.
 #[test]
 fn a_run_that_would_wait_for_itself_is_refused() {

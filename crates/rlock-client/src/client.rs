@@ -15,7 +15,7 @@ use crate::command::{Refusal, answer};
 use crate::config::Config;
 use crate::error::{Error, Lost};
 use crate::link::Pace;
-use crate::lock::{Lock, ReadWriteLock, Spec};
+use crate::lock::{Lock, Permit, ReadWriteLock, Spec};
 use crate::message::Inbox;
 use crate::release::{self, Job};
 use crate::router::{Links, Router};
@@ -113,6 +113,28 @@ impl Client {
     /// plain lock of that name is held, acquiring is refused, and the reverse ([`Error::NotALock`]).
     pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
         ReadWriteLock::new(self.spec(name))
+    }
+
+    /// The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own.
+    ///
+    /// The number is not stored in the server. Use the same one everywhere: a call with a smaller one waits until fewer
+    /// permits are out, and takes none away. It is a different kind than other locks ([`Error::NotALock`]).
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), rlock_client::Error> {
+    /// # let server = rlock_testkit::TestServer::start();
+    /// # let url = &format!("redis://127.0.0.1:{}", server.port());
+    /// # let client = rlock_client::Client::connect(url).await?;
+    /// let printers = client.semaphore("printers", 2);
+    /// let (one, two) = (printers.acquire().await?, printers.acquire().await?);
+    /// assert!(printers.try_acquire().await.is_err());
+    /// one.release().await?;
+    /// two.release().await
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Lock<Permit> {
+        Lock::new(Spec::semaphore(self.handle.clone(), name.as_ref().to_vec(), permits))
     }
 
     /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. In an owner 16

@@ -26,6 +26,8 @@ pub(crate) struct Extras {
     pub(crate) fenced: bool,
     /// The order of those who wait for Redisson's fair lock.
     pub(crate) fair: bool,
+    /// One of at most so many permits.
+    pub(crate) permits: Option<u32>,
 }
 
 /// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
@@ -33,6 +35,9 @@ pub(crate) fn acquire(party: &Party, lease: Duration, holds: u64, extras: Extras
     let mut command = of_party("RLOCK.ACQUIRE", party);
     command.arg(milliseconds(lease)).arg("HOLDS").arg(holds);
     add_mode(&mut command, party.mode);
+    if let Some(permits) = extras.permits {
+        command.arg("PERMITS").arg(permits);
+    }
     if extras.fair {
         command.arg("FAIR");
     }
@@ -105,6 +110,15 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
         return Err(Error::invalid(format!("a lease lasts from 1 ms to {LONGEST:?}, not {lease:?}")));
     }
     Ok(())
+}
+
+/// Whether the server takes this as a number of permits.
+pub(crate) fn check_permits(permits: u32) -> Result<(), Error> {
+    const MOST: u32 = (1 << 31) - 1;
+    if (1..=MOST).contains(&permits) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a semaphore has from 1 to {MOST} permits, not {permits}")))
 }
 
 /// What the server said to an ACQUIRE.
@@ -228,7 +242,7 @@ mod tests {
         let (plain, none) = (party(Mode::Plain), Extras::default());
         let command = acquire(&plain, second, 1, none, Ask::Enqueue(Some(Duration::ZERO), b"c"));
         assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 2 $1 c "), "{}", text(&command));
-        let both = Extras { fenced: true, fair: true };
+        let both = Extras { fenced: true, fair: true, permits: None };
         let command = acquire(&plain, second, 2, both, Ask::Enqueue(None, b"c"));
         assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $4 FAIR $6 FENCED $7 ENQUEUE $1 0 $1 c "));
         let command = acquire(&party(Mode::Read), second, 1, none, Ask::Now);

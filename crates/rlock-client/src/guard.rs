@@ -15,6 +15,7 @@ use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::{Found, Hold, Leaver, State};
 use crate::lock::{Any, Kind, Plain};
 use crate::lockable::holding;
+use crate::message::Mode;
 use crate::release::{self, Earlier, Job, Repeat};
 
 /// A held lock. It is held until you drop or release the guard, or until the lock is lost.
@@ -134,13 +135,17 @@ impl<K: Kind> Guard<K> {
     /// Tells the server of the hold of a guard that was added.
     pub(crate) async fn claim(&self) -> Result<(), Error> {
         let hold = &self.held.hold;
+        if hold.party.mode == Mode::Permit {
+            // The server counts one permit, however many guards there are here.
+            return hold.check().map(|_| ());
+        }
         let shared = &hold.shared;
         let mut level = hold.level.lock().await;
         // Never the first: a hold that was lost is not to be had again in silence.
         let holds = hold.guards().min(level.saturating_add(1)).max(2);
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
-        let extras = Extras { fenced: hold.token().is_some(), fair: false };
+        let extras = Extras { fenced: hold.token().is_some(), ..Extras::default() };
         let command = command::acquire(&hold.party, hold.lease, holds, extras, Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map_err(|refusal| refusal.error),

@@ -212,7 +212,7 @@ pub use events::Event;
 pub use guard::{Guard, Held};
 pub use hold::State;
 pub use info::{Holder, Info, Waiter};
-pub use lock::{Any, Exclusive, Kind, Lock, Plain, Read, ReadWriteLock, Write};
+pub use lock::{Any, Exclusive, Kind, Lock, Permit, Plain, Read, ReadWriteLock, Write};
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};
 pub use tokio_util::sync::CancellationToken;

@@ -37,13 +37,15 @@ pub(crate) enum Mode {
     Read,
     /// Alone, in a read/write lock.
     Write,
+    /// With one of several permits.
+    Permit,
 }
 
 impl Mode {
-    /// The word that commands take.
+    /// The word that commands take. Permits are known by their key; ACQUIRE says how many there are.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
-            Mode::Plain => None,
+            Mode::Plain | Mode::Permit => None,
             Mode::Read => Some("READ"),
             Mode::Write => Some("WRITE"),
         }
@@ -54,6 +56,7 @@ impl Mode {
         match word {
             Some(b"read") => Mode::Read,
             Some(b"write") => Mode::Write,
+            Some(b"permit") => Mode::Permit,
             _ => Mode::Plain,
         }
     }
@@ -188,6 +191,7 @@ mod tests {
             (b"timeout 0 me:1 k", Some((Notice::Timeout, party(b"k", b"me:1")))),
             (b"dropped 0 me:1 k demoted", Some((Notice::Dropped, party(b"k", b"me:1")))),
             (b"granted 0 me:1 k 1 5 0 read", Some((Notice::Granted, as_mode(b"k", b"me:1", Mode::Read)))),
+            (b"granted 0 me:1 k 1 5 0 permit", Some((Notice::Granted, as_mode(b"k", b"me:1", Mode::Permit)))),
             (b"timeout 0 me:1 k write", Some((Notice::Timeout, as_mode(b"k", b"me:1", Mode::Write)))),
             (b"dropped 0 me:1 k moved read", Some((Notice::Dropped, as_mode(b"k", b"me:1", Mode::Read)))),
             (b"later 0 me:1 k", None),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::status::{bar, holder_text, lease};
+use super::status::{bar, holder_text, lease, state};
 use crate::duration::shown;
 use crate::names;
 use crate::output::{Output, Tone};
@@ -78,12 +78,12 @@ impl Frame<'_> {
     }
 
     fn header(&self, info: &LockInfo) -> String {
-        let (tone, state) = if info.held { (Tone::Bad, "held") } else { (Tone::Good, "free") };
+        let (tone, state) = state(info);
         let lease = lease(info.lease_ms);
         let rest = state.len().saturating_add(lease.len()).saturating_add(2);
         let key = names::shortened(&names::shown(&info.key), self.size.0.saturating_sub(rest).max(1));
         let room = self.size.0.saturating_sub(key.chars().count().saturating_add(2));
-        let (state, lease) = (names::cut(state, room), names::cut(&lease, room.saturating_sub(state.len())));
+        let (state, lease) = (names::cut(&state, room), names::cut(&lease, room.saturating_sub(state.len())));
         format!("{key}  {}{lease}", self.output.toned(tone, &state))
     }
 

@@ -3,7 +3,7 @@
 use redis::{Cmd, Value, cmd, pipe};
 
 use super::YES;
-use super::status::{holder_text, lease};
+use super::status::{holder_text, lease, state};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
@@ -14,16 +14,18 @@ const STEP: u32 = 1_000;
 
 /// Lists the locks on all primaries: one server, or those of a cluster.
 pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Error> {
-    each_page(
-        place,
-        output,
-        |info| info.held,
-        |link, cursor| {
-            let (next, keys) = scan(link, cursor, pattern)?;
+    for (kind, candidates) in [("hash", hashes as Candidates), ("zset", sorted_sets)] {
+        let page = |link: &mut Link, cursor: &[u8]| {
+            let (next, keys) = scan(link, cursor, pattern, kind)?;
             Ok((next, candidates(link, &keys)?))
-        },
-    )
+        };
+        each_page(place, output, |info| info.held, page)?;
+    }
+    Ok(YES)
 }
+
+/// Which of these keys of one type may be locks: the module is not asked for all data, which it would count as errors.
+type Candidates = fn(&mut Link, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error>;
 
 /// Lists the locks that are waited for, on all primaries.
 pub(crate) fn waiting(place: &Place, output: Output) -> Result<u8, Error> {
@@ -56,8 +58,11 @@ fn each_page(
 }
 
 fn line(info: &LockInfo) -> String {
-    let holder =
-        info.holders.first().map_or_else(|| "free".to_string(), |holder| holder_text(holder, usize::MAX));
+    let holder = match info.holders.first() {
+        Some(_) if info.kind == "permits" => state(info).1,
+        Some(holder) => holder_text(holder, usize::MAX),
+        None => "free".to_string(),
+    };
     let waiters = match info.waiter_count {
         0 => String::new(),
         count => format!(", {count} waiting"),
@@ -66,10 +71,15 @@ fn line(info: &LockInfo) -> String {
     format!("{}  {holder}{}{waiters}{doubt}", names::shown(&info.key), lease(info.lease_ms))
 }
 
-/// One step through the keys: where to go on, and the hashes that match.
-fn scan(link: &mut Link, cursor: &[u8], pattern: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
+/// One step through the keys: where to go on, and the keys of this type that match.
+fn scan(
+    link: &mut Link,
+    cursor: &[u8],
+    pattern: &[u8],
+    kind: &str,
+) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error> {
     let mut command = cmd("SCAN");
-    command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
+    command.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg(kind);
     let (next, keys) = ask_for_page(link, &command, "SCAN")?;
     let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(binary).collect();
     // The server may name a key twice.
@@ -105,9 +115,8 @@ fn binary(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Hashes of one field, or with a field `mode`: a lock is nothing else, and so the module is not asked for
-/// everybody's data, which it would count as errors.
-fn candidates(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+/// Hashes of one field, or with a field `mode`: a lock is nothing else.
+fn hashes(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
     let questions = keys.iter().flat_map(|key| {
         let (mut length, mut mode) = (cmd("HLEN"), cmd("HEXISTS"));
         length.arg(key);
@@ -118,6 +127,33 @@ fn candidates(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> 
     let could_be = |answers: &[Value]| answers.iter().any(|answer| integer(answer) == Some(1));
     let candidates = keys.iter().zip(answers.chunks(2)).filter(|(_, answers)| could_be(answers));
     Ok(candidates.map(|(key, _)| key.clone()).collect())
+}
+
+/// Sorted sets whose keys expire, and whose lowest score is a time in ms: those of locks with permits are.
+fn sorted_sets(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
+    let questions = keys.iter().flat_map(|key| {
+        let (mut lowest, mut expiry) = (cmd("ZRANGE"), cmd("PTTL"));
+        lowest.arg(key).arg(0).arg(0).arg("WITHSCORES");
+        expiry.arg(key);
+        [lowest, expiry]
+    });
+    let answers = together(link, questions)?;
+    let could_be = |answers: &[Value]| {
+        let score = answers.first().and_then(lowest_score);
+        let expires = answers.get(1).and_then(integer).is_some_and(|left| left > 0);
+        expires && score.is_some_and(|score| score >= 1e12)
+    };
+    let candidates = keys.iter().zip(answers.chunks(2)).filter(|(_, answers)| could_be(answers));
+    Ok(candidates.map(|(key, _)| key.clone()).collect())
+}
+
+/// The score in the reply to ZRANGE … 0 0 WITHSCORES, in RESP2 or RESP3.
+fn lowest_score(reply: &Value) -> Option<f64> {
+    match reply {
+        Value::Array(parts) => parts.last().and_then(lowest_score),
+        Value::Double(score) => Some(*score),
+        score => text(score)?.parse().ok(),
+    }
 }
 
 fn together(link: &mut Link, commands: impl Iterator<Item = Cmd>) -> Result<Vec<Value>, Error> {

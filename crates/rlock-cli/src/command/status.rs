@@ -21,7 +21,8 @@ const BAR: usize = 12;
 
 /// The lock's state for people, in several lines.
 pub(crate) fn text(info: &LockInfo, output: Output) -> String {
-    let state = if info.held { output.toned(Tone::Bad, "held") } else { output.toned(Tone::Good, "free") };
+    let (tone, state) = state(info);
+    let state = output.toned(tone, &state);
     let mut text = format!("{}  {state}{}\n", names::shown(&info.key), lease(info.lease_ms));
     for holder in &info.holders {
         // Writing to a String cannot fail.
@@ -39,6 +40,16 @@ pub(crate) fn text(info: &LockInfo, output: Output) -> String {
     }
     more(&mut text, info.waiter_count, info.queue.len(), "waiters");
     text
+}
+
+/// Whether the lock is held, or how many of its permits are in use.
+pub(crate) fn state(info: &LockInfo) -> (Tone, String) {
+    match (info.held, info.kind.as_str(), info.holder_count) {
+        (false, ..) => (Tone::Good, "free".to_string()),
+        (true, "permits", 1) => (Tone::Bad, "1 permit in use".to_string()),
+        (true, "permits", count) => (Tone::Bad, format!("{count} permits in use")),
+        (true, ..) => (Tone::Bad, "held".to_string()),
+    }
 }
 
 /// A part of a whole as a bar, of which the rest is blank; what is there at all is seen.
@@ -60,6 +71,10 @@ pub(crate) fn lease(ms: i64) -> String {
 
 /// A holder in a few words, its owner in at most so many characters.
 pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
+    if holder.mode.as_deref() == Some("permit") {
+        let owner = names::shortened(&names::shown(&holder.owner), width);
+        return format!("{owner}  1 permit{}", lease(holder.lease_ms));
+    }
     let holds = if holder.holds == 1 { "1 hold".to_string() } else { format!("{} holds", holder.holds) };
     let mode = holder.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
     format!("{}  {holds}{mode}", names::shortened(&names::shown(&holder.owner), width))

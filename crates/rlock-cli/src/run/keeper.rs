@@ -239,7 +239,8 @@ impl Work {
             // What is wrong will show when the lock is asked for.
             Err(_) => return Ok(()),
         };
-        match around.iter().any(|hold| hold.is_in(info.as_ref(), &wanted.server)) {
+        let held = around.iter().filter(|hold| hold.is_in(info.as_ref(), &wanted.server)).count();
+        match held >= wanted.kind.most() {
             true => Err(Error::Nested { lock: names::shown(&self.request.key) }),
             false => Ok(()),
         }

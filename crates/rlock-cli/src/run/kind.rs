@@ -11,15 +11,18 @@ pub(super) enum Kind {
     Read,
     Write,
     Fair,
+    /// One of so many permits.
+    Permit(u32),
 }
 
 impl Kind {
     /// What the arguments ask for.
     pub(super) fn of(arguments: &RunArgs) -> Kind {
-        match (arguments.read, arguments.write, arguments.fair) {
+        match (arguments.read, arguments.write, arguments.fair, arguments.permits) {
             (true, ..) => Kind::Read,
-            (_, true, _) => Kind::Write,
-            (.., true) => Kind::Fair,
+            (_, true, ..) => Kind::Write,
+            (_, _, true, _) => Kind::Fair,
+            (.., Some(permits)) => Kind::Permit(permits),
             _ => Kind::Plain,
         }
     }
@@ -31,12 +34,22 @@ impl Kind {
             Kind::Read => "read",
             Kind::Write => "write",
             Kind::Fair => "fair",
+            Kind::Permit(_) => "permit",
         }
     }
 
-    /// The kind that is named so.
+    /// The kind with this name; of permits one.
     pub(super) fn named(name: &str) -> Option<Kind> {
-        [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair].into_iter().find(|kind| kind.name() == name)
+        let kinds = [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair, Kind::Permit(1)];
+        kinds.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// How many runs that exclude each other may hold the lock at once.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Kind::Permit(permits) => usize::try_from(permits).unwrap_or(usize::MAX),
+            _ => 1,
+        }
     }
 
     /// The lock with this name.
@@ -51,6 +64,7 @@ impl Kind {
             (Kind::Read, _) => sides.read().any(),
             (Kind::Write, false) => sides.write().any(),
             (Kind::Write, true) => sides.write().fenced().any(),
+            (Kind::Permit(permits), _) => client.semaphore(key, permits).any(),
         }
     }
 }

@@ -50,12 +50,16 @@ impl Hold {
         format!("{},{},{},{}", encoded(owner), kind.name(), encoded(server.as_bytes()), encoded(key))
     }
 
-    /// Whether `wanted` has to wait until this hold ends. Readers share, and a lock of the other type is refused at once.
+    /// Whether `wanted` may wait until this hold ends. Readers share, and a lock of another type is refused at once.
     pub(super) fn excludes(&self, wanted: &Hold) -> bool {
-        let plain = |kind| matches!(kind, Kind::Plain | Kind::Fair);
-        self.key == wanted.key
-            && plain(self.kind) == plain(wanted.kind)
-            && (self.kind, wanted.kind) != (Kind::Read, Kind::Read)
+        let same_type = match (self.kind, wanted.kind) {
+            (Kind::Plain | Kind::Fair, Kind::Plain | Kind::Fair) => true,
+            (Kind::Read, Kind::Read) => false,
+            (Kind::Read | Kind::Write, Kind::Read | Kind::Write) => true,
+            (Kind::Permit(_), Kind::Permit(_)) => true,
+            _ => false,
+        };
+        self.key == wanted.key && same_type
     }
 
     /// Whether this hold is one of those that `info` shows; by the name of the server where the user may not look, or
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn holds_survive_the_environment() {
-        for kind in [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair] {
+        for kind in [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair, Kind::Permit(1)] {
             let mut hold = hold(kind, "a b,c%2C");
             hold.key.extend([0, 255]);
             assert!(!hold.text().contains(' '));
@@ -105,6 +109,8 @@ mod tests {
             (Kind::Write, Kind::Write, true),
             (Kind::Plain, Kind::Read, false),
             (Kind::Write, Kind::Plain, false),
+            (Kind::Permit(1), Kind::Permit(2), true),
+            (Kind::Permit(1), Kind::Plain, false),
         ];
         for (outer, inner, expected) in cases {
             assert_eq!(hold(outer, "a").excludes(&hold(inner, "a")), expected, "{inner:?} in {outer:?}");

@@ -96,6 +96,11 @@ impl Client {
         ReadWriteLock::new(self.client.read_write_lock(name), self.thread.clone())
     }
 
+    /// The semaphore with this name; see [`crate::Client::semaphore`].
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Lock<crate::Lock<crate::Permit>> {
+        Lock::on(self.thread.clone(), self.client.semaphore(name, permits))
+    }
+
     /// The beginning of each owner of this client's locks; see [`crate::Client::identity`].
     pub fn identity(&self) -> &str {
         self.client.identity()

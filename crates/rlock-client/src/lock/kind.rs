@@ -1,6 +1,6 @@
 //! The kinds of locks, as types: a method that a kind lacks cannot be called.
 
-/// A kind of lock: [`Plain`], [`Read`], [`Write`] or [`Any`].
+/// A kind of lock: [`Plain`], [`Read`], [`Write`], [`Permit`] or [`Any`].
 ///
 /// Impossible requests do not compile: the server gives readers no fencing tokens, Redisson has no fair read/write
 /// locks, and only a writer can become a reader.
@@ -14,6 +14,12 @@
 /// ```compile_fail
 /// fn fair(lock: rlock_client::ReadWriteLock) {
 ///     lock.write().fair();
+/// }
+/// ```
+///
+/// ```compile_fail
+/// fn fenced(semaphore: rlock_client::Lock<rlock_client::Permit>) {
+///     semaphore.fenced();
 /// }
 /// ```
 ///
@@ -47,6 +53,8 @@ kinds! {
     Read
     /// One writer holds it alone; of [`ReadWriteLock::write`](crate::ReadWriteLock::write).
     Write
+    /// So many holders at a time as there are permits; of [`Client::semaphore`](crate::Client::semaphore).
+    Permit
     /// A lock of any kind, for code that chooses the kind at run time; of [`Lock::any`](crate::Lock::any).
     Any
 }

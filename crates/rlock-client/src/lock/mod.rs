@@ -15,7 +15,7 @@ use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
 use crate::lockable::{Lockable, acquiring};
-pub use kind::{Any, Exclusive, Kind, Plain, Read, Write};
+pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use read_write::ReadWriteLock;
 pub(crate) use spec::Spec;
 

@@ -10,7 +10,7 @@ use super::Any;
 use crate::acquire::{Attempt, Order, Step};
 use crate::client::Handle;
 use crate::clock::Instant;
-use crate::command::{Extras, check_lease};
+use crate::command::{Extras, check_lease, check_permits};
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::events::Event;
@@ -46,6 +46,12 @@ impl Spec {
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
         let (mode, extras) = (Mode::Plain, Extras::default());
         Spec { handle, key, owner: None, lease, wait, durability, mode, extras }
+    }
+
+    /// The semaphore with this name.
+    pub(crate) fn semaphore(handle: Arc<Handle>, key: Vec<u8>, permits: u32) -> Spec {
+        let extras = Extras { permits: Some(permits), ..Extras::default() };
+        Spec { mode: Mode::Permit, extras, ..Spec::new(handle, key) }
     }
 
     /// An owner of this lock.
@@ -91,6 +97,7 @@ impl Spec {
         let shared = &self.handle.shared;
         shared.check_open()?;
         self.lease.map_or(Ok(()), check_lease)?;
+        self.extras.permits.map_or(Ok(()), check_permits)?;
         let span = tracing::debug_span!("acquire", lock = %name(&self.key));
         async {
             match &self.owner {
