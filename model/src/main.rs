@@ -8,6 +8,7 @@ mod check;
 mod fair;
 mod form;
 mod ghost;
+mod heard;
 mod scene;
 mod search;
 mod state;

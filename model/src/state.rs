@@ -6,7 +6,8 @@ use rlock_sim::{Message, Sim, World};
 
 use crate::action::Action;
 use crate::fair;
-use crate::ghost::{Belief, Ghost, Granted, InLine, Party};
+use crate::ghost::{Belief, Ghost, Granted, Party};
+use crate::heard::{is_grant, said, token};
 use crate::scene::{self, Scene};
 use crate::steps::{Came, perform};
 use crate::writers;
@@ -154,18 +155,11 @@ impl State {
             Expiry::At(at) => u64::try_from(at.0.saturating_add(1).saturating_sub(now)).ok(),
             Expiry::Never => None,
         };
-        let keys = self.world.keys.values().filter_map(|value| match value {
-            rlock_sim::Value::Lock(hold) => until(hold.expiry),
-            rlock_sim::Value::ReadWrite(value) => until(value.expiry),
-            rlock_sim::Value::Permits(_) | rlock_sim::Value::Other => None,
-        });
-        let permits = self.world.keys.values().filter_map(|value| match value {
-            rlock_sim::Value::Permits(value) => Some(value.ends.values()),
-            _ => None,
-        });
-        let permits = permits.flatten().filter_map(|end| u64::try_from(end.0.saturating_sub(now)).ok());
-        let leases =
-            keys.chain(permits).chain(self.world.read_leases.values().filter_map(|ends| until(*ends)));
+        let keys = self.world.keys.values().filter_map(|value| until(value.expiry()));
+        let permits = self.world.keys.values().flat_map(rlock_sim::Value::permit_ends);
+        let permits = permits.filter_map(|end| u64::try_from(end.0.saturating_sub(now)).ok());
+        let leases = self.world.read_leases.values().filter_map(|ends| until(*ends));
+        let leases = keys.chain(permits).chain(leases);
         let timer = self.world.timer.map(|at| at.0.saturating_sub(self.world.clock.0));
         let wait = self.locks.next_in(UnixMs(i64::MIN / 2), self.world.clock);
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
@@ -283,38 +277,4 @@ pub(crate) fn hold(world: &World, Party { owner, lock, mode }: Party) -> Option<
             Some((1, Expiry::At(UnixMs(end.0 - 1))))
         }
     }
-}
-
-/// Whether one in a line was given the lock in this step.
-pub(crate) fn is_served(world: &World, waiting: &InLine) -> bool {
-    let client = waiting.ticket.and_then(|ticket| world.clients.get(&ticket));
-    let answered = client.and_then(|client| client.answer.as_ref()).is_some_and(is_grant);
-    let told = |message: &Message| said(message) == ("granted", waiting.party) && message.heard;
-    answered || waiting.channel.is_some() && world.messages.iter().any(told)
-}
-
-fn is_grant(answer: &Result<Reply, Error>) -> bool {
-    matches!(answer, Ok(Reply::Acquired { .. }))
-}
-
-/// The token of a grant.
-fn token(message: &Message) -> i64 {
-    let word =
-        message.text.split(|byte| *byte == b' ').nth(6).and_then(|word| std::str::from_utf8(word).ok());
-    word.and_then(|word| word.parse().ok()).unwrap_or(-1)
-}
-
-/// First word of a message, and whom it tells of what.
-fn said(message: &Message) -> (&str, Party) {
-    let mut words = message.text.split(|byte| *byte == b' ');
-    let word = words.next().and_then(|word| std::str::from_utf8(word).ok()).unwrap_or_default();
-    let mode = match &message.text[..] {
-        text if text.ends_with(b" read") => Mode::Read,
-        text if text.ends_with(b" write") => Mode::Write,
-        text if text.ends_with(b" permit") => Mode::Permit,
-        _ => Mode::Mutex,
-    };
-    let mut numbers = words.skip(1).map(scene::number);
-    let (owner, lock) = (numbers.next().unwrap_or(u8::MAX), numbers.next().unwrap_or(u8::MAX));
-    (word, Party { owner, lock, mode })
 }

@@ -12,8 +12,9 @@ use rlock_sim::{ReadWrite, Sim, Value};
 use crate::action::{Action, How, Reply as Fate};
 use crate::fair;
 use crate::ghost::{Belief, Ghost, InLine, Party};
+use crate::heard::is_served;
 use crate::scene::{self, LEASE, Scene, WAIT};
-use crate::state::{FOREIGN, State, Violation, hold, is_served};
+use crate::state::{FOREIGN, State, Violation, hold};
 use crate::writers;
 
 /// What became of a caller.
@@ -156,17 +157,8 @@ fn acquire(
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
     let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let request = Acquire {
-        owner: asks,
-        lease,
-        mode,
-        permits: scene.permits(owner),
-        fair,
-        arrive_at,
-        fenced,
-        session: None,
-        wait,
-    };
+    let (permits, session) = (scene.permits(owner), None);
+    let request = Acquire { owner: asks, lease, mode, permits, fair, arrive_at, fenced, session, wait };
     let held_before = before.holds_any(party);
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -214,17 +206,9 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     let Party { owner, lock, mode } = party;
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let fenced = scene.fenced;
-    let request = Acquire {
-        owner: owner_of(&name)?,
-        lease: lease(),
-        mode,
-        permits: None,
-        fair: scene.fair,
-        arrive_at: two,
-        fenced,
-        session: None,
-        wait: None,
-    };
+    let (owner_name, lease, fair, arrive_at) = (owner_of(&name)?, lease(), scene.fair, two);
+    let (permits, session, wait) = (None, None, None);
+    let request = Acquire { owner: owner_name, lease, mode, permits, fair, arrive_at, fenced, session, wait };
     match sim.acquire(owner.into(), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));

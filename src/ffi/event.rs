@@ -1,7 +1,7 @@
-//! What the server tells of: changes of keys, and events of its own. Nothing is written in these
-//! callbacks: a write there stands in the AOF before the change that it answers.
+//! What the server tells of itself. Nothing is written in these callbacks: a write there stands in the AOF before the change
+//! that it answers.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,11 +11,10 @@ use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
 
 use super::api::{api, optional_api};
-use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
-use super::string::StringRef;
+use super::{callbacks, key_event};
 
 /// The server events that we listen to ourselves.
 const SERVER_EVENTS: [u64; 8] = [
@@ -56,69 +55,6 @@ pub(crate) enum ServerEvent {
     Beat,
 }
 
-/// Whether changes of keys are listened to.
-static HEARS_KEYS: AtomicBool = AtomicBool::new(false);
-
-/// Whether changes of lists are.
-static HEARS_LISTS: AtomicBool = AtomicBool::new(false);
-
-/// Listens to changes of keys from now on; false if the server refuses that.
-///
-/// Not before somebody waits for a lock: until then each event, those of our own changes too, would cost
-/// the making of a context, in vain. And not after it ends: not every server lets a module stop listening.
-#[must_use]
-pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
-    if HEARS_KEYS.load(Ordering::Relaxed) {
-        return true;
-    }
-    // Whatever frees a lock or moves its expiry raises one of these classes.
-    let classes = raw::REDISMODULE_NOTIFY_GENERIC
-        | raw::REDISMODULE_NOTIFY_HASH
-        | raw::REDISMODULE_NOTIFY_EXPIRED
-        | raw::REDISMODULE_NOTIFY_EVICTED;
-    let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
-    // SAFETY: the context is valid, and `on_key` a function for as long as we are loaded.
-    let status = unsafe { subscribe(ctx.as_ptr(), classes, Some(on_key)) };
-    let hears = status == raw::REDISMODULE_OK as c_int;
-    HEARS_KEYS.store(hears, Ordering::Relaxed);
-    hears
-}
-
-/// Listens to changes of lists as well, among which are fair queues; false if the server refuses that.
-///
-/// Not before somebody asks with FAIR, for the same reason.
-#[must_use]
-pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
-    if HEARS_LISTS.load(Ordering::Relaxed) {
-        return true;
-    }
-    let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
-    // SAFETY: the context is valid, and `on_key` a function for as long as we are loaded.
-    let status = unsafe { subscribe(ctx.as_ptr(), raw::REDISMODULE_NOTIFY_LIST, Some(on_key)) };
-    let hears = status == raw::REDISMODULE_OK as c_int;
-    HEARS_LISTS.store(hears, Ordering::Relaxed);
-    hears
-}
-
-/// Whether changes of sorted sets are.
-static HEARS_SORTED_SETS: AtomicBool = AtomicBool::new(false);
-
-/// Listens to changes of sorted sets as well, among which are locks with permits; false if the server refuses that.
-///
-/// Not before somebody waits for a permit, for the same reason.
-#[must_use]
-pub(crate) fn listen_to_sorted_sets(ctx: Ctx<'_>) -> bool {
-    if HEARS_SORTED_SETS.load(Ordering::Relaxed) {
-        return true;
-    }
-    let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
-    // SAFETY: the context is valid, and `on_sorted_set` a function for as long as we are loaded.
-    let status = unsafe { subscribe(ctx.as_ptr(), raw::REDISMODULE_NOTIFY_ZSET, Some(on_sorted_set)) };
-    let hears = status == raw::REDISMODULE_OK as c_int;
-    HEARS_SORTED_SETS.store(hears, Ordering::Relaxed);
-    hears
-}
-
 /// Whether the ends of connections are listened to.
 static HEARS_CLIENTS: AtomicBool = AtomicBool::new(false);
 
@@ -149,10 +85,8 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgot what an earlier load listened to, but our memory may have outlived it.
-    HEARS_KEYS.store(false, Ordering::Relaxed);
-    HEARS_LISTS.store(false, Ordering::Relaxed);
+    key_event::forget();
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
-    HEARS_SORTED_SETS.store(false, Ordering::Relaxed);
     // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
@@ -175,70 +109,6 @@ fn subscribe(ctx: Ctx<'_>, id: u64, listener: raw::RedisModuleEventCallback) -> 
     // SAFETY: the context is that of the load.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx.as_ptr(), event, listener) };
     status == raw::REDISMODULE_OK as c_int
-}
-
-/// The events of keys that we raise and listen to. The server passes on the very name that it was given, by
-/// which our own are known: what another module does when it hears of ours raises events by other names, be
-/// their letters the same.
-pub(crate) mod own_event {
-    use std::ffi::{CStr, c_char};
-    use std::ptr;
-
-    /// A lock is gone.
-    pub(crate) static DEL: &CStr = c"del";
-    /// A lock has a holder, or one more hold.
-    pub(crate) static HSET: &CStr = c"hset";
-    /// An owner holds it no more, others do.
-    pub(crate) static HDEL: &CStr = c"hdel";
-    /// A lease begins.
-    pub(crate) static EXPIRE: &CStr = c"expire";
-    /// An owner holds a permit, until another time than before.
-    pub(crate) static ZADD: &CStr = c"zadd";
-    /// Owners hold no permits any more, others do.
-    pub(crate) static ZREM: &CStr = c"zrem";
-
-    /// Whether an event is one of these, raised by us.
-    pub(super) fn is(event: *const c_char) -> bool {
-        [DEL, HSET, HDEL, EXPIRE, ZADD, ZREM].iter().any(|own| ptr::eq(own.as_ptr(), event))
-    }
-}
-
-unsafe extern "C" fn on_key(
-    ctx: *mut raw::RedisModuleCtx,
-    _: c_int,
-    event: *const c_char,
-    key: *mut raw::RedisModuleString,
-) -> c_int {
-    if own_event::is(event) {
-        return raw::REDISMODULE_OK as c_int;
-    }
-    guarded(Callback::KeyEvent, (), || {
-        // SAFETY: the event is a C string, and valid for this callback as are context and key below.
-        let event = unsafe { CStr::from_ptr(event) };
-        // SAFETY: as above.
-        if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
-            callbacks::with(|module| module.key_changed(ctx, key, event));
-        }
-    });
-    raw::REDISMODULE_OK as c_int
-}
-
-unsafe extern "C" fn on_sorted_set(
-    ctx: *mut raw::RedisModuleCtx,
-    _: c_int,
-    event: *const c_char,
-    key: *mut raw::RedisModuleString,
-) -> c_int {
-    if own_event::is(event) {
-        return raw::REDISMODULE_OK as c_int;
-    }
-    guarded(Callback::KeyEvent, (), || {
-        // SAFETY: context and key are valid for this callback.
-        if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
-            callbacks::with(|module| module.sorted_set_changed(ctx, key));
-        }
-    });
-    raw::REDISMODULE_OK as c_int
 }
 
 /// Which databases were emptied.

@@ -71,6 +71,24 @@ pub enum Value {
     Other,
 }
 
+impl Value {
+    /// When the key expires.
+    pub fn expiry(&self) -> Expiry {
+        match self {
+            Self::Lock(hold) => hold.expiry,
+            Self::ReadWrite(value) => value.expiry,
+            Self::Permits(value) => value.expiry,
+            Self::Other => Expiry::Never,
+        }
+    }
+
+    /// When permits end or ended.
+    pub fn permit_ends(&self) -> impl Iterator<Item = UnixMs> {
+        let permits = if let Self::Permits(value) = self { Some(value) } else { None };
+        permits.into_iter().flat_map(|permits| permits.ends.values().copied())
+    }
+}
+
 /// A hold of a mutex.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
@@ -204,12 +222,7 @@ impl World {
 
     /// When a lock's key expires; never where there is none.
     pub(crate) fn key_end(&self, lock: &LockRef) -> Expiry {
-        match self.keys.get(lock) {
-            Some(Value::Lock(hold)) => hold.expiry,
-            Some(Value::ReadWrite(value)) => value.expiry,
-            Some(Value::Permits(value)) => value.expiry,
-            None | Some(Value::Other) => Expiry::Never,
-        }
+        self.keys.get(lock).map_or(Expiry::Never, Value::expiry)
     }
 
     /// A key has expired when its time has passed, not when it has come.
@@ -219,12 +232,7 @@ impl World {
 
     /// Deletes a key whose time has passed: true if it was there.
     pub(crate) fn take_expired(&mut self, lock: &LockRef) -> bool {
-        let over = match self.keys.get(lock) {
-            Some(Value::Lock(hold)) => self.is_over(hold.expiry),
-            Some(Value::ReadWrite(value)) => self.is_over(value.expiry),
-            Some(Value::Permits(value)) => self.is_over(value.expiry),
-            Some(Value::Other) | None => false,
-        };
+        let over = self.keys.get(lock).is_some_and(|value| self.is_over(value.expiry()));
         over && self.keys.remove(lock).is_some()
     }
 }

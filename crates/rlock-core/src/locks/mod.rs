@@ -268,13 +268,9 @@ impl Locks {
                 self.check_at(lock, None);
                 self.edit_known(lock, |record| record.queue = None);
             }
-            // Who went may have kept out who can join others now, or can have what it could not. Only those who want
-            // the lock for themselves in the same way wait for the same; without FAIR for nobody's turn.
             Some((first, head))
                 if *first > place
-                    && (matches!(head.mode, Mode::Read | Mode::Permit)
-                        || head.mode != waiter.mode
-                        || head.fair != waiter.fair)
+                    && head.may_gain_by_the_end_of(&waiter)
                     && !planted(Bug::GoneWriterKeepsReadersOut) =>
             {
                 self.check_at(lock, Some(Due::Now));

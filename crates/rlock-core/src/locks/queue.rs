@@ -50,6 +50,13 @@ impl Wanted {
 }
 
 impl Waiter {
+    /// Whether this waiter may have the lock once another one has left from before it: it may join others, or have what that one
+    /// could not. Only those that want the lock for themselves in the same way wait for the same, without FAIR for no turn.
+    pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
+        let joins = matches!(self.mode, Mode::Read | Mode::Permit);
+        joins || self.mode != gone.mode || self.fair != gone.fair
+    }
+
     /// What it wants.
     pub fn wanted(&self) -> Wanted {
         Wanted { mode: self.mode, permits: self.permits }

@@ -146,18 +146,9 @@ impl Real {
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
         let (owner, lease, mode) = (name(owner), lease(new), said(word).unwrap_or_default());
-        let request = Acquire {
-            owner,
-            lease,
-            mode,
-            permits: None,
-            fair,
-            arrive_at,
-            fenced,
-            session: None,
-            wait: wait_asked,
-        };
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
+        let (permits, session, wait) = (None, None, wait_asked);
+        let request = Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(0, &id(lock), &request) {
             Ok(call::Answer::Now(reply)) => answer(reply),

@@ -1,0 +1,155 @@
+//! What the server tells of changes of keys. Nothing is written in these callbacks, as in those of [`super::event`].
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::callbacks;
+use super::ctx::Ctx;
+use super::guard::{Callback, guarded};
+use super::string::StringRef;
+
+/// The callback of an event.
+type OnEvent = unsafe extern "C" fn(
+    *mut raw::RedisModuleCtx,
+    c_int,
+    *const c_char,
+    *mut raw::RedisModuleString,
+) -> c_int;
+
+/// Classes of events that are listened to from the first call on that needs them.
+///
+/// Not before: each event, those of our own changes too, would cost the making of a context, in vain. And not after it
+/// ends: not every server lets a module stop listening.
+struct Classes {
+    classes: c_int,
+    on_event: OnEvent,
+    heard: AtomicBool,
+}
+
+/// Whatever frees a lock or moves its expiry raises one of these classes: from the first waiter on.
+static KEYS: Classes = Classes::new(
+    raw::REDISMODULE_NOTIFY_GENERIC
+        | raw::REDISMODULE_NOTIFY_HASH
+        | raw::REDISMODULE_NOTIFY_EXPIRED
+        | raw::REDISMODULE_NOTIFY_EVICTED,
+    on_key,
+);
+
+/// Fair lists: from the first waiter with FAIR on.
+static LISTS: Classes = Classes::new(raw::REDISMODULE_NOTIFY_LIST, on_key);
+
+/// Locks with permits: from the first waiter for a permit on.
+static SORTED_SETS: Classes = Classes::new(raw::REDISMODULE_NOTIFY_ZSET, on_sorted_set);
+
+impl Classes {
+    const fn new(classes: c_int, on_event: OnEvent) -> Self {
+        Self { classes, on_event, heard: AtomicBool::new(false) }
+    }
+
+    fn listen(&self, ctx: Ctx<'_>) -> bool {
+        if self.heard.load(Ordering::Relaxed) {
+            return true;
+        }
+        let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
+        // SAFETY: the context is valid, and the callback a function for as long as we are loaded.
+        let status = unsafe { subscribe(ctx.as_ptr(), self.classes, Some(self.on_event)) };
+        let hears = status == raw::REDISMODULE_OK as c_int;
+        self.heard.store(hears, Ordering::Relaxed);
+        hears
+    }
+}
+
+/// Listens to changes of keys from now on; false if the server refuses that.
+#[must_use]
+pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
+    KEYS.listen(ctx)
+}
+
+/// Listens to changes of lists as well, among which are fair queues; false if the server refuses that.
+#[must_use]
+pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
+    LISTS.listen(ctx)
+}
+
+/// Listens to changes of sorted sets as well, among which are locks with permits; false if the server refuses that.
+#[must_use]
+pub(crate) fn listen_to_sorted_sets(ctx: Ctx<'_>) -> bool {
+    SORTED_SETS.listen(ctx)
+}
+
+/// The server forgot what an earlier load listened to.
+pub(super) fn forget() {
+    for classes in [&KEYS, &LISTS, &SORTED_SETS] {
+        classes.heard.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The events of keys that we raise and listen to. The server passes on the very name that it was given, by
+/// which our own are known: what another module does when it hears of ours raises events by other names, be
+/// their letters the same.
+pub(crate) mod own_event {
+    use std::ffi::{CStr, c_char};
+    use std::ptr;
+
+    /// A lock is gone.
+    pub(crate) static DEL: &CStr = c"del";
+    /// A lock has a holder, or one more hold.
+    pub(crate) static HSET: &CStr = c"hset";
+    /// An owner holds it no more, others do.
+    pub(crate) static HDEL: &CStr = c"hdel";
+    /// A lease begins.
+    pub(crate) static EXPIRE: &CStr = c"expire";
+    /// An owner holds a permit, until another time than before.
+    pub(crate) static ZADD: &CStr = c"zadd";
+    /// Owners hold no permits any more, others do.
+    pub(crate) static ZREM: &CStr = c"zrem";
+
+    /// Whether an event is one of these, raised by us.
+    pub(super) fn is(event: *const c_char) -> bool {
+        [DEL, HSET, HDEL, EXPIRE, ZADD, ZREM].iter().any(|own| ptr::eq(own.as_ptr(), event))
+    }
+}
+
+unsafe extern "C" fn on_key(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the event is a C string, and valid for this callback as are context and key.
+    unsafe { heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event))) }
+}
+
+unsafe extern "C" fn on_sorted_set(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { heard(ctx, event, key, |module, ctx, key| module.sorted_set_changed(ctx, key)) }
+}
+
+/// Passes an event on that is not our own.
+///
+/// # Safety
+/// Context, event and key are those of a callback.
+unsafe fn heard(
+    ctx: *mut raw::RedisModuleCtx,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+    pass_on: impl FnOnce(&dyn callbacks::Callbacks, Ctx<'_>, StringRef<'_>),
+) -> c_int {
+    if !own_event::is(event) {
+        guarded(Callback::KeyEvent, (), || {
+            // SAFETY: by the promise of the caller.
+            if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
+                callbacks::with(|module| pass_on(module, ctx, key));
+            }
+        });
+    }
+    raw::REDISMODULE_OK as c_int
+}
