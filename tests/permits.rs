@@ -169,25 +169,23 @@ fn thousands_of_ended_permits_keep_nobody_out() {
     story(client, &[("ZCARD slots", "2")]);
 }
 
+/// Sorted sets that are not locks, and the lines that make them.
+fn own_data() -> [(&'static str, Vec<&'static str>); 7] {
+    [
+        ("a member before all", vec!["ZADD slots -inf x 8000000000000 y", "PEXPIREAT slots 8000000000000"]),
+        ("a leaderboard", vec!["ZADD slots 100 ann 250 bob"]),
+        ("a leaderboard with an expiry", vec!["ZADD slots 100 ann", "PEXPIRE slots 60000"]),
+        ("another library's semaphore", vec!["ZADD slots 8000000000000 x 8000000000000 y"]),
+        ("the same with an expiry", vec!["ZADD slots 1500000000000 x", "PEXPIRE slots 60000"]),
+        ("scores after the expiry", vec!["ZADD slots 8000000000000 x", "PEXPIRE slots 60000"]),
+        ("half a millisecond", vec!["ZADD slots 1500000000000.5 x", "PEXPIREAT slots 8000000000000"]),
+    ]
+}
+
 #[test]
 fn no_other_sorted_set_is_ever_changed() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let shapes: [(&str, Vec<String>); 7] = [
-        (
-            "a member before all",
-            vec!["ZADD slots -inf x 8000000000000 y".into(), "PEXPIREAT slots 8000000000000".into()],
-        ),
-        ("a leaderboard", vec!["ZADD slots 100 ann 250 bob".into()]),
-        ("a leaderboard with an expiry", vec!["ZADD slots 100 ann".into(), "PEXPIRE slots 60000".into()]),
-        ("another library's semaphore", vec!["ZADD slots 8000000000000 x 8000000000000 y".into()]),
-        ("the same with an expiry", vec!["ZADD slots 1500000000000 x".into(), "PEXPIRE slots 60000".into()]),
-        ("scores after the expiry", vec!["ZADD slots 8000000000000 x".into(), "PEXPIRE slots 60000".into()]),
-        (
-            "half a millisecond",
-            vec!["ZADD slots 1500000000000.5 x".into(), "PEXPIREAT slots 8000000000000".into()],
-        ),
-    ];
     let lines = [
         ("RLOCK.ACQUIRE slots a 1000 PERMITS 5", OWN_DATA),
         ("RLOCK.ACQUIRE slots a 1000 PERMITS 5 BLOCK 10", OWN_DATA),
@@ -200,7 +198,7 @@ fn no_other_sorted_set_is_ever_changed() {
         ("RLOCK.FORCERELEASE slots x", WRONG_TYPE),
         ("RLOCK.INFO slots", WRONG_TYPE),
     ];
-    for (shape, writes) in &shapes {
+    for (shape, writes) in own_data() {
         for line in writes {
             say(client, line);
         }

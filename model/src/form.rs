@@ -133,10 +133,10 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         _ => None,
     });
     let permits = permits.flat_map(|(lock, value)| {
-        let row = |(owner, end): (&Box<[u8]>, &UnixMs)| {
-            [(lens.lock)(lock.name()), (lens.name)(owner), expiry(Expiry::At(*end))]
+        let row = |owner: &[u8], end: UnixMs| {
+            [(lens.lock)(lock.name()), (lens.name)(owner), expiry(Expiry::At(end))]
         };
-        value.ends.iter().map(row).collect::<Vec<_>>()
+        value.ends.iter().map(|(owner, end)| row(owner, *end)).collect::<Vec<_>>()
     });
     append_sorted(permits, form);
     let leases = world

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
-use crate::locks::{DropReason, LockName, Session, Via, Waiter};
+use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
@@ -14,7 +14,7 @@ use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::timing::{Entry, entry};
 use crate::tying::{Tying, check_room};
-use crate::types::{Holds, Mode, UnixMs};
+use crate::types::{Holds, Mode, MonoMs, UnixMs};
 use crate::view::{Step, View};
 use crate::yielding::{self, note_reads};
 
@@ -166,6 +166,19 @@ fn may_wait<P: Server>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
     }
 }
 
+/// The entry in the queue of a call that waits from now on.
+fn waiter_of(
+    request: &Acquire<'_>,
+    (since, until): (MonoMs, Option<MonoMs>),
+    (ticket, via): (Ticket, Via),
+    client_id: u64,
+    session: Option<Session>,
+) -> Waiter {
+    let Acquire { owner, mode, permits, lease, fenced, fair, .. } = *request;
+    let owner = owner.bytes().into();
+    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session }
+}
+
 /// How a waiter receives the outcome, and what its call answers now.
 fn way_of(wait: Wait<'_>) -> (Via, Answer) {
     match wait {
@@ -259,22 +272,7 @@ impl<'a, P: Server> Arrival<'a, P> {
         }
         let (replaced, count) = core.locks(|locks| {
             let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
-            let owner = request.owner.bytes().into();
-            let Acquire { mode, permits, lease, fenced, fair, .. } = *request;
-            let waiter = Waiter {
-                owner,
-                mode,
-                permits,
-                lease,
-                fenced,
-                fair,
-                since,
-                until,
-                ticket,
-                via,
-                client_id,
-                session,
-            };
+            let waiter = waiter_of(request, (since, until), (ticket, via), client_id, session);
             (locks.join(lock.name(), waiter), locks.len())
         });
         core.port.note(Note::Waiting(count));

@@ -159,21 +159,30 @@ impl<'a> Acquire<'a> {
             (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
             (None, None) => None,
         };
-        match (mode, fair, fenced) {
-            (Some(_), Some(()), _) => return Err(Error::FairMode),
-            (Some(Mode::Read), _, Some(())) => return Err(Error::FencedRead),
-            _ => {}
+        let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
+        let request = Self { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
+        if permits.is_some() { request.of_permits() } else { request.check().map(|()| request) }
+    }
+
+    /// Refuses options that exclude each other.
+    #[inline(always)]
+    fn check(&self) -> Result<(), Error> {
+        match (self.mode, self.fair, self.fenced) {
+            (Mode::Mutex | Mode::Permit, ..) | (Mode::Read | Mode::Write, false, false) => Ok(()),
+            (_, true, _) => Err(Error::FairMode),
+            (Mode::Read, ..) => Err(Error::FencedRead),
+            (Mode::Write, ..) => Ok(()),
         }
-        let (fair, fenced) = (fair.is_some(), fenced.is_some());
-        if permits.is_some() {
-            let many = arrive_at.is_some_and(|holds| holds > Holds::ONE);
-            if mode.is_some() || fair || fenced || many {
-                return Err(Error::PermitsWith);
-            }
-            mode = Some(Mode::Permit);
+    }
+
+    /// A request with PERMITS, of which all other kinds and a second hold are no part.
+    #[cold]
+    fn of_permits(self) -> Result<Self, Error> {
+        let many = self.arrive_at.is_some_and(|holds| holds > Holds::ONE);
+        if self.mode != Mode::Mutex || self.fair || self.fenced || many {
+            return Err(Error::PermitsWith);
         }
-        let mode = mode.unwrap_or_default();
-        Ok(Self { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait })
+        Ok(Self { mode: Mode::Permit, ..self })
     }
 }
 
