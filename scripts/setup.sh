@@ -176,8 +176,9 @@ write_env() {
             [ -z "$bindgen" ] ||
                 echo "export BINDGEN_EXTRA_CLANG_ARGS=\"\${BINDGEN_EXTRA_CLANG_ARGS:-$bindgen}\""
         }
-    } >"$deps/env.new"
-    if cmp -s "$deps/env.new" "$deps/env"; then rm "$deps/env.new"; else mv "$deps/env.new" "$deps/env"; fi
+    } >"$deps/env.$$"
+    # By several at once, as in ci-full: each has a file of its own.
+    if cmp -s "$deps/env.$$" "$deps/env"; then rm "$deps/env.$$"; else mv "$deps/env.$$" "$deps/env"; fi
 }
 
 # --- Installing -------------------------------------------------------------------------
