@@ -134,3 +134,39 @@ fn a_plain_lock_costs_what_it_did_before_the_others_came() {
     println!("\n{table}");
     assert!(dearer.is_empty(), "a plain lock costs more than {LIMIT} of what it did: {dearer:?}");
 }
+
+/// How much more a permit may cost among a hundred thousand than among a thousand.
+const PERMITS_LIMIT: f64 = 1.5;
+
+/// Instructions to acquire and release a permit while so many others are out.
+#[track_caller]
+fn permit_among(others: usize) -> f64 {
+    let (owner, most) = ("8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1", others + 1);
+    // Written by hand: to acquire each of them would be counted.
+    let ends = 8_000_000_000_000_usize;
+    let member = |n: usize| format!("{} owner:{n}", ends + n);
+    let members: Vec<usize> = (0..others).collect();
+    let lines = members.chunks(1_000).map(|chunk| {
+        format!("ZADD slots {}", chunk.iter().map(|n| member(*n)).collect::<Vec<_>>().join(" "))
+    });
+    let lines: Vec<String> = lines.chain([format!("PEXPIREAT slots {}", ends + others - 1)]).collect();
+    let beside: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let acquire = format!("RLOCK.ACQUIRE slots {owner} 30000 PERMITS {most}");
+    let release = format!("RLOCK.RELEASE slots {owner}");
+    let with = count(TestServer::builder().module(module_path()), &beside, [&acquire, &release]);
+    // The other commands are counted too: without the pairs they are all.
+    let without = count(TestServer::builder().module(module_path()), &beside, ["ECHO 1", "EXISTS slots"]);
+    let echo =
+        count(TestServer::builder().module(module_path()), &["SET slots 1"], ["ECHO 1", "EXISTS slots"]);
+    with - without + echo
+}
+
+#[test]
+#[ignore = "needs valgrind: make cost"]
+fn a_permit_costs_little_more_among_a_hundred_thousand() {
+    let [few, more, many] = [100, 1_000, 100_000].map(permit_among);
+    println!(
+        "\nacquire + release of a permit: {few:.0} among 100, {more:.0} among 1,000, {many:.0} among 100,000"
+    );
+    assert!(many <= more * PERMITS_LIMIT, "{many:.0} to {more:.0}");
+}

@@ -161,9 +161,8 @@ impl<'s> Lock for SiteLock<'s> {
         readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 
-    fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error> {
-        let key = Key::open_write(self.ctx, self.name);
-        self.with_owner(owner, |owner| permits::of(&key, owner, Server::now(&self.ctx)))
+    fn permits(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Permits {
+        self.with_owner(owner, |owner| permits::of(key, owner, Server::now(&self.ctx)))
     }
 
     fn living_permits(&self) -> u32 {

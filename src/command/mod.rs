@@ -27,7 +27,7 @@ use crate::{keyspace, waiters};
 
 /// What a command costs that may write. Each of them serves the queue of its lock, so that none is `fast`.
 const COST: &CStr =
-    c"O(log n) for n waiters; O(r) for r dead or granted readers; O(f) for a fair list of f entries";
+    c"O(log n) for n waiters or permits; O(r) for r dead or granted readers; O(f) for a fair list of f entries";
 
 /// READ or WRITE.
 const MODE_ARG: Arg = Arg::new(

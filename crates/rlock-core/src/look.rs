@@ -1,6 +1,6 @@
 //! The picture of a lock that a rule decides on, and the commit of its change. A look writes nothing.
 //!
-//! The key of a plain lock, or of a lock without holders, stays open from the look to the commit. The key of a read/write
+//! The key of a plain lock, of a lock without holders, or of permits that need no counting, stays open from the look to the commit. The key of a read/write
 //! lock is closed while lease keys are read: the commit opens it again, and fails if the owner's holds are not the same.
 //!
 //! Keys are opened here only. A picture borrows its lock exclusively: the compiler refuses a call of the lock while the
@@ -71,10 +71,7 @@ impl<'a, L: Lock> Picture<'a, L> {
                 drop(key);
                 self.check_readers(core, need)?;
             }
-            Kind::Permits => {
-                drop(key);
-                self.check_permits(core, need)?;
-            }
+            Kind::Permits => self.check_permits(core, key, need),
         }
         Ok(())
     }
@@ -140,18 +137,19 @@ impl<'a, L: Lock> Picture<'a, L> {
     }
 
     #[cold]
-    fn check_permits<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
-        let permits = self.lock.permits(self.owner)?;
+    fn check_permits<P: Server>(&mut self, core: Core<'_, P>, key: L::Key, need: Need) {
+        let permits = self.lock.permits(&key, self.owner.filter(|_| self.view.dead.is_some()));
+        self.key = Some(key);
         self.view.add_permits(&permits, core.port.now());
         self.dead = permits.ended.into_iter().map(|owner| Reader { owner, holds: Holds::ONE }).collect();
         if need == Need::Room {
             self.count_permits();
         }
-        Ok(())
     }
 
-    /// Counts the living permits of other owners, unless their number does not matter.
+    /// Counts the living permits of other owners, unless their number does not matter. The key is closed for that.
     pub(crate) fn count_permits(&mut self) {
+        self.key = None;
         let own = u32::from(self.view.shared.is_some());
         if let Others::Permits { living: living @ None, .. } = &mut self.view.others {
             *living = Some(self.lock.living_permits().saturating_sub(own));

@@ -103,8 +103,8 @@ pub trait Lock {
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;
 
-    /// The permits of the lock. Its key must not be open. Fails if the sorted set is not a lock any more.
-    fn permits(&self, owner: Option<&[u8]>) -> Result<Permits, Error>;
+    /// The permits in the key; without an owner, as an owner that is not a member sees them.
+    fn permits(&self, key: &Self::Key, owner: Option<&[u8]>) -> Permits;
 
     /// How many permits of the lock are alive; in doubt more than any limit. Its key must not be open.
     fn living_permits(&self) -> u32;
