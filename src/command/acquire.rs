@@ -19,7 +19,7 @@ const KIND_ARG: Arg = Arg::new(
     ArgKind::OneOf(&[
         Arg::new(c"read", ArgKind::Token).after(c"READ"),
         Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
-        Arg::new(c"permits", ArgKind::Integer).after(c"PERMITS"),
+        Arg::new(c"n", ArgKind::Integer).after(c"PERMITS"),
     ]),
 )
 .optional();
