@@ -146,6 +146,7 @@ impl Oracle {
         let (far, near) = (Some(self.now + SET_AHEAD), Some(self.now + AHEAD));
         if let (Some(head), Some(seen)) = (self.list(lock).first().copied(), seen.first())
             && self.native(lock, head.owner).is_some()
+            && seen.owner == head.owner
             && head.deadline < near
             && seen.deadline == far
         {
