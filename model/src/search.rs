@@ -49,23 +49,24 @@ pub(crate) fn explore(
     let mut explored = Explored { states: 1, steps: 0, depth: 0 };
     for at in 1..=depth {
         let mut next = Vec::new();
-        for (from, state) in &level {
+        // Each is dropped when it is done: a level of a million states takes gigabytes.
+        for (from, state) in level {
             if found.load(Ordering::Relaxed) {
                 return Ok(explored);
             }
-            for action in possible(scene, state) {
+            for action in possible(scene, &state) {
                 explored.steps += 1;
                 let after = state.after(scene, action);
                 let after = after.and_then(|after| check(scene, &after).map(|()| after));
                 let after = after.map_err(|violation| {
-                    let mut actions = way_to(&trail, *from);
+                    let mut actions = way_to(&trail, from);
                     actions.push(action);
                     found.store(true, Ordering::Relaxed);
                     Counterexample { actions, violation }
                 })?;
                 if seen.insert(fingerprint(scene, &renamings, &after)) {
                     let number = u32::try_from(trail.len()).unwrap_or(u32::MAX);
-                    trail.push(Step { from: Some(*from), action: Some(action) });
+                    trail.push(Step { from: Some(from), action: Some(action) });
                     // The last level is checked, and nothing follows it.
                     if at < depth {
                         next.push((number, after));

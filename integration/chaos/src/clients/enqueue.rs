@@ -126,7 +126,7 @@ impl Desk {
                     lease: number(fields.next()),
                     token: number(fields.next()),
                 };
-                self.granted(want, attempt, told);
+                self.granted(want, attempt, told, repeated);
             }
             // That may be the end of the first wait, after which the repeat has begun another: it would be granted the
             // lock, and nobody would know.
@@ -158,7 +158,7 @@ impl Desk {
     }
 
     /// A grant by message: it lasts for a while, and has to be confirmed.
-    fn granted(&mut self, want: &Want, mut attempt: Attempt, told: Told) {
+    fn granted(&mut self, want: &Want, mut attempt: Attempt, told: Told, repeated: bool) {
         let heard = attempt.answered;
         let shortly = want.lease.min(CONFIRM_MS);
         if told.lease > i64::try_from(shortly).unwrap_or(i64::MAX) {
@@ -181,6 +181,9 @@ impl Desk {
                 self.confirmed(&mut attempt, sent, want.lease);
                 self.hold(want, attempt);
             }
+            // That grant was lost before the message came, and the repeat may have begun another wait: it would be granted
+            // the lock, and nobody would know.
+            Ok(_) if repeated => self.withdraw(want, attempt),
             Ok(_) => {
                 // When the grant came is not known, only that it was after the request.
                 let requested = attempt.requested;

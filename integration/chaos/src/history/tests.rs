@@ -166,6 +166,15 @@ fn tokens_grow_in_the_order_of_the_hand_offs() {
     is_in_order(unknown, vec![]);
 }
 
+/// A lock was granted by message and lost to FLUSHALL at once; its client read the message only after another had got the next
+/// token.
+#[test]
+fn a_grant_that_was_lost_before_it_was_heard_of_has_an_older_token() {
+    let late = || vec![given("a", 6, 12, 13, 8), given("b", 0, 15, 15, 7)];
+    assert_eq!(is_in_order(late(), vec![event(2, 5, LOSS)]).excused["token"], 1);
+    violates("token", late(), vec![]);
+}
+
 #[test]
 fn no_token_is_given_twice_or_behind_the_clock() {
     // Nothing is known of their order.

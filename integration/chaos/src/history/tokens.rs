@@ -50,10 +50,12 @@ fn first_after(largest: &[(Us, Token)], later: &Given<'_>) -> usize {
 }
 
 fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verdict: &mut Verdict) {
-    // Where only exclusion tells which came first, it must not have been lost.
+    // Where only exclusion tells which came first, it must not have been lost; nor the later one's hold before the earlier was
+    // asked for, with the message of its grant read long after.
     let certain = earlier.known < later.token.requested;
+    let since = earlier.requested.min(later.token.requested);
     let lost = history
-        .harmed(key, earlier.requested, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
+        .harmed(key, since, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
     if lost {
         verdict.excuse("token");
         return;
