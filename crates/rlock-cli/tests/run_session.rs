@@ -20,6 +20,10 @@ fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
     let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
     let pid = files.pid("pid");
     await_owner(client, "job");
+    let id: String = ask(client, "CLIENT LIST TYPE normal");
+    let tied = rlock(&server, &["status", "job"]).stdout;
+    let client_id = tied.split("tied to client ").nth(1).expect(&tied).trim();
+    assert!(id.contains(&format!("id={client_id} ")), "{tied}{id}");
     run.signal(libc::SIGKILL);
     let killed = Instant::now();
     await_end_of(&[pid], SOON);
