@@ -84,6 +84,13 @@ server_test() {
     downgrade-keeps-mode) echo read_write a_writer_may_read_and_keeps_that ;;
     one-reader-frees-all) echo read_write readers_share_and_a_writer_is_alone ;;
     renew-read-lowers-key) echo read_write renew_is_for_the_holds_that_are_meant ;;
+    tie-kept) echo session the_last_success_sets_the_tie_or_removes_it ;;
+    tie-moves-back) echo session a_tie_moves_only_to_a_younger_connection ;;
+    grace-lengthens) echo session a_grace_period_never_lengthens_a_lease ;;
+    session-end-in-silence) echo session the_end_of_a_shortened_lease_is_told_to_redisson_clients ;;
+    edge-session-end-not-replicated) echo session_ends replicas_get_the_shortened_lease ;;
+    ended-permit-counts) echo permits a_permit_that_has_ended_counts_no_more_and_is_removed ;;
+    one-permit-more) echo permits so_many_owners_hold_it_at_once ;;
     edge-read-lease-not-replicated) echo effects each_change_of_a_read_write_lock_is_replicated ;;
     edge-read-lease-unknown) echo reads_after_load those_that_the_primary_before_gave_are_known ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;

@@ -152,7 +152,10 @@ fn replicate(
         (HashChange::Remove, Some(field)) => ctx.replicate_hdel(name, field),
         _ => true,
     };
-    let expire_at = change.expire_at.filter(|_| !planted(Bug::EdgeExpiryNotReplicated));
+    let session_end = change.hash == HashChange::Keep && change.event.is_none();
+    let lost =
+        planted(Bug::EdgeExpiryNotReplicated) || planted(Bug::EdgeSessionEndNotReplicated) && session_end;
+    let expire_at = change.expire_at.filter(|_| !lost);
     let expires = expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
     let token = token.filter(|_| !planted(Bug::EdgeTokenNotReplicated));
     let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));

@@ -8,6 +8,7 @@ use rlock_core::facts::WriteAccess;
 use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};
 use crate::scene::{self, Scene};
+use crate::sessions;
 use crate::state::State;
 use crate::writers::{self, Deed};
 
@@ -52,6 +53,12 @@ pub(crate) enum Action {
     Pause,
     /// The lock's slot begins to move, or comes back.
     Slot,
+    /// An owner gives its connection up, or has lost it, and opens another.
+    Connect { owner: u8 },
+    /// The server sees the end of the oldest connection of an owner.
+    End { owner: u8 },
+    /// RENEW comes late, on a connection that was given up.
+    Late { party: Party },
     /// The wall clock is set forward or back by so many ms.
     Step { ms: i8 },
 }
@@ -110,6 +117,11 @@ impl fmt::Display for Action {
             Self::Role => f.write_str("the server's role changes"),
             Self::Pause => f.write_str("CLIENT PAUSE begins or ends"),
             Self::Slot => f.write_str("the slot begins to move, or comes back"),
+            Self::Connect { owner } => write!(f, "o{owner} opens another connection"),
+            Self::End { owner } => write!(f, "the server sees the end of the oldest connection of o{owner}"),
+            Self::Late { party } => {
+                write!(f, "o{}: RENEW {party} comes late, on an old connection", party.owner)
+            }
             Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
         }
     }
@@ -122,7 +134,7 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     let world = &state.world;
     let open = world.primary && world.may_write && world.write_access == WriteAccess::Allowed;
     for lock in (0..scene.locks).filter(|_| open) {
-        for owner in 0..scene.owners {
+        for owner in (0..scene.owners).filter(|owner| state.ghost.connections(*owner).is_up()) {
             for mode in scene.modes(owner) {
                 commands(scene, state, Party { owner, lock, mode: *mode }, &mut actions);
             }
@@ -159,6 +171,9 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
         let channels = (0..scene.owners).filter(|owner| scene::number(&scene.channel(*owner)) == *owner);
         actions.extend(channels.map(|channel| Action::Listen { channel }));
     }
+    if scene.sessions {
+        sessions::possible(scene, state, &mut actions);
+    }
     if scene.server {
         actions.extend([Action::Role, Action::Pause, Action::Slot]);
     }
@@ -183,7 +198,8 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
         if belief.holds == 1 {
             // A permit is held once.
             actions.extend((party.mode != Mode::Permit).then_some(Action::Again { party }));
-        } else {
+        } else if belief.by >= state.ghost.connections(owner).oldest {
+            // Otherwise the call may supersede the end of its session, and the hold is not tied any more.
             actions.push(Action::Release { party, down_to: 1 });
         }
     }

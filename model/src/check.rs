@@ -6,16 +6,18 @@ use rlock_sim::{Sim, Value};
 use crate::fair;
 use crate::ghost::{InLine, Party};
 use crate::scene::{self, Scene};
+use crate::sessions;
 use crate::state::{State, Violation};
 use crate::writers;
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 11] = [
+pub(crate) const PROPERTIES: [&str; 12] = [
     "never two holders: who was told that it holds does hold, as often and as long as it was told",
     "a writer is alone: nobody else holds a lock that is written",
     "permits are limited: no more are out than somebody asked for",
     "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
     "nothing is taken back from a live holder: an owner that was told keeps its hold",
+    "sessions end: what an owner without a connection holds ends with the grace period",
     "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
     "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
@@ -34,6 +36,7 @@ const WHEN_REFUSED: u64 = 20;
 /// Checks a state.
 pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     holders_hold(state)?;
+    sessions::check(scene, state)?;
     for lock in 0..scene.locks {
         writers_are_alone(state, lock)?;
         permits_are_limited(state, lock)?;

@@ -104,6 +104,11 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         ticket: &rank,
         name: &|name: &[u8]| renaming.name(scene, name),
         lock: &|lock: LockName<'_>| renaming.lock(scene::number(lock.key)),
+        client: &|id| {
+            let (owner, number) =
+                (u8::try_from(id % 16).unwrap_or(u8::MAX), i64::try_from(id / 16).unwrap_or(-1));
+            renaming.owner(owner) + 16 * number
+        },
     };
     state.locks.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
@@ -164,9 +169,13 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
     let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {
         let (owner, lock) = (renaming.owner(party.owner), renaming.lock(party.lock));
-        [owner, lock, party.mode as i64, belief.holds, until(belief.ends)]
+        [owner, lock, party.mode as i64, belief.holds, until(belief.ends), belief.by.into()]
     });
     append_sorted(beliefs, form);
+    let connections = state.ghost.connections.iter().map(|(owner, connections)| {
+        [renaming.owner(*owner), connections.newest.into(), connections.oldest.into()]
+    });
+    append_sorted(connections, form);
     for (ticket, grant) in &state.ghost.grants {
         form.extend([rank(*ticket), until(grant.ends)]);
     }

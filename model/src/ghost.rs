@@ -7,6 +7,7 @@ use std::fmt;
 use rlock_core::locks::Ticket;
 use rlock_core::{Mode, UnixMs};
 
+use crate::sessions::Connections;
 use crate::writers::Passed;
 
 /// The most calls of one owner for one lock that wait or are being answered: a call and its repeat.
@@ -37,6 +38,8 @@ pub(crate) struct Belief {
     pub(crate) holds: i64,
     /// Until when.
     pub(crate) ends: UnixMs,
+    /// Which of the owner's connections told it.
+    pub(crate) by: u8,
 }
 
 /// A grant whose answer is under way.
@@ -57,6 +60,8 @@ pub(crate) struct InLine {
     pub(crate) ticket: Option<Ticket>,
     /// The channel, where a message is waited for.
     pub(crate) channel: Option<u8>,
+    /// On which of the owner's connections it last asked.
+    pub(crate) by: u8,
 }
 
 /// What the model knows.
@@ -72,6 +77,8 @@ pub(crate) struct Ghost {
     pub(crate) tokens: BTreeMap<u8, i64>,
     /// The tokens that were told in this step.
     pub(crate) told: Vec<(u8, i64)>,
+    /// The connections of each owner.
+    pub(crate) connections: BTreeMap<u8, Connections>,
     /// How often the clock was stepped.
     pub(crate) steps: u8,
     /// Whom natives have passed over that read.
@@ -79,6 +86,23 @@ pub(crate) struct Ghost {
 }
 
 impl Ghost {
+    /// The connections of an owner.
+    pub(crate) fn connections(&self, owner: u8) -> Connections {
+        self.connections.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// The oldest connection of an owner ends: what it was told on that counts for the grace period.
+    pub(crate) fn end_oldest(&mut self, owner: u8, counts_until: UnixMs) {
+        let connections = self.connections.entry(owner).or_default();
+        let ended = connections.oldest;
+        connections.oldest += 1;
+        for (party, belief) in &mut self.beliefs {
+            if party.owner == owner && belief.by <= ended {
+                belief.ends = belief.ends.min(counts_until);
+            }
+        }
+    }
+
     /// What an owner was told, if it was told that it holds the lock.
     pub(crate) fn belief(&self, party: Party) -> Option<Belief> {
         self.beliefs.get(&party).copied()

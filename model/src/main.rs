@@ -11,6 +11,7 @@ mod ghost;
 mod heard;
 mod scene;
 mod search;
+mod sessions;
 mod state;
 mod steps;
 mod writers;

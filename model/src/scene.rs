@@ -49,6 +49,8 @@ pub(crate) struct Scene {
     pub(crate) writers: bool,
     /// Whether the server is demoted, paused, or loses the key's slot.
     pub(crate) server: bool,
+    /// Whether all calls have sessions, and connections end and are followed by others.
+    pub(crate) sessions: bool,
     /// Whether the wall clock steps.
     pub(crate) clock: bool,
     /// How many steps are explored where the command line does not say.
@@ -76,12 +78,13 @@ const NOTHING: Scene = Scene {
     turns: false,
     writers: false,
     server: false,
+    sessions: false,
     clock: false,
     depth: 0,
 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 13] = [
+pub(crate) const SCENES: [Scene; 14] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -194,6 +197,15 @@ pub(crate) const SCENES: [Scene; 13] = [
         enqueue: true,
         foreign: true,
         depth: 8,
+        ..NOTHING
+    },
+    Scene {
+        name: "sessions",
+        about: "2 owners of one lock with sessions wait for messages; connections end, late commands come",
+        owners: 2,
+        enqueue: true,
+        sessions: true,
+        depth: 11,
         ..NOTHING
     },
     Scene {

@@ -9,6 +9,7 @@ use crate::fair;
 use crate::ghost::{Belief, Ghost, Granted, Party};
 use crate::heard::{is_grant, said, token};
 use crate::scene::{self, Scene};
+use crate::sessions::grace;
 use crate::steps::{Came, perform};
 use crate::writers;
 
@@ -222,7 +223,13 @@ impl State {
         match self.end_of_hold(party) {
             Some(ends) => {
                 let holds = self.ghost.belief(party).map_or(1, |belief| belief.holds);
-                self.ghost.believe(party, Belief { holds, ends });
+                let mine = self.ghost.line(party.lock).iter().find(|waiting| waiting.party == party);
+                let connections = self.ghost.connections(party.owner);
+                let by = mine.map_or(connections.newest, |waiting| waiting.by);
+                // The grant takes the tie of the call that waited.
+                let ends =
+                    if by < connections.oldest { ends.min(self.world.now.after(grace())) } else { ends };
+                self.ghost.believe(party, Belief { holds, ends, by });
                 Ok(())
             }
             None if gives_back => Ok(()),

@@ -14,6 +14,7 @@ use crate::fair;
 use crate::ghost::{Belief, Ghost, InLine, Party};
 use crate::heard::is_served;
 use crate::scene::{self, LEASE, Scene, WAIT};
+use crate::sessions;
 use crate::state::{FOREIGN, State, Violation, hold};
 use crate::writers;
 
@@ -43,7 +44,10 @@ pub(crate) fn perform(
         }
         Action::Again { party } => again(scene, sim, ghost, party)?,
         Action::Release { party, down_to } => release(sim, ghost, party, down_to)?,
-        Action::Renew { party } => renew(sim, ghost, party)?,
+        Action::Renew { party } => renew(scene, sim, ghost, party)?,
+        Action::Connect { owner } => sessions::connect(ghost, owner),
+        Action::End { owner } => sessions::end(sim, ghost, owner),
+        Action::Late { party } => sessions::late(scene, sim, ghost, party)?,
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -126,17 +130,17 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
     }
 }
 
-fn lease() -> LeaseMs {
+pub(crate) fn lease() -> LeaseMs {
     LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
 }
 
 /// The mode as RELEASE and RENEW say it. Permits are known by their key.
-fn said(mode: Mode) -> Option<Mode> {
+pub(crate) fn said(mode: Mode) -> Option<Mode> {
     matches!(mode, Mode::Read | Mode::Write).then_some(mode)
 }
 
 /// Every name of the model is an owner's, by its form.
-fn owner_of(name: &[u8; 2]) -> Result<Owner<'_>, Violation> {
+pub(crate) fn owner_of(name: &[u8; 2]) -> Result<Owner<'_>, Violation> {
     Owner::new(name).map_err(|error| error.to_string())
 }
 
@@ -157,19 +161,19 @@ fn acquire(
     };
     let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
     let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let (permits, session) = (scene.permits(owner), None);
+    let (permits, session) = (scene.permits(owner), sessions::asked(scene));
     let request = Acquire { owner: asks, lease, mode, permits, fair, arrive_at, fenced, session, wait };
-    let held_before = before.holds_any(party);
-    match sim.acquire(owner.into(), &scene::lock(lock), &request) {
+    let (held_before, by) = (before.holds_any(party), ghost.connections(owner).newest);
+    match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
             ghost.replaced(party);
             let newest = sim.with(|world| world.clients.keys().next_back().copied());
-            Ok(Came::Joined(InLine { party, ticket: newest, channel: None }))
+            Ok(Came::Joined(InLine { party, ticket: newest, channel: None, by }))
         }
         Ok(Answer::Now(Reply::Enqueued)) => {
             ghost.replaced(party);
             let channel = Some(scene::number(&channel));
-            Ok(Came::Joined(InLine { party, ticket: None, channel }))
+            Ok(Came::Joined(InLine { party, ticket: None, channel, by }))
         }
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) => {
             ghost.told.push((lock, token));
@@ -193,7 +197,8 @@ fn acquire(
 
 fn believe(sim: &Sim, ghost: &mut Ghost, party: Party, holds: i64) {
     if let Some((_, Expiry::At(ends))) = sim.with(|world| hold(world, party)) {
-        ghost.believe(party, Belief { holds, ends });
+        let by = ghost.connections(party.owner).newest;
+        ghost.believe(party, Belief { holds, ends, by });
     }
 }
 
@@ -207,9 +212,9 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let fenced = scene.fenced;
     let (owner_name, lease, fair, arrive_at) = (owner_of(&name)?, lease(), scene.fair, two);
-    let (permits, session, wait) = (None, None, None);
+    let (permits, session, wait) = (None, sessions::asked(scene), None);
     let request = Acquire { owner: owner_name, lease, mode, permits, fair, arrive_at, fenced, session, wait };
-    match sim.acquire(owner.into(), &scene::lock(lock), &request) {
+    match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
             believe(sim, ghost, party, 2);
@@ -246,10 +251,12 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
     }
 }
 
-fn renew(sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: None };
+    let request =
+        Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: sessions::asked(scene) };
+    sim.call_on(sessions::in_use(ghost, owner), &scene::lock(lock));
     let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {
         (Ok(Reply::Renewed), Some(belief)) => {
@@ -288,6 +295,6 @@ fn deliver(sim: &Sim, ghost: &mut Ghost, before: &State, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // What the owner heard since by another call is newer.
-        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends });
+        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends, by: 0 });
     }
 }

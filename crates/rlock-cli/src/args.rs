@@ -73,7 +73,12 @@ pub(crate) enum Action {
     /// that waits for the outer run. Limit this wait with --wait.
     ///
     /// rlock does not watch processes that leave the group (setsid). If KILL ends rlock itself, Linux also kills the
-    /// command, but not the processes that the command started.
+    /// command, but not the processes that the command started; other systems do not even kill the command. These
+    /// processes work on without the lock after lease end.
+    ///
+    /// With --session-grace they work on without it sooner: after this time, not after what is left of the lease. The
+    /// lock is also lost if rlock cannot reach the server for this time. A machine that stops without closing its
+    /// connections keeps the lock until lease end.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
     /// Show a lock's holders, lease and waiters
@@ -168,9 +173,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
     pub(crate) signal: EndSignal,
 
-    /// The time between that signal and KILL [default: a third of the lease, at most 10s]
+    /// The time between that signal and KILL [default: a third of the lease, or a sixth of the session grace; at most 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
+
+    /// Tie the lock to the connection of rlock: if rlock crashes, the lock is free after this time, not at lease end
+    #[arg(long, value_name = "TIME", value_parser = session_grace)]
+    pub(crate) session_grace: Option<Duration>,
 
     /// Acquire with a fencing token, larger than the tokens of all earlier holders, and pass it to the command in this
     /// variable
@@ -205,6 +214,16 @@ fn variable(name: &str) -> Result<OsString, String> {
         return Err("the name of a variable is not empty and has no '='".to_string());
     }
     Ok(name.into())
+}
+
+/// A session's grace must leave time to notice a broken connection, and to end the command.
+fn session_grace(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        grace if grace < SHORTEST_LEASE => {
+            Err("a session grace below 1s leaves no time to end the command: set 1s or more".to_string())
+        }
+        grace => Ok(grace),
+    }
 }
 
 /// A lease must leave time to notice that it cannot be renewed, and to end the command.

@@ -34,6 +34,12 @@ impl Builder {
         self
     }
 
+    /// Sets the session grace of all locks that set none; see [`Lock::session_grace`](crate::Lock::session_grace).
+    pub fn session_grace(mut self, grace: Duration) -> Builder {
+        self.config.session_grace = Some(grace);
+        self
+    }
+
     /// Limits how long [`Lock::acquire`](crate::Lock::acquire) waits, for all locks without a limit of their own.
     pub fn wait(mut self, wait: Duration) -> Builder {
         self.config.wait = Some(wait);

@@ -177,7 +177,7 @@ impl Client {
         let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
         let (waiters, restored) = (inbox.clone(), Arc::new(Notify::new()));
         let router = route(Links {
-            pace: Pace { response: config.response(), process: std::process::id() },
+            pace: Pace { response: config.response(), clock, process: std::process::id() },
             deliver: Arc::new(move |message| waiters.deliver(message)),
             events: config.events.clone(),
             restored: restored.clone(),

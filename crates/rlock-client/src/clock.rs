@@ -9,7 +9,7 @@ const DRIFT_DIVISOR: u32 = 100;
 const ROUNDING: Duration = Duration::from_millis(2);
 
 /// A moment, as the time since a start that is the same for the whole process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(Duration);
 
 impl Instant {
@@ -29,6 +29,12 @@ impl Instant {
     pub(crate) fn end_of(self, lease: Duration) -> Instant {
         let margin = (lease / DRIFT_DIVISOR).saturating_add(ROUNDING);
         self.after(lease.saturating_sub(margin))
+    }
+
+    /// The lease to ask for at this moment so that it lasts until `end` by this client's clock too.
+    pub(crate) fn lease_until(self, end: Instant) -> Duration {
+        let left = end.since(self);
+        left.saturating_add(left / (DRIFT_DIVISOR - 1)).saturating_add(ROUNDING).saturating_add(ROUNDING)
     }
 }
 
@@ -95,6 +101,18 @@ mod tests {
         for (lease, counted) in cases {
             let end = sent.end_of(Duration::from_millis(lease));
             assert_eq!(end.since(sent).as_millis(), counted, "lease {lease}");
+        }
+    }
+
+    #[test]
+    fn a_lease_until_a_moment_lasts_until_then() {
+        let sent = Instant(Duration::from_secs(100));
+        for left in [0, 1, 7, 100, 988, 29_698, 3_600_000] {
+            let end = sent.after(Duration::from_millis(left));
+            // The server is told whole milliseconds.
+            let asked = Duration::from_millis(sent.lease_until(end).as_millis() as u64);
+            assert!(sent.end_of(asked) >= end, "{left}: {asked:?}");
+            assert!(asked <= end.since(sent) + Duration::from_millis(4 + left / 98), "{left}: {asked:?}");
         }
     }
 

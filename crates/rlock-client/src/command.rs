@@ -28,6 +28,8 @@ pub(crate) struct Extras {
     pub(crate) fair: bool,
     /// One of at most so many permits.
     pub(crate) permits: Option<u32>,
+    /// A tie to the connection, with this grace.
+    pub(crate) session: Option<Duration>,
 }
 
 /// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
@@ -44,6 +46,7 @@ pub(crate) fn acquire(party: &Party, lease: Duration, holds: u64, extras: Extras
     if extras.fenced {
         command.arg("FENCED");
     }
+    add_session(&mut command, extras.session);
     if let Ask::Enqueue(wait, channel) = ask {
         // 0 is for ever, so a wait that is nearly over is one of 1 ms.
         // Not shorter than what was asked for: a part of a millisecond is lost here, and one in the server.
@@ -61,11 +64,12 @@ pub(crate) fn release(party: &Party, holds: u64) -> Cmd {
     command
 }
 
-/// `RLOCK.RENEW`.
-pub(crate) fn renew(party: &Party, lease: Duration) -> Cmd {
+/// `RLOCK.RENEW`, which ties the hold to the connection where it has a session, and unties it where it has none.
+pub(crate) fn renew(party: &Party, lease: Duration, session: Option<Duration>) -> Cmd {
     let mut command = of_party("RLOCK.RENEW", party);
     command.arg(milliseconds(lease));
     add_mode(&mut command, party.mode);
+    add_session(&mut command, session);
     command
 }
 
@@ -76,6 +80,12 @@ fn of_party(word: &str, party: &Party) -> Cmd {
 fn add_mode(command: &mut Cmd, mode: Mode) {
     if let Some(word) = mode.word() {
         command.arg(word);
+    }
+}
+
+fn add_session(command: &mut Cmd, session: Option<Duration>) {
+    if let Some(grace) = session {
+        command.arg("SESSION").arg(milliseconds(grace));
     }
 }
 
@@ -108,6 +118,16 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     if lease < Duration::from_millis(1) || lease > LONGEST {
         return Err(Error::invalid(format!("a lease lasts from 1 ms to {LONGEST:?}, not {lease:?}")));
+    }
+    Ok(())
+}
+
+/// Whether heartbeats can keep a session of this grace alive, and the server takes it.
+pub(crate) fn check_grace(grace: Duration) -> Result<(), Error> {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    if grace < SHORTEST || grace > LONGEST {
+        let message = format!("a session's grace lasts from {SHORTEST:?} to {LONGEST:?}, not {grace:?}");
+        return Err(Error::invalid(message));
     }
     Ok(())
 }
@@ -242,14 +262,20 @@ mod tests {
         let (plain, none) = (party(Mode::Plain), Extras::default());
         let command = acquire(&plain, second, 1, none, Ask::Enqueue(Some(Duration::ZERO), b"c"));
         assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 2 $1 c "), "{}", text(&command));
-        let both = Extras { fenced: true, fair: true, permits: None };
+        let both = Extras { fenced: true, fair: true, permits: None, session: Some(second) };
         let command = acquire(&plain, second, 2, both, Ask::Enqueue(None, b"c"));
-        assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 2 $4 FAIR $6 FENCED $7 ENQUEUE $1 0 $1 c "));
+        assert!(
+            text(&command).ends_with(
+                "$4 1000 $5 HOLDS $1 2 $4 FAIR $6 FENCED $7 SESSION $4 1000 $7 ENQUEUE $1 0 $1 c "
+            )
+        );
         let command = acquire(&party(Mode::Read), second, 1, none, Ask::Now);
         assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 1 $4 READ "));
         assert!(text(&release(&plain, 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
         assert!(text(&release(&party(Mode::Write), 0)).ends_with("$5 HOLDS $1 0 $5 WRITE "));
-        assert!(text(&renew(&party(Mode::Write), second)).ends_with("$1 o $4 1000 $5 WRITE "));
+        assert!(text(&renew(&party(Mode::Write), second, None)).ends_with("$1 o $4 1000 $5 WRITE "));
+        let tied = renew(&party(Mode::Write), second, Some(second));
+        assert!(text(&tied).ends_with("$1 o $4 1000 $5 WRITE $7 SESSION $4 1000 "));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::check_lease;
+use crate::command::{check_grace, check_lease};
 use crate::error::Error;
 use crate::events::Hook;
 use crate::link::Login;
@@ -40,6 +40,8 @@ pub(crate) struct Config {
     /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
+    /// Where set, holds are tied to the connection, and end so long after it.
+    pub(crate) session_grace: Option<Duration>,
     pub(crate) durability: Durability,
     /// How long replicas may take.
     pub(crate) durability_wait: Duration,
@@ -56,6 +58,7 @@ impl Default for Config {
             watchdog: Duration::from_secs(30),
             wait: None,
             waiting: Waiting::default(),
+            session_grace: None,
             durability: Durability::default(),
             durability_wait: Duration::from_secs(1),
             response: None,
@@ -75,6 +78,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_lease(self.watchdog)?;
         self.lease.map_or(Ok(()), check_lease)?;
+        self.session_grace.map_or(Ok(()), check_grace)?;
         let response = self.response();
         if response < Duration::from_millis(1) {
             return Err(Error::invalid(format!("a response timeout lasts 1 ms or more, not {response:?}")));

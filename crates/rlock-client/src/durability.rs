@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use crate::acquire::Attempt;
+use crate::acquire::{Attempt, Step};
 use crate::clock::Instant;
 use crate::command::{self, Refusal};
 use crate::config::Durability;
@@ -25,17 +25,40 @@ pub(crate) enum Ensured {
 ///
 /// Before an error is returned the hold is taken back.
 pub(crate) async fn ensure(attempt: &mut Attempt, sent: Instant) -> Result<Ensured, Error> {
-    let outcome = try_ensure(attempt, sent).await;
+    if matches!(attempt.order.durability, Durability::None | Durability::Replicas(0)) {
+        return Ok(Ensured::Since(sent));
+    }
+    let outcome = match try_ensure(attempt).await {
+        Ok(Ensured::Since(_)) if attempt.order.extras.session.is_some() => tie_again(attempt).await,
+        outcome => outcome,
+    };
     if outcome.is_err() {
         attempt.take_back().await;
     }
     outcome
 }
 
+/// Ties a hold to the usual connection: the renewals that replicas were waited for on another have untied it.
+async fn tie_again(attempt: &mut Attempt) -> Result<Ensured, Error> {
+    let shared = &attempt.handle.shared;
+    let by = shared.clock.now().after(shared.config.response());
+    match attempt.renew(Some(by)).await {
+        Ok(Some(sent)) => Ok(Ensured::Since(sent)),
+        Ok(None) => Ok(Ensured::Lost),
+        Err(Step::Refused(refusal)) => {
+            let error = refusal.error.clone();
+            refused(attempt, refusal, error)
+        }
+        Err(Step::Unsent(error)) => unsent(error),
+        Err(Step::Unanswered(why)) => Ok(Ensured::Unknown(Error::transport(why))),
+        Err(_) => Ok(Ensured::Lost),
+    }
+}
+
 #[expect(clippy::too_many_lines, reason = "to be split: finding the number of replicas, and asking for them")]
-async fn try_ensure(attempt: &Attempt, sent: Instant) -> Result<Ensured, Error> {
+async fn try_ensure(attempt: &Attempt) -> Result<Ensured, Error> {
     let wanted = match attempt.order.durability {
-        Durability::None | Durability::Replicas(0) => return Ok(Ensured::Since(sent)),
+        Durability::None => 0,
         Durability::Replicas(wanted) => wanted,
         Durability::Majority => match role(attempt).await {
             Ok(Ok(role)) => majority(attempt, &role),
@@ -58,7 +81,8 @@ async fn try_ensure(attempt: &Attempt, sent: Instant) -> Result<Ensured, Error> 
     // the replicas at once. So of two that differ by a millisecond the second is one.
     let lease = attempt.order.lease;
     let shorter = lease.saturating_sub(Duration::from_millis(1));
-    let commands = [command::renew(&party, shorter), command::renew(&party, lease), wait];
+    // A hold with a session is tied to the usual connection, and again by the renewal that follows this.
+    let commands = [command::renew(&party, shorter, None), command::renew(&party, lease, None), wait];
     let sent = shared.clock.now();
     let by = sent.after(shared.config.response()).after(patience);
     let manner = Manner { durable: Some(patience), ..Manner::by(Some(by)) };

@@ -8,7 +8,7 @@ use redis::{Cmd, Value, cmd};
 use crate::clock::Instant;
 use crate::command::{Refusal, answer};
 use crate::error::Error;
-use crate::link::{Live, Unheard};
+use crate::link::{Life, Live, Unheard};
 use crate::router::{Elsewhere, Line, Node, Place};
 use crate::shared::Shared;
 
@@ -58,6 +58,8 @@ pub(crate) struct Replies {
     pub(crate) values: Vec<Result<Value, Refusal>>,
     /// Where the outcome of a wait will be heard, if that was wanted.
     pub(crate) place: Option<Place>,
+    /// That of the connection on which the commands were sent: what they tied is tied to it.
+    pub(crate) life: Arc<Life>,
 }
 
 impl Replies {
@@ -142,7 +144,10 @@ async fn exchange_once(
     let place = match manner.subscribed {
         true => match listen(shared, key, node, manner.by).await.map_err(Trouble::Unsent)? {
             Ok(place) => Some(place),
-            Err(refusal) => return Ok(Replies { values: vec![Err(refusal)], place: None }),
+            Err(refusal) => {
+                let (values, life) = (vec![Err(refusal)], live.life.clone());
+                return Ok(Replies { values, place: None, life });
+            }
         },
         false => None,
     };
@@ -160,7 +165,7 @@ async fn exchange_once(
     };
     let values = values.map_err(Trouble::Unanswered)?;
     let values = values.into_iter().map(|value| answer(key, value)).collect();
-    Ok(Replies { values, place })
+    Ok(Replies { values, place, life: live.life.clone() })
 }
 
 /// The connection to the server that has `key`, or to the one that was named.

@@ -145,7 +145,8 @@ impl<K: Kind> Guard<K> {
         let holds = hold.guards().min(level.saturating_add(1)).max(2);
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
-        let extras = Extras { fenced: hold.token().is_some(), ..Extras::default() };
+        let (fenced, session) = (hold.token().is_some(), hold.session);
+        let extras = Extras { fenced, session, ..Extras::default() };
         let command = command::acquire(&hold.party, hold.lease, holds, extras, Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map_err(|refusal| refusal.error),

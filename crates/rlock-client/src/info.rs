@@ -11,7 +11,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// `mutex` or `readwrite`, or `none` if the lock is free.
+    /// `mutex`, `readwrite` or `permits`, or `none` if the lock is free.
     pub kind: String,
     /// The remaining lease: `None` if the lock is free, [`Duration::MAX`] if it has no end.
     pub remaining: Option<Duration>,
@@ -39,6 +39,8 @@ pub struct Holder {
     pub holds: u64,
     /// Its remaining lease; [`Duration::MAX`] if it has no end.
     pub remaining: Duration,
+    /// The ID of the connection that it is tied to, as in CLIENT LIST, if it has a [session](crate::Lock::session_grace).
+    pub session: Option<u64>,
 }
 
 /// A waiter for a lock.
@@ -119,6 +121,7 @@ fn holder(value: Value) -> Holder {
             (b"mode", value) => holder.mode = text(value),
             (b"holds", Value::Int(holds)) => holder.holds = count(holds),
             (b"lease-ms", Value::Int(lease)) => holder.remaining = lease_left(lease),
+            (b"session", Value::Int(id)) => holder.session = Some(count(id)),
             _ => (),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A lock has a name, and at most one owner holds it at a time, on any process or machine. Waiters stand in a queue
 //! in the server and get a message at their turn, without polling. Held locks are renewed in the background until you
-//! release them. If a process crashes, its locks are free at lease end.
+//! release them. If a process crashes, its locks are free at lease end, or sooner with a [session](Lock::session_grace).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -113,7 +113,7 @@
 //! | `try_lock()` | does not wait | [`try_acquire`](Lock::try_acquire) asks the server, so it is async and takes a moment. [`Error::Denied`] means that another owner holds the lock; other errors say more |
 //! | fairness | first come, first served | the same, between all clients of the server. Not with polling ([`Waiting::Polling`]), and after a restart or fail-over of the server all waiters queue anew |
 //! | a panic while it is held | no poisoning | no poisoning: the guard is dropped and the lock released. Your code must detect half-done work |
-//! | a crash while it is held | ends the mutex too | the lock is free at lease end, 30 s by default |
+//! | a crash while it is held | ends the mutex too | the lock is free at lease end, 30 s by default; with a [session](Lock::session_grace) sooner |
 //! | dropping the guard | unlocks at once | unlocks **soon**: the release is sent in the background. To be sure, await [`release`](Guard::release) |
 //! | a guard across `.await` | fine, it is `Send` | fine, it is `Send` and `'static`, and may move to another thread or be dropped outside the runtime |
 //! | a task that blocks its thread | the guard is held for longer | if no other thread runs the tasks, renewal stops, and the lock may be lost after two thirds of a lease: use `spawn_blocking` for long computations |

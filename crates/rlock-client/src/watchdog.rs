@@ -11,8 +11,9 @@ use tracing::Instrument;
 use crate::clock::Instant;
 use crate::command::{self, answer};
 use crate::error::{Error, Lost};
-use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::exchange::{Manner, Trouble, exchange};
 use crate::hold::{Again, Hold, Need};
+use crate::link::Life;
 use crate::router::{Elsewhere, Line};
 use crate::shared::Shared;
 
@@ -132,8 +133,8 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     let sent = shared.clock.now();
     let outcome = match live {
         Some(Ok((_, live))) => {
-            let renewal = |hold: &Arc<Hold>| command::renew(&hold.party, hold.lease);
-            live.request(&holds.iter().map(renewal).collect::<Vec<Cmd>>()).await
+            let renewals: Vec<Cmd> = holds.iter().map(|hold| hold.renewal(sent)).collect();
+            live.request(&renewals).await.map(|values| (values, live.life.clone()))
         }
         failed => {
             // That was pause enough.
@@ -144,9 +145,9 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
         }
     };
     match outcome {
-        Ok(values) => {
+        Ok((values, life)) => {
             for (hold, value) in holds.iter().zip(values) {
-                conclude(&shared, hold, sent, value);
+                conclude(&shared, hold, (sent, &life), value);
             }
         }
         Err(why) => {
@@ -156,12 +157,13 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     }
 }
 
-fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, value: Value) {
+/// Reads the answer to a renewal; `asked` is when it was sent, and the life of the connection on which.
+fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, asked: (Instant, &Arc<Life>), value: Value) {
     let key = &hold.party.key;
     match answer(key, value) {
-        Ok(value) => conclude_with(hold, sent, Ok(value)),
+        Ok(value) => conclude_with(hold, Ok((value, asked))),
         Err(refusal) => match shared.router.learn(key, Line::Main, &refusal) {
-            Elsewhere::No | Elsewhere::Later => conclude_with(hold, sent, Err(refusal.error)),
+            Elsewhere::No | Elsewhere::Later => conclude_with(hold, Err(refusal.error)),
             Elsewhere::Again | Elsewhere::Ask(_) => {
                 tokio::spawn(renew_elsewhere(shared.clone(), hold.clone()));
             }
@@ -173,18 +175,20 @@ fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, sent: Instant, value: Value)
 async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
     let sent = shared.clock.now();
     let by = Manner::by(Some(sent.after(shared.config.response())));
-    let command = command::renew(&hold.party, hold.lease);
-    let reply = match exchange_one(&shared, &hold.party.key, command, by).await {
-        Ok(reply) => reply.map_err(|refusal| refusal.error),
-        Err(Trouble::Unsent(error)) => Err(error),
-        Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
-    };
-    conclude_with(&hold, sent, reply);
+    match exchange(&shared, &hold.party.key, &[hold.renewal(sent)], by, &mut None).await {
+        Ok(mut replies) => {
+            let reply = replies.take(0).map_err(|refusal| refusal.error);
+            conclude_with(&hold, reply.map(|value| (value, (sent, &replies.life))));
+        }
+        Err(Trouble::Unsent(error)) => conclude_with(&hold, Err(error)),
+        Err(Trouble::Unanswered(why)) => conclude_with(&hold, Err(Error::transport(why))),
+    }
 }
 
-fn conclude_with(hold: &Arc<Hold>, sent: Instant, reply: Result<Value, Error>) {
-    match reply.and_then(|value| command::integer("RLOCK.RENEW", &value)) {
-        Ok(Some(1)) => hold.renewal_confirmed(sent),
+fn conclude_with(hold: &Arc<Hold>, reply: Result<(Value, (Instant, &Arc<Life>)), Error>) {
+    let read = |(value, asked)| Ok((command::integer("RLOCK.RENEW", &value)?, asked));
+    match reply.and_then(read) {
+        Ok((Some(1), (sent, life))) => hold.renewal_confirmed(sent, life),
         // Something else under the lock's name is an end of the hold like any other.
         Ok(_) | Err(Error::NotALock { .. }) => {
             hold.lose(Lost::Taken);

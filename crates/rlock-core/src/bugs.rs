@@ -112,6 +112,18 @@ pub enum Bug {
     ForeignWriterTooEarly,
     /// A dead reader that returns passes a waiting Redisson writer.
     ForeignWriterBehindDead,
+    /// A call without SESSION keeps the tie of its owner.
+    TieKept,
+    /// A late command of an older connection takes the tie back.
+    TieMovesBack,
+    /// The end of a session sets the lease to the grace period, even if less is left.
+    GraceLengthens,
+    /// The end of a shortened lease is not told to waiting Redisson clients.
+    SessionEndInSilence,
+    /// A permit that has ended counts until it is removed.
+    EndedPermitCounts,
+    /// One owner more than the limit gets a permit.
+    OnePermitMore,
     /// The module does not replicate a hand-off.
     EdgeHandOffNotReplicated,
     /// The module does not replicate lease ends.
@@ -138,6 +150,8 @@ pub enum Bug {
     EdgeEffectsBeginLate,
     /// The module does not replicate fencing tokens.
     EdgeTokenNotReplicated,
+    /// The module does not replicate a lease that changes without an event, as at the end of a session.
+    EdgeSessionEndNotReplicated,
     /// The module does not replicate the lease keys of readers.
     EdgeReadLeaseNotReplicated,
     /// The module ignores read leases that another server granted, or this one before a restart.
@@ -146,7 +160,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 68] = [
+    pub const ALL: [(Self, &'static str); 75] = [
         (Self::SkipQueue, "skip-queue"),
         (Self::ForgetTimer, "forget-timer"),
         (Self::WakeLate, "wake-late"),
@@ -200,6 +214,12 @@ impl Bug {
         (Self::ForeignWriterNoMoment, "foreign-writer-no-moment"),
         (Self::ForeignWriterTooEarly, "foreign-writer-too-early"),
         (Self::ForeignWriterBehindDead, "foreign-writer-behind-dead"),
+        (Self::TieKept, "tie-kept"),
+        (Self::TieMovesBack, "tie-moves-back"),
+        (Self::GraceLengthens, "grace-lengthens"),
+        (Self::SessionEndInSilence, "session-end-in-silence"),
+        (Self::EndedPermitCounts, "ended-permit-counts"),
+        (Self::OnePermitMore, "one-permit-more"),
         (Self::EdgeHandOffNotReplicated, "edge-hand-off-not-replicated"),
         (Self::EdgeExpiryNotReplicated, "edge-expiry-not-replicated"),
         (Self::EdgePublishBeforeWrite, "edge-publish-before-write"),
@@ -213,6 +233,7 @@ impl Bug {
         (Self::EdgeWriteInPause, "edge-write-in-pause"),
         (Self::EdgeEffectsBeginLate, "edge-effects-begin-late"),
         (Self::EdgeTokenNotReplicated, "edge-token-not-replicated"),
+        (Self::EdgeSessionEndNotReplicated, "edge-session-end-not-replicated"),
         (Self::EdgeReadLeaseNotReplicated, "edge-read-lease-not-replicated"),
         (Self::EdgeReadLeaseUnknown, "edge-read-lease-unknown"),
     ];

@@ -23,7 +23,7 @@ use rlock_core::core::Core;
 use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::settings::Settings;
-use rlock_core::{Error, Expiry, Holds, Reply, departures, events, timer, timing};
+use rlock_core::{Error, Expiry, Holds, Reply, departures, events, sessions, timer, timing};
 
 pub use fair::SimFairList;
 pub use server::SimLock;
@@ -73,7 +73,7 @@ impl Sim {
     /// RLOCK.ACQUIRE by a client, which is blocked after [`Answer::Later`] by the ticket that
     /// [`World::clients`] has.
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
-        self.with(|world| world.calling = Some((client, lock.clone())));
+        self.call_on(client, lock);
         call::acquire(self.core(), &mut self.lock(lock), request)
     }
 
@@ -157,6 +157,16 @@ impl Sim {
         }
         departures::client_disconnected(self.core(), ticket);
         self.with(|world| world.clients.remove(&ticket));
+    }
+
+    /// A connection ends, on which nobody is blocked.
+    pub fn end_connection(&self, client: u64) {
+        sessions::connection_ended(self.core(), client);
+    }
+
+    /// The next call comes on the connection with this id.
+    pub fn call_on(&self, client: u64, lock: &LockRef) {
+        self.with(|world| world.calling = Some((client, lock.clone())));
     }
 
     /// Somebody without the module writes a key: deletes it, takes the lock, lets it last longer.

@@ -71,13 +71,14 @@ pub(crate) fn lease(ms: i64) -> String {
 
 /// A holder in a few words, its owner in at most so many characters.
 pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
+    let tied = holder.session.map(|client| format!(", tied to client {client}")).unwrap_or_default();
+    let owner = names::shortened(&names::shown(&holder.owner), width);
     if holder.mode.as_deref() == Some("permit") {
-        let owner = names::shortened(&names::shown(&holder.owner), width);
-        return format!("{owner}  1 permit{}", lease(holder.lease_ms));
+        return format!("{owner}  1 permit{}{tied}", lease(holder.lease_ms));
     }
     let holds = if holder.holds == 1 { "1 hold".to_string() } else { format!("{} holds", holder.holds) };
     let mode = holder.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    format!("{}  {holds}{mode}", names::shortened(&names::shown(&holder.owner), width))
+    format!("{owner}  {holds}{mode}{tied}")
 }
 
 fn waiter_text(waiter: &Waiter) -> String {

@@ -168,7 +168,7 @@ mod tests {
     use crate::server::{Holder, Waiter};
 
     fn held(owner: &str, holds: u64, lease_ms: i64) -> LockInfo {
-        let holder = Holder { owner: owner.into(), mode: None, holds, lease_ms };
+        let holder = Holder { owner: owner.into(), mode: None, holds, lease_ms, session: None };
         let mut info = free();
         info.holder_count = 1;
         info.held = true;

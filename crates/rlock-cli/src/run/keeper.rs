@@ -221,6 +221,10 @@ impl Work {
     async fn connect(&self, waiting: Waiting) -> Result<Client, Error> {
         let Request { place, key, timing, .. } = &self.request;
         let builder = Client::builder().watchdog_timeout(timing.lease).waiting(waiting);
+        let builder = match timing.session {
+            Some(grace) => builder.session_grace(grace),
+            None => builder,
+        };
         let client = connect(place, Some(key), Look::IfAllowed, builder, timing.attempt()).await?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)

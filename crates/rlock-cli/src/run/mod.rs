@@ -61,7 +61,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
         (_, Some(wait)) => Wait::AtMost(wait),
         (_, None) => Wait::ForEver,
     };
-    let timing = Timing::new(arguments.lease, arguments.grace)?;
+    let timing = Timing::new(arguments.lease, arguments.session_grace, arguments.grace)?;
     let key = names::bytes(&arguments.key);
     let (events, inbox) = channel();
     signals::listen(events.clone())?;

@@ -17,24 +17,44 @@ const TICK: Duration = Duration::from_millis(500);
 /// sent          renewal      last word to the command   KILL  ours until    lease ends
 ///  |---- lease / 3 ----|-- retries --|------ grace ------|-margin-|--- 1 % + 2 ms ---|
 /// ```
+///
+/// With a session the lock is ours only for that long after the connection last proved to live, which it does four times in
+/// that span: so the end of the command goes by the shorter of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
     pub(super) lease: Duration,
+    /// How soon after the end of the connection the lock is free.
+    pub(super) session: Option<Duration>,
     pub(super) grace: Duration,
 }
 
 impl Timing {
-    /// Takes the lease, and the grace if one was asked for.
-    pub(super) fn new(lease: Duration, grace: Option<Duration>) -> Result<Timing, Error> {
-        let longest = lease / 2;
+    /// Takes the lease, the session's grace, and the grace of the command if one was asked for.
+    pub(super) fn new(
+        lease: Duration,
+        session: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> Result<Timing, Error> {
+        let span = session.map_or(lease, |session| session.min(lease));
+        // A session is proven more often than a lease is renewed, and has as much less to spare.
+        let (longest, usual) = if session.is_some() { (span / 4, span / 6) } else { (span / 2, span / 3) };
         match grace {
+            Some(grace) if grace > longest && session.is_some() => Err(Error::Usage(
+                "the grace is longer than a quarter of the session grace".to_string(),
+                "lengthen --session-grace or shorten --grace: rlock must notice a broken connection before the grace begins",
+            )),
             Some(grace) if grace > longest => Err(Error::Usage(
                 "the grace is longer than half of the lease".to_string(),
                 "lengthen --lease or shorten --grace: rlock must notice a missed renewal before the grace begins",
             )),
-            Some(grace) => Ok(Timing { lease, grace }),
-            None => Ok(Timing { lease, grace: (lease / 3).min(USUAL_GRACE) }),
+            Some(grace) => Ok(Timing { lease, session, grace }),
+            None => Ok(Timing { lease, session, grace: usual.min(USUAL_GRACE) }),
         }
+    }
+
+    /// For how long the lock is ours when nothing is heard of the server.
+    fn span(&self) -> Duration {
+        self.session.map_or(self.lease, |session| session.min(self.lease))
     }
 
     /// How long the server may take to answer before it is tried again. The client crate renews every third of
@@ -45,12 +65,12 @@ impl Timing {
 
     /// What is left of a lease that should have been renewed, when that is worth a word.
     pub(super) fn overdue(&self) -> Duration {
-        self.lease / 12 * 7
+        self.span() / 12 * 7
     }
 
     /// How old what we know of the lock may be.
     pub(super) fn tick(&self) -> Duration {
-        (self.lease / 20).min(TICK)
+        (self.span() / 20).min(TICK)
     }
 
     /// When the command has to be told to end, at the latest.
@@ -65,7 +85,7 @@ impl Timing {
 
     /// What a busy machine may need to deliver a KILL.
     fn margin(&self) -> Duration {
-        (self.lease / 20).min(Duration::from_millis(500))
+        (self.span() / 20).min(Duration::from_millis(500))
     }
 }
 
@@ -78,7 +98,7 @@ mod tests {
         for seconds in [1, 2, 5, 30, 3_600] {
             let lease = Duration::from_secs(seconds);
             for grace in [None, Some(Duration::ZERO), Some(lease / 2)] {
-                let timing = Timing::new(lease, grace).unwrap();
+                let timing = Timing::new(lease, None, grace).unwrap();
                 let sent = Moment::now();
                 let until = sent.after(lease).before(lease / 100 + Duration::from_millis(2));
                 assert!(timing.kill_at(until) < until);
@@ -89,6 +109,24 @@ mod tests {
                 assert!(sent.after(second) < until.before(timing.overdue()).after(lease / 4));
             }
         }
-        assert!(Timing::new(Duration::from_secs(2), Some(Duration::from_millis(1_001))).is_err());
+        assert!(Timing::new(Duration::from_secs(2), None, Some(Duration::from_millis(1_001))).is_err());
+    }
+
+    #[test]
+    fn with_a_session_everything_has_its_time_within_its_grace() {
+        let lease = Duration::from_secs(30);
+        for session in [1, 5, 30, 60].map(Duration::from_secs) {
+            let span = session.min(lease);
+            for grace in [None, Some(Duration::ZERO), Some(span / 4)] {
+                let timing = Timing::new(lease, Some(session), grace).unwrap();
+                let proven = Moment::now();
+                let until = proven.after(span).before(span / 100 + Duration::from_millis(2));
+                assert!(timing.kill_at(until) < until);
+                // A heartbeat after a quarter of the grace may take another third of it.
+                assert!(proven.after(span / 4 + span / 3) < timing.end_at(until), "{session:?} {grace:?}");
+            }
+        }
+        let (lease, session) = (Duration::from_secs(30), Duration::from_secs(4));
+        assert!(Timing::new(lease, Some(session), Some(Duration::from_millis(1_001))).is_err());
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct Holder {
     pub(crate) holds: u64,
     /// What is left of its lease, in ms.
     pub(crate) lease_ms: i64,
+    /// The client that it is tied to, if it has a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<u64>,
 }
 
 /// One who waits for a lock.
@@ -100,6 +103,7 @@ impl From<rlock_client::Holder> for Holder {
             mode: holder.mode,
             holds: holder.holds,
             lease_ms: ms_or_ever(holder.remaining),
+            session: holder.session,
         }
     }
 }

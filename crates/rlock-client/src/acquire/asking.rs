@@ -83,6 +83,7 @@ impl Attempt {
                 let reply = replies.take(0);
                 let left =
                     if look { replies.take(1).ok().and_then(|value| lease_left(&value)) } else { None };
+                self.tie_to(&replies.life);
                 self.read(reply, sent, replies.place, left)
             }
             Err(Trouble::Unsent(error)) => Step::Unsent(error),

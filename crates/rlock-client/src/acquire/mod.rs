@@ -5,7 +5,7 @@ mod asking;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::client::Handle;
@@ -17,6 +17,7 @@ use crate::events::Event;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::guard::Guard;
 use crate::hold::{Hold, Origin};
+use crate::link::{Life, Tie};
 use crate::lock::Any;
 use crate::message::{Mailbox, Notice, Party};
 use crate::release::{Earlier, End, Ending, Job};
@@ -62,6 +63,8 @@ pub(crate) struct Attempt {
     sent_on: Option<u64>,
     /// The last fencing token that was heard of.
     token: u64,
+    /// The tie to the connection on which the lock was acquired.
+    tie: Option<Tie>,
     /// When the lease ends that was asked for last.
     lease_end: Instant,
     done: bool,
@@ -81,9 +84,15 @@ impl Attempt {
             stray: false,
             sent_on: None,
             token: 0,
+            tie: None,
             lease_end: began,
             done: false,
         }
+    }
+
+    /// What was answered on this connection tied the hold to it, where it has a session.
+    fn tie_to(&mut self, life: &Arc<Life>) {
+        self.tie = self.order.extras.session.map(|grace| Tie::new(life.clone(), grace));
     }
 
     fn is_over(&self, sent: Instant) -> bool {
@@ -95,20 +104,30 @@ impl Attempt {
     /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
     /// it is asked for another: that of the message may be one of an earlier grant.
     pub(crate) async fn confirm(&mut self, by: Option<Instant>) -> Result<Option<Instant>, Step> {
+        if !self.order.extras.fenced {
+            return self.renew(by).await;
+        }
+        let Order { party, lease, extras, .. } = &self.order;
+        self.ask_whether_held(command::acquire(party, *lease, 1, *extras, Ask::Now), by).await
+    }
+
+    /// Renews what was acquired, and ties it to the connection if it has a session: whether the lock is still ours, and from
+    /// when its lease counts.
+    pub(crate) async fn renew(&mut self, by: Option<Instant>) -> Result<Option<Instant>, Step> {
+        let Order { party, lease, extras, .. } = &self.order;
+        self.ask_whether_held(command::renew(party, *lease, extras.session), by).await
+    }
+
+    async fn ask_whether_held(&mut self, command: Cmd, by: Option<Instant>) -> Result<Option<Instant>, Step> {
         let shared = self.handle.shared.clone();
         let party = self.order.party.clone();
-        let lease = self.order.lease;
-        let command = if self.order.extras.fenced {
-            command::acquire(&party, lease, 1, self.order.extras, Ask::Now)
-        } else {
-            command::renew(&party, lease)
-        };
         let sent = shared.clock.now();
         self.lease_end = sent.after(self.order.lease);
         match exchange(&shared, &party.key, &[command], Manner::by(by), &mut self.sent_on).await {
             Ok(mut replies) => {
                 self.sent_on = None;
                 let value = replies.take(0).map_err(Step::Refused)?;
+                self.tie_to(&replies.life);
                 let held = match command::acquired(&value) {
                     Ok(Acquired::Held(token)) => {
                         self.token = token;
@@ -153,6 +172,8 @@ impl Attempt {
             party: self.order.party.clone(),
             lease: self.order.lease,
             token: self.token,
+            session: self.order.extras.session,
+            tie: self.tie.take(),
             renewed: self.order.renewed,
             sent,
             acquired,

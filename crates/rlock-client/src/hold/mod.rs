@@ -1,5 +1,6 @@
 //! What one owner holds of one lock, as far as this client knows.
 
+mod origin;
 mod renewal;
 mod state;
 
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
@@ -15,6 +16,7 @@ use crate::error::{Error, Lost};
 use crate::events::Event;
 use crate::message::Party;
 use crate::shared::Shared;
+pub(crate) use origin::Origin;
 pub(crate) use renewal::{Again, Need};
 use state::{HoldState, Phase, Report};
 
@@ -48,30 +50,12 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// How a hold came about.
-pub(crate) struct Origin {
-    pub(crate) party: Arc<Party>,
-    pub(crate) lease: Duration,
-    /// The fencing token, 0 where there is none.
-    pub(crate) token: u64,
-    /// Whether the watchdog renews it.
-    pub(crate) renewed: bool,
-    /// When the request was sent that gave the lease.
-    pub(crate) sent: Instant,
-    /// When the reply was read.
-    pub(crate) acquired: Instant,
-    /// Whether a request of this owner was sent that nothing was heard of: it may still be carried out.
-    pub(crate) stray: bool,
-    /// Whether the owner has a mailbox.
-    pub(crate) mailbox: bool,
-    /// The right to use an owner of the user's own.
-    pub(crate) turn: Option<OwnedMutexGuard<()>>,
-}
-
 /// An owner's holds; its guards share it.
 pub(crate) struct Hold {
     pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
+    /// The grace of its session, if it has one.
+    pub(crate) session: Option<Duration>,
     pub(crate) id: u64,
     pub(crate) stray: bool,
     /// Whether the user named the owner.
@@ -97,7 +81,8 @@ impl Hold {
         let book = HoldState {
             phase: Phase::Held,
             deadline,
-            renew_at: origin.sent.after(origin.lease / 3),
+            tie: origin.tie,
+            renew_at: origin.renewed.then(|| origin.sent.after(origin.lease / 3)),
             wake_at: None,
             in_flight: false,
             failures: 0,
@@ -109,6 +94,7 @@ impl Hold {
         let hold = Arc::new(Hold {
             party: origin.party,
             lease: origin.lease,
+            session: origin.session,
             id: shared.next_id(),
             stray: origin.stray,
             named,
@@ -123,6 +109,7 @@ impl Hold {
             lost: OnceLock::new(),
         });
         hold.with_book(|book| hold.schedule(book));
+        hold.tie_anew();
         // A close that has told all holds by now does not know of this one.
         if shared.closing.is_cancelled() {
             hold.lose(Lost::Closed);
@@ -202,6 +189,7 @@ impl Hold {
             book.guards = book.guards.saturating_sub(1);
             if book.guards == 0 && lost.is_none() {
                 book.phase = Phase::Released(self.shared.clock.now());
+                book.tie = None;
                 self.shared.watchdog.forget(self.id, book.wake_at.take());
             }
             (if book.guards == 0 { Leaver::Last } else { Leaver::Other }, lost)
@@ -244,10 +232,10 @@ impl Hold {
             Phase::Lost(why) => Err(why),
             Phase::Released(_) => Err(Lost::Released),
             Phase::Held if !self.shared.identity.is_at_home() => Err(Lost::Forked),
-            Phase::Held if now >= book.deadline && self.renewed => Err(Lost::Unreachable),
-            Phase::Held if now >= book.deadline => Err(Lost::Expired),
+            Phase::Held if now >= book.deadline && !self.renewed => Err(Lost::Expired),
+            Phase::Held if now >= book.end() => Err(Lost::Unreachable),
             Phase::Held if self.shared.closing.is_cancelled() => Err(Lost::Closed),
-            Phase::Held => Ok(book.deadline.since(now)),
+            Phase::Held => Ok(book.end().since(now)),
         }
     }
 
@@ -265,6 +253,7 @@ impl Hold {
             return;
         }
         book.phase = Phase::Lost(why);
+        book.tie = None;
         self.shared.watchdog.forget(self.id, book.wake_at.take());
         book.report = Some(Report::Lost(why));
     }

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Cmd;
+
 use super::{Hold, HoldState, Phase, Report};
 use crate::clock::Instant;
+use crate::command;
 use crate::error::Error;
 use crate::events::Event;
+use crate::link::{Life, Tie};
 
 /// Tries before the pause between renewals reaches its longest.
 const DOUBLINGS: u32 = 6;
@@ -38,31 +42,51 @@ impl Hold {
             if self.judge(book).is_err() {
                 return Need::Nothing;
             }
-            let due = self.renewed && !book.in_flight && book.renew_at <= now.after(window);
+            let due = !book.in_flight && book.renew_at.is_some_and(|at| at <= now.after(window));
             book.in_flight |= due;
             self.schedule(book);
             if due { Need::Renewal } else { Need::Nothing }
         })
     }
 
-    /// The next renewal is due now, where the lock is renewed at all.
+    /// The next renewal is due now, where the lock is renewed at all, or must be tied to another connection.
     pub(crate) fn renew_soon(self: &Arc<Self>, now: Instant) {
         self.with_book(|book| {
-            if book.phase == Phase::Held && self.renewed {
-                book.renew_at = book.renew_at.min(now);
+            if book.phase == Phase::Held && (self.renewed || self.session.is_some()) {
+                book.renew_at = Some(book.renew_at.map_or(now, |at| at.min(now)));
                 self.schedule(book);
             }
         });
     }
 
-    /// A renewal that was sent at `sent` was confirmed.
-    pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Instant) {
-        self.end_renewal(|book| {
+    /// The command that renews it at this moment. A lease that is not renewed keeps its end: only its tie is new.
+    pub(crate) fn renewal(&self, now: Instant) -> Cmd {
+        let lease = if self.renewed { self.lease } else { now.lease_until(self.deadline()) };
+        command::renew(&self.party, lease, self.session)
+    }
+
+    /// A renewal that was sent at `sent`, on the connection with this life, was confirmed.
+    pub(crate) fn renewal_confirmed(self: &Arc<Self>, sent: Instant, life: &Arc<Life>) {
+        let held = self.end_renewal(|book| {
             book.failures = 0;
-            book.deadline = book.deadline.max(sent.end_of(self.lease));
-            book.renew_at = sent.after(self.lease / 3);
+            book.tie = self.session.map(|grace| Tie::new(life.clone(), grace));
+            if self.renewed {
+                book.deadline = book.deadline.max(sent.end_of(self.lease));
+            }
+            book.renew_at = self.renewed.then(|| sent.after(self.lease / 3));
             book.report = Some(Report::Renewed);
         });
+        if held {
+            self.tie_anew();
+        }
+    }
+
+    /// Ties the hold to the next connection if the one that it is tied to has ended: who renews all holds after a reconnect
+    /// may have done so before it was.
+    pub(super) fn tie_anew(self: &Arc<Self>) {
+        if self.with_book(|book| book.tie.as_ref().is_some_and(Tie::is_cut)) {
+            self.renew_soon(self.shared.clock.now());
+        }
     }
 
     /// A renewal failed: that alone is no loss. It is tried again soon.
@@ -75,7 +99,7 @@ impl Hold {
                 Again::AtOnce => Duration::ZERO,
                 Again::AfterPause => self.lease / 12 / 2_u32.pow(DOUBLINGS.saturating_sub(doublings)),
             };
-            book.renew_at = now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0));
+            book.renew_at = Some(now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0)));
         });
         // Only now: who is told may release the lock, and that waits for the renewal.
         if held {
@@ -122,8 +146,8 @@ impl Hold {
 
     /// Puts the hold into the watchdog's timetable: at its next renewal, or its end if that is earlier.
     pub(super) fn schedule(self: &Arc<Self>, book: &mut HoldState) {
-        let renews = self.renewed && !book.in_flight;
-        let at = if renews { book.renew_at.min(book.deadline) } else { book.deadline };
+        let renewal = book.renew_at.filter(|_| !book.in_flight);
+        let at = renewal.map_or(book.end(), |renewal| renewal.min(book.end()));
         self.shared.watchdog.plan(self, book.wake_at.replace(at), at);
     }
 }

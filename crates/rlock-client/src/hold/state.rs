@@ -4,13 +4,16 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::Instant;
 use crate::error::Lost;
+use crate::link::Tie;
 
 pub(super) struct HoldState {
     pub(super) phase: Phase,
-    /// Until when the lock is certainly ours.
+    /// Until when the lock is certainly ours by its lease.
     pub(super) deadline: Instant,
-    /// When the next renewal is due; for locks that are not renewed, never read.
-    pub(super) renew_at: Instant,
+    /// Of a hold with a session.
+    pub(super) tie: Option<Tie>,
+    /// When the next renewal is due, if one is.
+    pub(super) renew_at: Option<Instant>,
     /// Where the watchdog has this hold in its timetable.
     pub(super) wake_at: Option<Instant>,
     pub(super) in_flight: bool,
@@ -21,6 +24,13 @@ pub(super) struct HoldState {
     pub(super) turn: Option<OwnedMutexGuard<()>>,
     /// What is to be told when the book is closed.
     pub(super) report: Option<Report>,
+}
+
+impl HoldState {
+    /// Until when the lock is certainly ours: by its lease, and by the life of the connection that it is tied to.
+    pub(super) fn end(&self) -> Instant {
+        self.tie.as_ref().map_or(self.deadline, |tie| self.deadline.min(tie.deadline()))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
+use super::life::Life;
 use super::live::Live;
 use super::transport::{Connector, Incoming};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Event;
 use crate::router::Links;
@@ -28,6 +30,7 @@ pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub(crate) struct Pace {
     /// A connection that leaves a request unanswered for so long is given up; idle ones are asked as often.
     pub(crate) response: Duration,
+    pub(crate) clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
     pub(crate) process: u32,
 }
@@ -141,6 +144,21 @@ impl Link {
     }
 }
 
+/// The longest pause between two attempts to connect, and how long one may take: holds that were tied to the last
+/// connection must be tied to the next one within their grace.
+fn haste(grace: Option<Duration>, response: Duration) -> (Duration, Duration) {
+    let grace = grace.unwrap_or(Duration::MAX);
+    (LONGEST_PAUSE.min(grace / 8), response.min(grace / 2))
+}
+
+/// How long to wait before a connection is asked, and then for its answer.
+///
+/// A session's grace has room for both and a quarter more, in which its holds are tied to another connection.
+fn heartbeat(grace: Option<Duration>, response: Duration) -> (Duration, Duration) {
+    let grace = grace.unwrap_or(Duration::MAX);
+    (response.min(grace / 4), response.min(grace / 2))
+}
+
 struct Keeper {
     connector: Arc<dyn Connector>,
     pace: Pace,
@@ -154,18 +172,23 @@ impl Keeper {
     async fn run(&mut self) {
         let mut pause = FIRST_PAUSE;
         let mut lost_at = None;
+        // That of the last connection.
+        let mut life = Arc::<Life>::default();
         // The child of a fork needs no connection: it may send nothing.
         while std::process::id() == self.pace.process {
             let (sender, events) = unbounded_channel();
-            let attempt =
-                timeout(self.pace.response, self.connector.connect(sender, self.pace.response)).await;
-            let no_answer = || Error::transport(format!("no connection within {:?}", self.pace.response));
+            let (longest_pause, patience) = haste(life.shortest_grace(), self.pace.response);
+            let attempt = timeout(patience, self.connector.connect(sender, patience)).await;
+            let no_answer = || Error::transport(format!("no connection within {patience:?}"));
             match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(connection) => {
                     pause = FIRST_PAUSE;
                     let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
                     self.change(State::Up(live.clone()), lost_at.take());
                     let error = Error::transport(self.serve(&live, events).await);
+                    // Before it is published: a hold that sees the next connection must see that this one has ended.
+                    live.life.end();
+                    life = live.life.clone();
                     lost_at = Some(Instant::now());
                     self.change(State::Down(error), lost_at);
                 }
@@ -176,7 +199,7 @@ impl Keeper {
             }
             // Clients that lost the same server should not come back in step.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            pause = pause.saturating_mul(2).min(longest_pause);
         }
     }
 
@@ -218,11 +241,16 @@ impl Keeper {
     }
 }
 
-/// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead.
-async fn keep_asking(live: &Live, connector: &dyn Connector, every: Duration) -> String {
+/// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead, and each answer is
+/// the proof by which the holds live that are tied to it.
+async fn keep_asking(live: &Live, connector: &dyn Connector, response: Duration) -> String {
     loop {
-        tokio::time::sleep(every).await;
-        match live.request(&[connector.pulse()]).await {
+        let (pause, patience) = heartbeat(live.life.shortest_grace(), response);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => (),
+            () = live.life.quicker() => continue,
+        }
+        match live.request_within(&[connector.pulse()], patience).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
             Ok(_) => return "the server is no longer a primary".into(),
             Err(why) => return why,

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::keeper::Pace;
+use super::life::Life;
 use super::transport::Connection;
 use crate::command::{Refusal, about, answer};
 
@@ -19,6 +20,7 @@ use crate::command::{Refusal, about, answer};
 pub(crate) struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
+    pub(crate) life: Arc<Life>,
     connection: Box<dyn Connection>,
     channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
     suspicions: UnboundedSender<u64>,
@@ -52,7 +54,8 @@ impl Live {
     pub(super) fn new(connection: Box<dyn Connection>, suspicions: UnboundedSender<u64>, pace: Pace) -> Live {
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        Live { epoch, connection, channels: Mutex::default(), suspicions, pace, identity: OnceCell::new() }
+        let (life, channels, identity) = (Arc::default(), Mutex::default(), OnceCell::new());
+        Live { epoch, life, connection, channels, suspicions, pace, identity }
     }
 
     /// Sends commands in one piece. `Err`: they may or may not have been carried out.
@@ -72,12 +75,22 @@ impl Live {
             return Err("the connection is that of the process before a fork".into());
         }
         let expected = commands.len();
-        match timeout(time, self.connection.send(commands)).await {
+        let sent = self.pace.clock.now();
+        let answers = tokio::select! {
+            biased;
+            answers = timeout(time, self.connection.send(commands)) => answers,
+            // There will be no answers: who asked must not wait for them, but ask on the next connection.
+            () = self.life.ended() => return Err("the connection was given up".into()),
+        };
+        match answers {
             Ok(Ok(values)) if values.iter().any(is_unasked) => {
                 let _ = self.suspicions.send(self.epoch);
                 Err("replies and requests are out of step".into())
             }
-            Ok(Ok(values)) if values.len() == expected => Ok(values),
+            Ok(Ok(values)) if values.len() == expected => {
+                self.life.prove(sent);
+                Ok(values)
+            }
             Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
             Ok(Err(error)) => Err(error),
             Err(_) => {

@@ -4,12 +4,14 @@
 //! messages have a link of their own: see `live::is_unasked`.
 
 mod keeper;
+mod life;
 mod live;
 mod redis;
 mod sentinel;
 mod transport;
 
 pub(crate) use keeper::{Deliver, Link, Pace};
+pub(crate) use life::{Life, Tie};
 pub(crate) use live::{Live, Subscription, Unheard};
 pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Template, in_url};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::spec::Patience;
 use super::{Lock, Read, Spec, Write};
 use crate::client::Handle;
+use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
@@ -93,5 +94,6 @@ impl Guard<Write> {
 fn reader_beside(handle: Arc<Handle>, hold: &Hold) -> Spec {
     let lease = (!hold.is_renewed()).then_some(hold.lease);
     let spec = Spec::new(handle, hold.party.key.clone());
-    Spec { mode: Mode::Read, lease, durability: Durability::None, ..spec }
+    let extras = Extras { session: hold.session, ..Extras::default() };
+    Spec { mode: Mode::Read, lease, extras, durability: Durability::None, ..spec }
 }

@@ -10,7 +10,7 @@ use super::Any;
 use crate::acquire::{Attempt, Order, Step};
 use crate::client::Handle;
 use crate::clock::Instant;
-use crate::command::{Extras, check_lease, check_permits};
+use crate::command::{Extras, check_grace, check_lease, check_permits};
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::events::Event;
@@ -44,14 +44,16 @@ impl Spec {
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Spec {
         let config = &handle.shared.config;
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
-        let (mode, extras) = (Mode::Plain, Extras::default());
+        let (mode, session) = (Mode::Plain, config.session_grace);
+        let extras = Extras { session, ..Extras::default() };
         Spec { handle, key, owner: None, lease, wait, durability, mode, extras }
     }
 
     /// The semaphore with this name.
     pub(crate) fn semaphore(handle: Arc<Handle>, key: Vec<u8>, permits: u32) -> Spec {
-        let extras = Extras { permits: Some(permits), ..Extras::default() };
-        Spec { mode: Mode::Permit, extras, ..Spec::new(handle, key) }
+        let spec = Spec::new(handle, key);
+        let extras = Extras { permits: Some(permits), ..spec.extras };
+        Spec { mode: Mode::Permit, extras, ..spec }
     }
 
     /// An owner of this lock.
@@ -98,6 +100,7 @@ impl Spec {
         shared.check_open()?;
         self.lease.map_or(Ok(()), check_lease)?;
         self.extras.permits.map_or(Ok(()), check_permits)?;
+        self.extras.session.map_or(Ok(()), check_grace)?;
         let span = tracing::debug_span!("acquire", lock = %name(&self.key));
         async {
             match &self.owner {

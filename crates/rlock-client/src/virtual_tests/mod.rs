@@ -3,6 +3,7 @@
 mod ends;
 mod red;
 mod server;
+mod session;
 
 use std::sync::Arc;
 use std::time::Duration;

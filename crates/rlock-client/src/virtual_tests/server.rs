@@ -65,6 +65,10 @@ impl VirtualServer {
         }
     }
 
+    pub(super) fn since_start(&self) -> Duration {
+        self.state().started.elapsed()
+    }
+
     /// When a command came, since the start.
     pub(super) fn times(&self, command: &str) -> Vec<Duration> {
         self.state().log.iter().filter(|(_, word)| word == command).map(|(at, _)| *at).collect()

@@ -1,8 +1,11 @@
 //! The canonical form of the queues for the model checker: histories with the same outcome have the same form.
 
+use std::collections::BTreeSet;
+
 use super::agenda::Agenda;
-use super::{Due, HeldBack, Job, LockName, Locks, Queue, Ticket, Turns, Via, Waiter};
-use crate::types::{Expiry, MonoMs, UnixMs};
+use super::ties::Sessions;
+use super::{Due, HeldBack, Job, LockName, LockRef, Locks, Queue, Ticket, Turns, Via, Waiter};
+use crate::types::{Expiry, Mode, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
 pub struct Lens<'a> {
@@ -18,6 +21,8 @@ pub struct Lens<'a> {
     pub name: &'a dyn Fn(&[u8]) -> i64,
     /// The number of a lock.
     pub lock: &'a dyn Fn(LockName<'_>) -> i64,
+    /// The number of a connection.
+    pub client: &'a dyn Fn(u64) -> i64,
 }
 
 /// Stands for what is not there.
@@ -110,6 +115,7 @@ impl Locks {
             Some([(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)])
         });
         append_sorted(streaks, form);
+        self.sessions.canonical_form(lens, form);
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
@@ -130,6 +136,29 @@ impl Agenda {
         append_sorted(self.parked().map(|(job, lock)| [*job as i64, (lens.lock)(lock.name())]), form);
         form.extend(self.last_ones().map(|last| last.map_or(NONE, |lock| (lens.lock)(lock.name()))));
         form.push(self.not_before().map_or(NONE, |at| lens.on_clock(at)));
+    }
+}
+
+impl Sessions {
+    /// What is tied and what has ended; where the sweep goes on does not matter.
+    fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let holds =
+            self.holds.iter().flat_map(|(client, holds)| holds.iter().map(move |hold| (client, hold)));
+        let row = |(client, (lock, owner, mode)): (&u64, &(LockRef, Box<[u8]>, Mode))| {
+            [(lens.client)(*client), (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64]
+        };
+        append_sorted(holds.map(row), form);
+        let ended = |clients: &BTreeSet<u64>| {
+            clients.iter().map(|client| [(lens.client)(*client)]).collect::<Vec<_>>()
+        };
+        append_sorted(ended(&self.ended_holds).into_iter(), form);
+        append_sorted(ended(&self.ended_waits).into_iter(), form);
+        let ends = self.ends.iter();
+        append_sorted(
+            ends.map(|(lock, (at, mode))| [(lens.lock)(lock.name()), lens.until(*at), *mode as i64]),
+            form,
+        );
+        form.push(self.is_parked.into());
     }
 }
 
@@ -169,6 +198,7 @@ impl Waiter {
                 Via::Block => NONE,
                 Via::Enqueue(channel) => (lens.name)(channel),
             },
+            self.session.map_or(NONE, |session| (lens.client)(session.client)),
         ]);
     }
 }

@@ -159,6 +159,8 @@ impl Locks {
         let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
         let changed = self.queue(lock).is_some_and(|queue| queue.fair_changed);
+        // Before the removal: with the last waiter of a connection that has ended, its end is forgotten.
+        waiter.session = self.session_in(lock, place, waiter.session);
         let replaced = self.remove(lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {
@@ -166,7 +168,6 @@ impl Locks {
             }
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
-            waiter.session = self.session_of_entry(before.session, waiter.session);
         }
         let place =
             if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };

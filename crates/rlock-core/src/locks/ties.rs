@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Databases, LockName, LockRef, Locks, Ticket, Via, Waiter};
+use super::{Databases, LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
+use crate::bugs::{Bug, planted};
 use crate::types::{LeaseMs, Mode, UnixMs};
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
@@ -18,7 +19,12 @@ pub struct Session {
 /// still run after those of its successor: a tie moves only to a younger connection, or away from one that is gone.
 pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Option<Session> {
     match (before, asked) {
-        (Some(before), Some(asked)) if !gone && asked.client < before.client => Some(before),
+        (Some(before), Some(asked))
+            if !gone && asked.client < before.client && !planted(Bug::TieMovesBack) =>
+        {
+            Some(before)
+        }
+        (Some(before), None) if planted(Bug::TieKept) => Some(before),
         _ => asked,
     }
 }
@@ -144,12 +150,18 @@ impl Locks {
         tie.map(|tie| tie.session)
     }
 
-    /// The tie of a queue entry that another call of its owner replaces.
-    pub(super) fn session_of_entry(
+    /// The tie of an entry in this place of a queue, which may replace an earlier one of its owner.
+    pub(super) fn session_in(
         &self,
-        before: Option<Session>,
+        lock: LockName<'_>,
+        place: Place,
         asked: Option<Session>,
     ) -> Option<Session> {
+        let entry = self.queue(lock).and_then(|queue| queue.order.get(&place));
+        self.tied_after(entry.and_then(|entry| entry.session), asked)
+    }
+
+    fn tied_after(&self, before: Option<Session>, asked: Option<Session>) -> Option<Session> {
         tied(before, asked, before.is_some_and(|before| self.sessions.has_ended(before.client)))
     }
 
@@ -165,7 +177,7 @@ impl Locks {
     /// A call of an owner has succeeded: its tie is the one that was asked for, or none.
     pub fn tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode, asked: Option<Session>) {
         let before = self.session(lock, owner, mode);
-        let after = self.session_of_entry(before, asked);
+        let after = self.tied_after(before, asked);
         self.untie(lock, owner, mode);
         let Some(session) = after else { return };
         self.sessions.last_serial = self.sessions.last_serial.saturating_add(1);

@@ -123,8 +123,9 @@ fn give<P: Server>(
             locks.count_grant(lock.name(), clock);
         }
         let told_end = locks.told(lock.name());
-        locks.leave(head.ticket);
+        // In this order: with the last waiter of a connection that has ended, its end is forgotten.
         locks.tie(lock.name(), &head.owner, head.mode, head.session);
+        locks.leave(head.ticket);
         told_end
     });
     fair::remove_departed_heads(core, lock);

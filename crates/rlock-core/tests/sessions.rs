@@ -1,0 +1,94 @@
+//! Sessions whose ends came at the wrong moment.
+
+use rlock_core::call::Answer;
+use rlock_core::locks::{Limits, LockRef, Turns};
+use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::{AtOnce, Settings};
+use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, WaitMs};
+use rlock_sim::Sim;
+
+const LEASE: i64 = 60_000;
+const GRACE: i64 = 100;
+
+fn ms(ms: i64) -> LeaseMs {
+    LeaseMs::new(ms).expect("a lease")
+}
+
+fn lock() -> LockRef {
+    LockRef { db: 0, key: b"lock"[..].into() }
+}
+
+/// A server where somebody listens on the channel of grants.
+fn sim() -> Sim {
+    let sim = Sim::new(Settings {
+        admission: Admission::Open,
+        limits: Limits { server: 1_000, lock: 1_000 },
+        grant_confirm: ms(5_000),
+        turns: Turns { after_grants: 100, after_ms: 1_000 },
+        foreign_window: None,
+        fair_turn: ms(1_000),
+        max_ties: 1_000,
+        at_once: AtOnce::USUAL,
+    });
+    sim.with(|world| world.heard.insert(b"channel"[..].into()));
+    sim
+}
+
+fn acquire(sim: &Sim, connection: u64, owner: &str) -> Reply {
+    let request = Acquire {
+        owner: Owner::new(owner.as_bytes()).expect("an owner"),
+        lease: ms(LEASE),
+        mode: Mode::Mutex,
+        permits: None,
+        fair: false,
+        arrive_at: None,
+        fenced: false,
+        session: Some(ms(GRACE)),
+        wait: Some(Wait::Enqueue(WaitMs::new(0).expect("a wait"), b"channel")),
+    };
+    match sim.acquire(connection, &lock(), &request).expect("an answer") {
+        Answer::Now(reply) => reply,
+        Answer::Later => panic!("nobody is blocked"),
+    }
+}
+
+fn release(sim: &Sim, owner: &str) {
+    let owner = Owner::new(owner.as_bytes()).expect("an owner");
+    let request = Release { owner, mode: None, down_to: DownTo::AtMost(0), lease: None };
+    assert_eq!(sim.release(&lock(), &request), Ok(Reply::Released));
+}
+
+fn holder(sim: &Sim) -> Option<String> {
+    sim.with(|world| world.hold(&lock()).map(|hold| hold.owner.escape_ascii().to_string()))
+}
+
+/// The grant came before the timer had removed the waiter. The end of its connection was forgotten with its last waiter, and the
+/// lock was free when the grant went unconfirmed, five seconds later. (Found by the model.)
+#[test]
+fn a_grant_to_a_waiter_whose_connection_has_ended_ends_with_the_grace_period() {
+    let sim = sim();
+    acquire(&sim, 1, "holder");
+    assert_eq!(acquire(&sim, 2, "waiter"), Reply::Enqueued);
+    sim.end_connection(2);
+    release(&sim, "holder");
+    assert_eq!(holder(&sim).as_deref(), Some("waiter"));
+    sim.pass_and_fire(u64::try_from(GRACE).expect("a time") + 1);
+    sim.expire(&lock());
+    assert_eq!(holder(&sim), None);
+}
+
+/// The older connection asks for the waiter whose younger one has ended: a tie moves away from what is gone. That it was gone was
+/// forgotten while the waiter was replaced, so that it waited for ever.
+#[test]
+fn a_waiter_moves_away_from_a_connection_that_has_ended() {
+    let sim = sim();
+    acquire(&sim, 1, "holder");
+    assert_eq!(acquire(&sim, 3, "waiter"), Reply::Enqueued);
+    sim.end_connection(3);
+    assert_eq!(acquire(&sim, 2, "waiter"), Reply::Enqueued);
+    sim.fire();
+    assert_eq!(sim.locks(|locks| locks.len()), 1, "it waits by the connection that is there");
+    sim.end_connection(2);
+    sim.fire();
+    assert_eq!(sim.locks(|locks| locks.len()), 0);
+}

@@ -1,0 +1,119 @@
+//! Connections of owners with sessions: they end, are followed by others, and late commands come on them.
+
+use rlock_core::request::Renew;
+use rlock_core::{Expiry, LeaseMs, Reply};
+use rlock_sim::Sim;
+
+use crate::action::Action;
+use crate::ghost::{Ghost, Party};
+use crate::scene::{self, Scene};
+use crate::state::{State, Violation};
+use crate::steps::{lease, owner_of, said};
+
+/// The grace period of sessions, in ms.
+pub(crate) const GRACE: i64 = 1;
+
+/// The connections of an owner: each is numbered, and the newest is the one in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Connections {
+    /// The number of the newest.
+    pub(crate) newest: u8,
+    /// The oldest that the server still has; after the newest where it has none.
+    pub(crate) oldest: u8,
+}
+
+impl Connections {
+    /// Whether the newest is there.
+    pub(crate) fn is_up(self) -> bool {
+        self.oldest <= self.newest
+    }
+
+    /// Whether one is there that was given up, from which commands may still come.
+    pub(crate) fn has_old(self) -> bool {
+        self.oldest < self.newest
+    }
+}
+
+/// The id of a connection: larger for younger ones.
+fn client_id(owner: u8, number: u8) -> u64 {
+    u64::from(number) * 16 + u64::from(owner)
+}
+
+/// The id of the connection that an owner uses.
+pub(crate) fn in_use(ghost: &Ghost, owner: u8) -> u64 {
+    client_id(owner, ghost.connections(owner).newest)
+}
+
+pub(crate) fn grace() -> LeaseMs {
+    LeaseMs::new(GRACE).unwrap_or(LeaseMs::SHORTEST)
+}
+
+/// What calls ask for.
+pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
+    scene.sessions.then(grace)
+}
+
+/// An owner uses another connection from now on.
+pub(crate) fn connect(ghost: &mut Ghost, owner: u8) {
+    let connections = ghost.connections.entry(owner).or_default();
+    connections.newest += 1;
+}
+
+/// The server sees the end of the oldest connection of an owner.
+pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8) {
+    let ended = ghost.connections(owner).oldest;
+    ghost.end_oldest(owner, sim.with(|world| world.now.after(grace())));
+    sim.end_connection(client_id(owner, ended));
+}
+
+/// Nobody hears the answer to a command that comes late.
+pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &Ghost, party: Party) -> Result<(), Violation> {
+    let Party { owner, lock, mode } = party;
+    let name = scene::owner(owner);
+    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
+    sim.call_on(client_id(owner, ghost.connections(owner).oldest), &scene::lock(lock));
+    match sim.renew(&scene::lock(lock), &request) {
+        Ok(Reply::Renewed | Reply::NotRenewed) => Ok(()),
+        other => Err(format!("o{owner}: a late RENEW {party} answered {other:?}")),
+    }
+}
+
+/// Connections end and are followed by others, twice for each owner.
+pub(crate) fn possible(scene: &Scene, state: &State, actions: &mut Vec<Action>) {
+    for owner in 0..scene.owners {
+        let connections = state.ghost.connections(owner);
+        if connections.newest < 2 {
+            actions.push(Action::Connect { owner });
+        }
+        if connections.is_up() {
+            actions.push(Action::End { owner });
+        }
+        let parties =
+            (0..scene.locks).flat_map(|lock| scene.modes(owner).iter().map(move |mode| (lock, *mode)));
+        let parties = parties.map(|(lock, mode)| Party { owner, lock, mode });
+        actions.extend(parties.filter(|_| connections.has_old()).map(|party| Action::Late { party }));
+    }
+}
+
+/// What an owner without a connection holds ends with the grace period, as soon as the timer has done what is due.
+pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
+    let world = &state.world;
+    if world.timer.is_some_and(|at| at <= world.clock) {
+        return Ok(());
+    }
+    let latest = world.now.after(grace());
+    for owner in (0..scene.owners).filter(|owner| !state.ghost.connections(*owner).is_up()) {
+        for lock in 0..scene.locks {
+            let parties = scene.modes(owner).iter().map(|mode| Party { owner, lock, mode: *mode });
+            let stays = |party: &Party| {
+                state
+                    .hold(*party)
+                    .is_some_and(|(_, ends)| ends.later(Expiry::At(latest)) != Expiry::At(latest))
+            };
+            if let Some(party) = parties.into_iter().find(stays) {
+                return Err(format!("o{owner} has no connection, and holds {party} beyond the grace period"));
+            }
+        }
+    }
+    Ok(())
+}
