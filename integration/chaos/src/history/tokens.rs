@@ -54,8 +54,7 @@ fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verd
     // asked for, with the message of its grant read long after.
     let certain = earlier.known < later.token.requested;
     let since = earlier.requested.min(later.token.requested);
-    let lost = history
-        .harmed(key, since, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
+    let lost = history.harmed(key, since, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
     if lost {
         verdict.excuse("token");
         return;
