@@ -315,6 +315,7 @@ fn no_more_is_tied_than_may() {
             ("RLOCK.RENEW other bob 60000 SESSION 300", "1"),
         ],
     );
+    assert_eq!(server.info("rlock")["rlock_ties"], "1");
 }
 
 #[test]

@@ -172,6 +172,7 @@ pub(crate) fn show(page: &InfoPage) {
         page.text(c"warning", eviction::WARNING);
     }
     page.number(c"waiters", waiters::locks(|locks| locks.len()) as u64);
+    page.number(c"ties", waiters::locks(|locks| locks.tie_count()) as u64);
     for (name, counter) in counters() {
         page.number(name, counter.get());
     }

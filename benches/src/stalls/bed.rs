@@ -48,6 +48,8 @@ pub(super) struct Bed {
     pub(super) until: Instant,
     _listens: Option<Subscriber>,
     _blocked: Vec<TcpStream>,
+    /// The connection that ends.
+    _tied: Option<Wire>,
 }
 
 impl Bed {
@@ -71,10 +73,13 @@ impl Bed {
         // It is not read: what it gets fits in the server's buffer for a subscriber, which holds 32 MB.
         let listens = heard.then(|| Subscriber::channel(&server, CHANNEL));
         let until = Instant::now();
-        let mut bed = Bed { scenario, waiters, server, wire, until, _listens: listens, _blocked: Vec::new() };
+        let (_listens, _blocked, _tied) = (listens, Vec::new(), None);
+        let mut bed = Bed { scenario, waiters, server, wire, until, _listens, _blocked, _tied };
         match scenario {
             Scenario::FlushOther | Scenario::FlushOwn => bed.hold_many(),
             Scenario::FairExpired => bed.fill_list(1),
+            Scenario::TiedHolds => bed.hold_many(),
+            Scenario::Permits => bed.first_in_line(),
             Scenario::Readers => bed.hold(&["WRITE"]),
             _ => bed.hold(&[]),
         }
@@ -84,11 +89,12 @@ impl Bed {
         bed.until = Instant::now() + ahead;
         match scenario {
             Scenario::FairLoad => return bed.restarted(),
-            Scenario::FairExpired => return bed,
+            Scenario::FairExpired | Scenario::TiedHolds => return bed,
             Scenario::BlockTimeout => bed.block(ahead),
             _ => bed.enqueue(),
         }
-        let waiters = waiters as i64;
+        // One waits for all permits, ahead of those that want one of many.
+        let waiters = waiters as i64 + i64::from(scenario == Scenario::Permits);
         eventually("all of them to wait", SET_UP, || {
             let count = bed.wire.info("rlock", "rlock_waiters");
             // Where the machine is too busy, their waits have ended already.
@@ -111,7 +117,25 @@ impl Bed {
     }
 
     fn hold_many(&mut self) {
-        self.send_all(ACQUIRED, |index| words(&["RLOCK.ACQUIRE", &format!("{LOCK}{index}"), "alice", LEASE]));
+        let way = self.scenario.way();
+        self.send_all(ACQUIRED, |index| {
+            [words(&["RLOCK.ACQUIRE", &format!("{LOCK}{index}"), "alice", LEASE]), words(way)].concat()
+        });
+    }
+
+    /// One holds a permit, and the head of the queue wants to be alone: all others wait behind it.
+    fn first_in_line(&mut self) {
+        self.hold(&["PERMITS", "1000000"]);
+        let alone = ["RLOCK.ACQUIRE", LOCK, "alone", LEASE, "PERMITS", "1", "ENQUEUE", "0", CHANNEL];
+        self.wire.exchange(&command(&alone), ENQUEUED.as_bytes());
+    }
+
+    /// Leaves the connection on which everything was asked to its end; returns its client id.
+    pub(super) fn leave_connection(&mut self) -> i64 {
+        let id = self.number(&["CLIENT", "ID"]);
+        let next = Wire::connect(self.port()).expect("a connection");
+        self._tied = Some(std::mem::replace(&mut self.wire, next));
+        id
     }
 
     /// A Redisson waiter, which lives for long.

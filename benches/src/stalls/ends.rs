@@ -26,7 +26,7 @@ pub(super) struct Commands {
 
 impl Trigger {
     /// What ends them all on this server.
-    pub(super) fn of(bed: &Bed) -> Trigger {
+    pub(super) fn of(bed: &mut Bed) -> Trigger {
         if bed.scenario.times_out() {
             return Trigger::Moment(bed.until);
         }
@@ -35,7 +35,13 @@ impl Trigger {
             wire.exchange(&command(&["SELECT", "1"]), b"+OK\r\n");
             wire.exchange(&command(&["SET", "x", "y"]), b"+OK\r\n");
         }
-        let (request, answer) = commands(bed.scenario, bed.waiters);
+        let (request, answer) = match bed.scenario {
+            Scenario::TiedHolds | Scenario::TiedWaiters => {
+                let id = bed.leave_connection().to_string();
+                (command(&["CLIENT", "KILL", "ID", &id]), b":1\r\n".to_vec())
+            }
+            scenario => commands(scenario, bed.waiters),
+        };
         Trigger::Commands(Commands { wire, request, answer })
     }
 
@@ -82,7 +88,12 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
             one(&["RLOCK.ACQUIRE", LOCK, "alice", LEASE, "FAIR", "ENQUEUE", "0", CHANNEL], "")
         }
         Scenario::Channel | Scenario::Readers => one(&["RLOCK.RELEASE", LOCK, "alice"], ":1\r\n"),
-        Scenario::FairTimeout | Scenario::PlainTimeout | Scenario::BlockTimeout => (Vec::new(), Vec::new()),
+        Scenario::Permits => one(&["RLOCK.CANCEL", LOCK, "alone"], ":1\r\n"),
+        Scenario::FairTimeout
+        | Scenario::PlainTimeout
+        | Scenario::BlockTimeout
+        | Scenario::TiedHolds
+        | Scenario::TiedWaiters => (Vec::new(), Vec::new()),
     }
 }
 
@@ -95,6 +106,8 @@ impl Bed {
             Scenario::FairDrain => self.waiting() == 0 && self.are_listed(1),
             // The reply is all that shows; PINGs are sent for a while after it.
             Scenario::FlushOther => true,
+            // Each has a shorter lease.
+            Scenario::TiedHolds => self.wire.info("rlock", "rlock_ties") == 0,
             // No deadline is as it was before.
             Scenario::FairLoad => {
                 let far = (self.now() + FAR / 2).to_string();
@@ -113,6 +126,8 @@ impl Bed {
             | Scenario::Demotion
             | Scenario::Channel
             | Scenario::Readers
+            | Scenario::Permits
+            | Scenario::TiedWaiters
             | Scenario::FlushOwn => self.waiting() == 0,
         }
     }

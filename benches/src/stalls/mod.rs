@@ -61,7 +61,7 @@ impl Lane {
         let mut bed = Bed::start(self.scenario, self.waiters);
         // Anywhere else an earlier benchmark may have bound this process, and with it its servers.
         Placement::TwoCores.apply(bed.pid(), None);
-        let mut trigger = Trigger::of(&bed);
+        let mut trigger = Trigger::of(&mut bed);
         let pings = Pings::start(bed.port());
         let begin = trigger.pull();
         eventually(self.scenario.name(), WHOLE, || bed.is_over().then_some(()));

@@ -11,6 +11,9 @@ pub(crate) enum Scenario {
     Demotion,
     Channel,
     Readers,
+    Permits,
+    TiedHolds,
+    TiedWaiters,
     FlushOther,
     FlushOwn,
     FairLoad,
@@ -28,7 +31,7 @@ const CONNECTIONS: [usize; 2] = [1_000, 5_000];
 
 impl Scenario {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Scenario; 15] = [
+    pub(crate) const ALL: [Scenario; 18] = [
         Scenario::FairTimeout,
         Scenario::FairDrain,
         Scenario::FairCancel,
@@ -37,6 +40,9 @@ impl Scenario {
         Scenario::Demotion,
         Scenario::Channel,
         Scenario::Readers,
+        Scenario::Permits,
+        Scenario::TiedHolds,
+        Scenario::TiedWaiters,
         Scenario::FlushOther,
         Scenario::FlushOwn,
         Scenario::FairLoad,
@@ -57,6 +63,9 @@ impl Scenario {
             Scenario::Demotion => "demotion",
             Scenario::Channel => "channel",
             Scenario::Readers => "readers",
+            Scenario::Permits => "permits",
+            Scenario::TiedHolds => "tied-holds",
+            Scenario::TiedWaiters => "tied-waiters",
             Scenario::FlushOther => "flush-other",
             Scenario::FlushOwn => "flush-own",
             Scenario::FairLoad => "fair-load",
@@ -78,6 +87,9 @@ impl Scenario {
             Scenario::Demotion => "waiters of a server that is demoted",
             Scenario::Channel => "waiters on a channel without a subscriber are dropped",
             Scenario::Readers => "readers are admitted together",
+            Scenario::Permits => "waiters for permits are admitted together",
+            Scenario::TiedHolds => "locks held with SESSION, their connection ends",
+            Scenario::TiedWaiters => "waiters with SESSION, their connection ends",
             Scenario::FlushOther => "locks with a waiter each, FLUSHDB of another database",
             Scenario::FlushOwn => "locks with a waiter each, FLUSHDB of their database",
             Scenario::FairLoad => "entries of a fair list that is found after a restart",
@@ -100,7 +112,7 @@ impl Scenario {
 
     /// Whether every waiter waits for a lock of its own.
     pub(super) fn has_many_locks(self) -> bool {
-        [Scenario::FlushOther, Scenario::FlushOwn].contains(&self)
+        [Scenario::FlushOther, Scenario::FlushOwn, Scenario::TiedHolds].contains(&self)
     }
 
     /// How its waiters ask for the lock.
@@ -112,6 +124,8 @@ impl Scenario {
             | Scenario::FairRemoved
             | Scenario::FairDeleted => &["FAIR"],
             Scenario::Readers => &["READ"],
+            Scenario::Permits => &["PERMITS", "1000000"],
+            Scenario::TiedHolds | Scenario::TiedWaiters => &["SESSION", "60000"],
             _ => &[],
         }
     }
@@ -120,13 +134,14 @@ impl Scenario {
     pub(super) fn counter(self) -> Option<&'static str> {
         match self {
             Scenario::FairTimeout | Scenario::PlainTimeout | Scenario::BlockTimeout => Some("rlock_timeouts"),
-            Scenario::FairDrain | Scenario::PlainDrain | Scenario::Demotion => {
+            Scenario::FairDrain | Scenario::PlainDrain | Scenario::Demotion | Scenario::TiedWaiters => {
                 Some("rlock_waiters_sent_away")
             }
             Scenario::FairCancel => Some("rlock_cancelled"),
             Scenario::Channel => Some("rlock_waiters_gone"),
-            Scenario::Readers | Scenario::FlushOwn => Some("rlock_hand_offs"),
-            Scenario::FlushOther
+            Scenario::Readers | Scenario::Permits | Scenario::FlushOwn => Some("rlock_hand_offs"),
+            Scenario::TiedHolds
+            | Scenario::FlushOther
             | Scenario::FairLoad
             | Scenario::FairRemoved
             | Scenario::FairDeleted

@@ -17,6 +17,11 @@ impl Locks {
         self.sessions.count > 0
     }
 
+    /// How many ties there are, of holds and of waiters.
+    pub fn tie_count(&self) -> usize {
+        self.sessions.count
+    }
+
     /// A connection has ended. This only notes it.
     pub fn session_ended(&mut self, client: u64) {
         if self.sessions.holds.contains_key(&client) {

@@ -60,6 +60,7 @@ impl Desk {
                 }
                 false
             }
+            DIES | 7 => return self.die_tied(want, attempt),
             8 if want.lease <= SHORT => self.oversleep(want, &mut attempt),
             9 if want.side == "WRITE" => self.downgrade(want, &mut attempt),
             12..14 if want.side == "WRITE" && quiet && want.lease > SHORT => {

@@ -14,6 +14,7 @@ mod renewing;
 mod rust;
 pub(crate) mod scripts;
 mod snatch;
+mod tied;
 mod usher;
 
 use std::sync::Arc;

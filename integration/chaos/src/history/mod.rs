@@ -112,6 +112,8 @@ pub(crate) struct Attempt {
     pub(crate) refuted: Option<Us>,
     /// Whether it has gone without a word, or works on beyond its lease.
     pub(crate) dead: bool,
+    /// Whether its hold ended with its connection.
+    pub(crate) tied: bool,
     /// The server cannot have the lock held by this owner after this.
     pub(crate) gone: Us,
 }
@@ -151,6 +153,7 @@ impl Attempt {
             released: None,
             refuted: None,
             dead: false,
+            tied: false,
             gone: 0,
         }
     }

@@ -21,6 +21,7 @@ pub(super) fn holder(owner: &str, requested: u64, known: u64, released: u64) -> 
         released: Some(ms(released)),
         refuted: None,
         dead: false,
+        tied: false,
         gone: ms(released + 1),
     }
 }

@@ -153,7 +153,10 @@ impl History {
         let mut gone = attempt.gone;
         for event in self.events_of(attempt.key).filter(|event| event.end > since) {
             // Its release may be forgotten, so that its lease has to end.
-            if event.harm.forgets > 0 && event.begin < attempt.gone + event.harm.forgets {
+            let forgotten = event.harm.forgets > 0 && event.begin < attempt.gone + event.harm.forgets;
+            // Ties are in memory only, as places are.
+            let untied = attempt.tied && event.harm.places && event.begin < attempt.gone;
+            if forgotten || untied {
                 let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
                 gone = gone.max(ends.unwrap_or(0));
             }
