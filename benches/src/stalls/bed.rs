@@ -67,7 +67,8 @@ impl Bed {
     }
 
     fn ready(scenario: Scenario, waiters: usize, ahead: Duration) -> Bed {
-        let server = TestServer::start();
+        // One more than as many as there are by default wait for permits.
+        let server = TestServer::builder().conf("rlock.max-waiters-per-key", 60_000).start();
         let wire = Wire::connect(server.port()).expect("a connection");
         let heard = scenario != Scenario::Channel;
         // It is not read: what it gets fits in the server's buffer for a subscriber, which holds 32 MB.
