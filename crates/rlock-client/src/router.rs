@@ -232,7 +232,7 @@ impl Router {
                 let link = node.line(line);
                 if let Some(live) = link.live() {
                     tracing::info!(lock = name(key), "the server was demoted; looking for the new primary");
-                    link.suspect(live.epoch);
+                    link.demoted(live.epoch);
                 }
                 Elsewhere::Again
             }

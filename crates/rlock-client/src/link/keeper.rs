@@ -22,6 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Why a connection to such a server is left.
+const DEMOTED: &str = "the server is no longer a primary";
+
 /// What is done with a message.
 pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
@@ -33,6 +36,12 @@ pub(crate) struct Pace {
     pub(crate) clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
     pub(crate) process: u32,
+}
+
+/// That a connection is of no use any more.
+pub(super) struct Suspicion {
+    pub(super) epoch: u64,
+    pub(super) why: &'static str,
 }
 
 /// Whether there is a connection.
@@ -49,7 +58,7 @@ pub(crate) enum State {
 /// A link to one server. Dropping it closes its connection.
 pub(crate) struct Link {
     state: watch::Receiver<State>,
-    suspicions: UnboundedSender<u64>,
+    suspicions: UnboundedSender<Suspicion>,
     _ends: DropGuard,
 }
 
@@ -137,10 +146,10 @@ impl Link {
         let _ = state.wait_for(gone).await;
     }
 
-    /// Asks for another connection in place of the one of this epoch.
-    pub(crate) fn suspect(&self, epoch: u64) {
+    /// Asks for another connection in place of the one of this epoch, which is to a server that is no longer a primary.
+    pub(crate) fn demoted(&self, epoch: u64) {
         // Without a receiver the link has ended.
-        let _ = self.suspicions.send(epoch);
+        let _ = self.suspicions.send(Suspicion { epoch, why: DEMOTED });
     }
 }
 
@@ -164,8 +173,8 @@ struct Keeper {
     pace: Pace,
     links: Links,
     publish: watch::Sender<State>,
-    suspicions: UnboundedSender<u64>,
-    doubts: UnboundedReceiver<u64>,
+    suspicions: UnboundedSender<Suspicion>,
+    doubts: UnboundedReceiver<Suspicion>,
 }
 
 impl Keeper {
@@ -185,9 +194,10 @@ impl Keeper {
                     pause = FIRST_PAUSE;
                     let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
                     self.change(State::Up(live.clone()), lost_at.take());
-                    let error = Error::transport(self.serve(&live, events).await);
+                    let why = self.serve(&live, events).await;
+                    let error = Error::transport(why.clone());
                     // Before it is published: a hold that sees the next connection must see that this one has ended.
-                    live.life.end();
+                    live.life.end(why);
                     life = live.life.clone();
                     lost_at = Some(Instant::now());
                     self.change(State::Down(error), lost_at);
@@ -232,8 +242,8 @@ impl Keeper {
                     Some(Incoming::Unsubscribed(channel)) => live.unsubscribed(&channel),
                     Some(Incoming::Closed) | None => return "it was closed".into(),
                 },
-                Some(suspected) = self.doubts.recv() => if suspected == epoch {
-                    return "it was given up".into();
+                Some(suspected) = self.doubts.recv() => if suspected.epoch == epoch {
+                    return suspected.why.into();
                 },
                 why = &mut alive => return why,
             }
@@ -252,7 +262,7 @@ async fn keep_asking(live: &Live, connector: &dyn Connector, response: Duration)
         }
         match live.request_within(&[connector.pulse()], patience).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
-            Ok(_) => return "the server is no longer a primary".into(),
+            Ok(_) => return DEMOTED.into(),
             Err(why) => return why,
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a connection lives, for the holds that are tied to it by a session.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,6 +14,8 @@ use crate::clock::Instant;
 pub(crate) struct Life {
     state: Mutex<LifeState>,
     ended: CancellationToken,
+    /// Why it ended.
+    why: OnceLock<String>,
     /// Told when a tie wants to be asked after sooner than all before it.
     quicker: Notify,
 }
@@ -33,14 +35,16 @@ impl Life {
         state.proven = state.proven.max(sent);
     }
 
-    /// The connection is used no longer.
-    pub(super) fn end(&self) {
+    /// The connection is used no longer, for this reason.
+    pub(super) fn end(&self, why: String) {
+        self.why.get_or_init(|| why);
         self.ended.cancel();
     }
 
-    /// Waits until the connection is used no longer.
-    pub(super) async fn ended(&self) {
+    /// Waits until the connection is used no longer; says why.
+    pub(super) async fn ended(&self) -> &str {
         self.ended.cancelled().await;
+        self.why.get().map_or("", String::as_str)
     }
 
     /// The shortest grace of the ties, if there are any.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::Pace;
+use super::keeper::{Pace, Suspicion};
 use super::life::Life;
 use super::transport::Connection;
 use crate::command::{Refusal, about, answer};
@@ -23,7 +23,7 @@ pub(crate) struct Live {
     pub(crate) life: Arc<Life>,
     connection: Box<dyn Connection>,
     channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
-    suspicions: UnboundedSender<u64>,
+    suspicions: UnboundedSender<Suspicion>,
     pace: Pace,
     identity: OnceCell<Option<String>>,
 }
@@ -50,8 +50,12 @@ pub(crate) enum Unheard {
 }
 
 impl Live {
-    /// Puts a connection to use. Where it turns out to be of none, `suspicions` is told its epoch.
-    pub(super) fn new(connection: Box<dyn Connection>, suspicions: UnboundedSender<u64>, pace: Pace) -> Live {
+    /// Puts a connection to use. Where it turns out to be of none, `suspicions` is told.
+    pub(super) fn new(
+        connection: Box<dyn Connection>,
+        suspicions: UnboundedSender<Suspicion>,
+        pace: Pace,
+    ) -> Live {
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let (life, channels, identity) = (Arc::default(), Mutex::default(), OnceCell::new());
@@ -80,12 +84,11 @@ impl Live {
             biased;
             answers = timeout(time, self.connection.send(commands)) => answers,
             // There will be no answers: who asked must not wait for them, but ask on the next connection.
-            () = self.life.ended() => return Err("the connection was given up".into()),
+            why = self.life.ended() => return Err(format!("the connection is no longer used: {why}")),
         };
         match answers {
             Ok(Ok(values)) if values.iter().any(is_unasked) => {
-                let _ = self.suspicions.send(self.epoch);
-                Err("replies and requests are out of step".into())
+                Err(self.suspect("replies and requests are out of step").into())
             }
             Ok(Ok(values)) if values.len() == expected => {
                 self.life.prove(sent);
@@ -95,11 +98,18 @@ impl Live {
             Ok(Err(error)) => Err(error),
             Err(_) => {
                 if time >= self.pace.response {
-                    let _ = self.suspicions.send(self.epoch);
+                    self.suspect("a request on it was not answered in time");
                 }
                 Err(format!("no reply within {time:?}"))
             }
         }
+    }
+
+    /// Asks for another connection in place of this one; returns why.
+    fn suspect(&self, why: &'static str) -> &'static str {
+        // Without a receiver the link has ended.
+        let _ = self.suspicions.send(Suspicion { epoch: self.epoch, why });
+        why
     }
 
     /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
