@@ -12,7 +12,7 @@ const peer = entry === "ioredis" ? "ioredis" : "redis";
 
 const CAPABILITIES = [
   ...["read_write", "downgrade", "fair", "fenced", "reenter", "owner", "cancel", "info", "force_release", "hook", "busy"],
-  ...["sentinel", "cluster"],
+  ...["sentinel", "cluster", "semaphore"],
 ];
 
 /** The fields of each request; `?`: optional. */
@@ -21,7 +21,7 @@ const FIELDS = {
   connect: { client: "string", url: "string", name: "string?", lease_ms: "number?", response_ms: "number?" },
   acquire: {
     ...{ client: "string", guard: "string", lock: "string", kind: "string?", try: "boolean?", timeout_ms: "number?" },
-    ...{ lease_ms: "number?", fair: "boolean?", fenced: "boolean?", owner: "string?" },
+    ...{ lease_ms: "number?", fair: "boolean?", fenced: "boolean?", owner: "string?", permits: "number?" },
   },
   cancel: { acquire: "number" },
   check: { guard: "string" },
@@ -91,7 +91,8 @@ async function end(handle, work) {
   }
 }
 
-function handle({ client: name, lock, kind = "lock" }, options = {}) {
+function handle({ client: name, lock, kind = "lock", permits = 1 }, options = {}) {
+  if (kind === "permit") return client(name).semaphore(lock, permits, options);
   if (kind === "lock") return client(name).lock(lock, options);
   if (kind === "read") return client(name).readWriteLock(lock).read(options);
   return kind === "write" ? client(name).readWriteLock(lock).write(options) : invalid(`unknown kind ${kind}`);

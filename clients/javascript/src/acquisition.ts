@@ -2,7 +2,7 @@
 import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import type { Shared } from "./client.js";
 import { Machine, type Input, type Output, type Plan, type Refusal } from "./machine.js";
-import { Unsent, acquire, answer, failure, words, type Extras, type Message, type Claim } from "./wire.js";
+import { Unsent, acquire, answer, failure, said, words, type Extras, type Message, type Claim } from "./wire.js";
 
 const NOT_SUBSCRIBED = new Unsent(new Unreachable(new Error("not subscribed yet")));
 
@@ -119,6 +119,8 @@ export class Acquisition {
     this.check();
     const { claim } = this.order;
     this.guards += 1;
+    // The server counts one permit, however many guards there are here.
+    if (claim.mode === "PERMIT") return;
     try {
       // Never the first hold: one that was lost must not come back in silence.
       const reply = await this.shared.request(claim.lock, acquire(claim, { ...this.order, fair: false }, this.guards));
@@ -134,7 +136,8 @@ export class Acquisition {
 
   async #lower(): Promise<void> {
     const { claim } = this.order;
-    const mode = claim.mode === "" ? [] : [claim.mode];
+    if (claim.mode === "PERMIT") return void this.check();
+    const mode = said(claim.mode);
     // Whatever comes of it: the last release removes all holds.
     await this.shared
       .request(claim.lock, ["RLOCK.RELEASE", claim.lock, claim.owner, ...mode, "HOLDS", String(this.guards)])

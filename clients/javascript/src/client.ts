@@ -7,7 +7,8 @@ import { Clock } from "./clock.js";
 import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
-import { known, lock, readWriteLock, waiting, type Lock, type LockOptions, type LockSettings, type ReadWriteLock } from "./lock.js";
+import { known, lock, readWriteLock, semaphore, waiting } from "./lock.js";
+import type { Lock, LockOptions, LockSettings, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
 import { Timers } from "./timers.js";
 import { failure, message, milliseconds } from "./wire.js";
 
@@ -198,6 +199,14 @@ export class Client {
   /** The read/write lock with this name: many readers together, or one writer alone. */
   readWriteLock(name: string): ReadWriteLock {
     return readWriteLock(this.#shared, name, this.#settings);
+  }
+
+  /**
+   * The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own. The server does not
+   * store the number: use the same one everywhere.
+   */
+  semaphore(name: string, permits: number, options: ReadOptions = {}): Semaphore {
+    return semaphore(this.#shared, name, permits, this.#settings, options);
   }
 
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */

@@ -50,7 +50,7 @@ export function waiting(word: string, value: number): number {
 }
 
 const READ = ["lease", "wait", "renew", "owner"];
-const OPTIONS = { READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
+const OPTIONS = { READ, PERMIT: READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
 
 /** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
 export class Guard {
@@ -145,6 +145,7 @@ class Handle<G extends Guard> {
     options: LockOptions,
     mode: Mode,
     guard: new (acquisition: Acquisition) => G,
+    permits?: number,
   ) {
     if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
     known("this lock", options, OPTIONS[mode]);
@@ -154,7 +155,7 @@ class Handle<G extends Guard> {
     const lease = milliseconds("lease", options.lease ?? settings.lease, 1);
     this.#shared = shared;
     this.#owner = owner;
-    this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced };
+    this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced, permits };
     this.#claim = (known) => ({ lock: name, owner: known, mode });
     this.#guard = guard;
   }
@@ -227,6 +228,16 @@ export type WriteLock = Handle<WriteGuard>;
 
 export function lock(shared: Shared, name: string, settings: LockSettings, options: LockOptions): Lock {
   return new Handle(shared, name, settings, options, "", Guard);
+}
+
+/** A lock that as many owners may hold at once as it has permits. */
+export type Semaphore = Handle<Guard>;
+
+export function semaphore(shared: Shared, name: string, permits: number, settings: LockSettings, options: ReadOptions): Semaphore {
+  if (!Number.isInteger(permits) || permits < 1 || permits > 2 ** 31 - 1) {
+    throw new Invalid(`a semaphore has from 1 to ${String(2 ** 31 - 1)} permits, not ${String(permits)}`);
+  }
+  return new Handle(shared, name, settings, options, "PERMIT", Guard, permits);
 }
 
 /** Many readers together, or one writer alone. */

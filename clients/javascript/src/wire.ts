@@ -2,7 +2,7 @@
 import { Invalid, ModuleMissing, NotALock, Permission, QueueFull, Refused, RlockError, Unreachable, Unsupported } from "./errors.js";
 import type { Answer, Command, Failure, Notice } from "./machine.js";
 
-export type Mode = "" | "READ" | "WRITE";
+export type Mode = "" | "READ" | "WRITE" | "PERMIT";
 
 /** An owner of a lock, and in which way it holds or waits. */
 export interface Claim {
@@ -15,12 +15,19 @@ export interface Extras {
   readonly lease: number;
   readonly fair: boolean;
   readonly fenced: boolean;
+  /** Of a semaphore, how many owners may hold it at once. */
+  readonly permits?: number | undefined;
+}
+
+/** The mode as RELEASE and RENEW say it: the server knows permits by the key. */
+export function said(mode: Mode): string[] {
+  return mode === "READ" || mode === "WRITE" ? [mode] : [];
 }
 
 /** The words of a command of the machine. */
 export function words(command: Command, claim: Claim, extras: Extras, wait: number, channel: string): string[] {
   const { lock, owner, mode } = claim;
-  const modes = mode === "" ? [] : [mode];
+  const modes = said(mode);
   const lease = String(extras.lease);
   switch (command) {
     case "ACQUIRE":
@@ -38,7 +45,8 @@ export function words(command: Command, claim: Claim, extras: Extras, wait: numb
 
 export function acquire(claim: Claim, extras: Extras, holds: number): string[] {
   const { lock, owner, mode } = claim;
-  const more = [...(mode === "" ? [] : [mode]), ...(extras.fair ? ["FAIR"] : []), ...(extras.fenced ? ["FENCED"] : [])];
+  const permits = extras.permits === undefined ? [] : ["PERMITS", String(extras.permits)];
+  const more = [...said(mode), ...permits, ...(extras.fair ? ["FAIR"] : []), ...(extras.fenced ? ["FENCED"] : [])];
   return ["RLOCK.ACQUIRE", lock, owner, String(extras.lease), "HOLDS", String(holds), ...more];
 }
 
@@ -88,7 +96,8 @@ export function message(text: string): Message | undefined {
   if ((notice !== "granted" && notice !== "timeout" && notice !== "dropped") || owner === undefined || lock === undefined) return undefined;
   // Before the mode a grant has holds, lease and token, and a drop its reason.
   const word = fields[{ granted: 7, timeout: 4, dropped: 5 }[notice]];
-  const mode = word === "read" ? "READ" : word === "write" ? "WRITE" : "";
+  const modes: Record<string, Mode> = { read: "READ", write: "WRITE", permit: "PERMIT" };
+  const mode = modes[word ?? ""] ?? "";
   try {
     const claim = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode } as const;
     return { notice, claim, token: notice === "granted" ? Number(fields[6]) : 0 };
@@ -100,7 +109,7 @@ export function message(text: string): Message | undefined {
 
 /** A lock, as its server sees it. Times are in ms; -1 is a lease without end, or a wait without one. */
 export interface Info {
-  readonly kind: "none" | "mutex" | "readwrite";
+  readonly kind: "none" | "mutex" | "readwrite" | "permits";
   readonly mode: "read" | "write" | null;
   /** What is left of the lease; `null` if the lock is free. */
   readonly lease: number | null;

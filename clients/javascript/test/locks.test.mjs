@@ -137,6 +137,25 @@ for (const driver of await drivers()) {
         await assert.rejects(client.lock((await hash(), "a hash")).acquire(), is(NotALock));
       }));
 
+    test("as many owners of a semaphore as it has permits", () =>
+      using({}, async (client) => {
+        const printers = client.semaphore(fresh(), 2);
+        const [one, two] = await Promise.all([printers.acquire(), printers.acquire()]);
+        await assert.rejects(printers.tryAcquire(), is(Denied));
+        assert.equal((await printers.info()).holderCount, 2);
+        // Entering it again takes no second permit.
+        const again = await one.reenter();
+        await one.release();
+        again.check();
+        const waiting = printers.acquire();
+        await until("one waits", async () => (await waiters(raw, printers.name)) === 1);
+        await two.release();
+        await (await waiting).release();
+        await again.release();
+        assert.equal(await printers.locked(), false);
+        for (const permits of [0, 2 ** 31, 1.5, Number.NaN]) assert.throws(() => client.semaphore("a", permits), is(Invalid));
+      }));
+
     const hash = () => raw.send("HSET", "a hash", "a", "1", "b", "2");
 
     test("fair waiters", () =>

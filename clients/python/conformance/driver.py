@@ -31,14 +31,22 @@ CAPABILITIES = [
     "hook",
     "busy",
 ]
-CAPABILITIES += ["fork", "sentinel", "cluster"]
+CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore"]
 TEXT, NUMBER, TRUTH = "text", "number", "truth"
 FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "hello": ({"protocol": NUMBER}, {}),
     "connect": ({"client": TEXT, "url": TEXT}, {"name": TEXT, "lease_ms": NUMBER, "response_ms": NUMBER}),
     "acquire": (
         {"client": TEXT, "guard": TEXT, "lock": TEXT},
-        {"kind": TEXT, "try": TRUTH, "timeout_ms": NUMBER, "lease_ms": NUMBER, "fair": TRUTH, "fenced": TRUTH},
+        {
+            "kind": TEXT,
+            "try": TRUTH,
+            "timeout_ms": NUMBER,
+            "lease_ms": NUMBER,
+            "fair": TRUTH,
+            "fenced": TRUTH,
+            "permits": NUMBER,
+        },
     ),
     "cancel": ({"acquire": NUMBER}, {}),
     "check": ({"guard": TEXT}, {}),
@@ -155,6 +163,8 @@ class Driver:
         fair, fenced = request.get("fair", False), request.get("fenced", False)
         if kind == "lock":
             return client.lock(request["lock"], fair=fair, fenced=fenced, **options)
+        if kind == "permit":
+            return client.semaphore(request["lock"], request.get("permits", 1), **options)
         lock = client.read_write_lock(request["lock"], **options)
         if kind == "write" and not fair:
             return lock.write(fenced=fenced)

@@ -230,6 +230,28 @@ def test_readers_and_writers(server: Server, client: Client, name: str) -> None:
         waiting.result(10).release()
 
 
+def test_as_many_hold_a_semaphore_as_it_has_permits(server: Server, client: Client, name: str) -> None:
+    printers = client.semaphore(name, 2)
+    one, two = printers.acquire(), printers.acquire()
+    with pytest.raises(Denied):
+        printers.try_acquire()
+    assert printers.info().kind == "permits"
+    # Entering it again takes no second permit.
+    again = one.reenter()
+    one.release()
+    again.check()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(printers.acquire, 10)
+        eventually(lambda: server.waiters(name))
+        two.release()
+        waiting.result(10).release()
+    again.release()
+    assert not printers.locked()
+    for permits in (0, 2**31):
+        with pytest.raises(Invalid, match="permits"):
+            client.semaphore(name, permits)
+
+
 def test_fair_locks(client: Client, name: str) -> None:
     with client.lock(name, fair=True, wait=5) as held:
         held.check()

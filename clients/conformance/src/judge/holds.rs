@@ -1,6 +1,6 @@
 //! Rules about what clients say of their holds, against what the server confirmed: by one clock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ struct Hold<'a> {
     lock: String,
     owner: String,
     reader: bool,
+    /// Of a semaphore.
+    permits: Option<usize>,
     fixed: bool,
     from: i64,
     /// The last moment at which it was certainly held: as the client said.
@@ -58,6 +60,11 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
             lock: text(asked, "lock").to_string(),
             owner: answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default().to_string(),
             reader: text(asked, "kind") == "read",
+            permits: asked
+                .request
+                .get("permits")
+                .and_then(Value::as_u64)
+                .and_then(|permits| permits.try_into().ok()),
             fixed: fixed.is_some(),
             from: answer.at,
             to: last_held(run, guard).max(answer.at),
@@ -80,7 +87,8 @@ fn last_held(run: &Run<'_>, guard: &str) -> i64 {
 fn exclusion(holds: &[Hold<'_>]) -> Result<(), Problem> {
     for (place, one) in holds.iter().enumerate() {
         for other in holds.iter().skip(place + 1) {
-            let apart = one.lock != other.lock || one.owner == other.owner || (one.reader && other.reader);
+            let shared = one.reader && other.reader || one.permits.is_some() && other.permits.is_some();
+            let apart = one.lock != other.lock || one.owner == other.owner || shared;
             if !apart && one.from.max(other.from) < one.to.min(other.to) {
                 return Err(format!(
                     "exclusion: {} and {} held {} at one time",
@@ -89,6 +97,18 @@ fn exclusion(holds: &[Hold<'_>]) -> Result<(), Problem> {
                 .into());
             }
         }
+    }
+    holds.iter().try_for_each(|one| permits(one, holds))
+}
+
+/// No more owners hold a semaphore at one time than there are permits.
+fn permits(one: &Hold<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
+    let Some(permits) = one.permits else { return Ok(()) };
+    let beside = |other: &&Hold<'_>| other.lock == one.lock && other.from <= one.from && one.from < other.to;
+    let owners: BTreeSet<&str> = holds.iter().filter(beside).map(|other| &*other.owner).collect();
+    if owners.len() > permits {
+        let text = format!("permits: {} owners held {} with {permits} permits", owners.len(), one.lock);
+        return Err(text.into());
     }
     Ok(())
 }

@@ -83,6 +83,10 @@ impl Driver {
                 }
                 acquire(with(lock, owner, ask.lease_ms), wait).await.map(Kept::Writer)
             }
+            Kind::Permit => {
+                let lock = client.semaphore(&ask.lock, ask.permits.unwrap_or(1));
+                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+            }
         }
     }
 

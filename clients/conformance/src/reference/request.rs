@@ -10,6 +10,7 @@ pub(super) enum Kind {
     Lock,
     Read,
     Write,
+    Permit,
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,6 +88,8 @@ pub(super) struct Acquire {
     pub(super) fair: bool,
     #[serde(default)]
     pub(super) fenced: bool,
+    /// Of a semaphore.
+    pub(super) permits: Option<u32>,
     pub(super) owner: Option<String>,
 }
 

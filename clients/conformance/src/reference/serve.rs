@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 11] = [
+const CAPABILITIES: [&str; 12] = [
     "read_write",
     "downgrade",
     "fair",
@@ -31,6 +31,7 @@ const CAPABILITIES: [&str; 11] = [
     "force_release",
     "hook",
     "busy",
+    "semaphore",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;
@@ -203,6 +204,8 @@ impl Driver {
             Kind::Lock => client.lock(lock).any(),
             Kind::Read => client.read_write_lock(lock).read().any(),
             Kind::Write => client.read_write_lock(lock).write().any(),
+            // Questions are the same for all numbers of permits.
+            Kind::Permit => client.semaphore(lock, 1).any(),
         })
     }
 }

@@ -132,6 +132,20 @@ class BaseClient(Generic[L, W]):
             lambda fenced: self._write_lock(self, replace(spec, mode=b"WRITE", fenced=fenced), wait),
         )
 
+    def semaphore(
+        self,
+        name: str | bytes,
+        permits: int,
+        *,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+    ) -> L:
+        """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it."""
+        if not isinstance(permits, int) or not 1 <= permits < 2**31:
+            raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
+        return self._lock(self, self._spec(name, lease, renew=renew, mode=b"PERMIT", permits=permits), wait)
+
     def _spec(self, lock: str | bytes, lease: Seconds | None, **flags: Any) -> Spec:
         if not isinstance(lock, (str, bytes)) or not lock:
             raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")

@@ -23,7 +23,8 @@ class Spec:
 
     key: bytes
     lease: int
-    mode: bytes = b""  # READ, WRITE, or neither
+    mode: bytes = b""  # READ, WRITE, PERMIT, or none
+    permits: int = 0  # of a semaphore
     fair: bool = False
     fenced: bool = False
     renew: bool = True
@@ -40,11 +41,13 @@ def number(value: int) -> bytes:
 
 
 def mode_of(spec: Spec) -> Words:
-    return (spec.mode,) if spec.mode else ()
+    """As RELEASE and RENEW say it: the server knows permits by the key."""
+    return (spec.mode,) if spec.mode in (b"READ", b"WRITE") else ()
 
 
 def acquire(spec: Spec, owner: bytes, holds: int = 1, wait_ms: int | None = None, channel: bytes = b"") -> Words:
     words = (b"RLOCK.ACQUIRE", spec.key, owner, number(spec.lease // MS), b"HOLDS", number(holds), *mode_of(spec))
+    words += (b"PERMITS", number(spec.permits)) if spec.permits else ()
     words += (b"FAIR",) * spec.fair + (b"FENCED",) * spec.fenced
     return words if wait_ms is None else (*words, b"ENQUEUE", number(wait_ms), channel)
 
@@ -159,7 +162,7 @@ def parse(payload: bytes) -> tuple[str, tuple[bytes, bytes], int] | None:
 class Info:
     """A lock, as its server sees it. `holders` and `queue` have the fields of RLOCK.INFO."""
 
-    kind: str  # none, mutex or readwrite
+    kind: str  # none, mutex, readwrite or permits
     lease_ms: int  # -1: it has no end, -2: the lock is free
     token: int
     holder_count: int
