@@ -1,11 +1,11 @@
 //! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
 
 use crate::core::Core;
-use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session};
 use crate::port::Server;
-use crate::types::{LeaseMs, Mode};
+use crate::types::{Holds, LeaseMs, Mode};
 
 /// What a successful call does to the tie of its owner's holds.
 #[derive(Clone, Copy)]
@@ -77,8 +77,16 @@ pub(crate) fn holds_changed<P: Server>(
     core.locks(|locks| match (change.hash, owner) {
         (HashChange::Delete, _) => locks.untie_all(lock),
         (HashChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
+        (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
         _ => {}
     });
+}
+
+/// Whether the owner held nothing in this mode before. A dead reader and an ended permit may be in the key until then, and
+/// their ties in memory.
+fn is_first_hold(change: &Change) -> bool {
+    let acquired = matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
+    acquired && matches!(change.hash, HashChange::Set(Holds::ONE) | HashChange::Replace(Holds::ONE))
 }
 
 /// A key has gone, or has another name: its holds are not tied any more. The end of a shortened lease is told now.

@@ -4,7 +4,7 @@ use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, WaitMs};
+use rlock_core::{Admission, LeaseMs, Mode, Owner, PermitLimit, Reply, WaitMs};
 use rlock_sim::Sim;
 
 const LEASE: i64 = 60_000;
@@ -91,4 +91,47 @@ fn a_waiter_moves_away_from_a_connection_that_has_ended() {
     sim.end_connection(2);
     sim.fire();
     assert_eq!(sim.locks(|locks| locks.len()), 0);
+}
+
+/// The lease was shortened and its end was to be told, when the server became a replica. That was forgotten with the last tie, and
+/// there was none by then: the timer of the replica was due at once for ever. (Found by the fuzzer's oracle.)
+#[test]
+fn a_replica_tells_of_no_end() {
+    let sim = sim();
+    acquire(&sim, 1, "holder");
+    sim.end_connection(1);
+    sim.fire();
+    sim.demote();
+    sim.pass_and_fire(u64::try_from(GRACE).expect("a time") + 10);
+    assert_eq!(sim.with(|world| world.timer), None);
+}
+
+/// A permit that has ended stays in the sorted set for a while, and its tie in memory. Its owner took the next one on an older
+/// connection: that was tied to the younger one still, and ended with it. (Found by the fuzzer's oracle.)
+#[test]
+fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
+    let sim = sim();
+    let permit = |connection, owner: &str, lease| {
+        let request = Acquire {
+            owner: Owner::new(owner.as_bytes()).expect("an owner"),
+            lease: ms(lease),
+            mode: Mode::Permit,
+            permits: PermitLimit::new(2),
+            fair: false,
+            arrive_at: None,
+            fenced: false,
+            session: Some(ms(GRACE)),
+            wait: None,
+        };
+        let answer = sim.acquire(connection, &lock(), &request);
+        assert!(matches!(answer, Ok(Answer::Now(Reply::Acquired { .. }))), "{answer:?}");
+    };
+    permit(1, "other", LEASE);
+    permit(3, "owner", 10);
+    sim.pass(20);
+    permit(2, "owner", LEASE);
+    sim.end_connection(3);
+    sim.fire();
+    sim.pass_and_fire(u64::try_from(GRACE).expect("a time") + 1);
+    assert_eq!(sim.with(|world| world.living_permits(&lock()).len()), 2);
 }

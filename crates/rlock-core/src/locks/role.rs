@@ -21,8 +21,9 @@ impl Locks {
             self.edit_all(|record| {
                 (record.streak, record.reading, record.uncapped, record.ties) = (None, None, None, None);
             });
-            self.sessions.forget_holds();
         }
+        // Also where no hold is tied any more: the end of a shortened lease would be due here for ever.
+        self.sessions.forget_holds();
     }
 
     /// The server is the primary again, and may write.

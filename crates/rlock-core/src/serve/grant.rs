@@ -13,6 +13,7 @@ use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::rules::{self, told};
 use crate::token::Token;
+use crate::tying::holds_changed;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
 use crate::view::View;
 use crate::yielding::{note_reads, notify_redisson};
@@ -117,6 +118,7 @@ fn give<P: Server>(
     }
     let lock = picture.commit(&decision.change).ok()?;
     note_reads(core, lock, &decision.change);
+    holds_changed(core, lock.name(), Some(&head.owner), &decision.change);
     let (clock, ends) = (core.port.clock(), now.after(lease));
     let told_end = core.locks(|locks| {
         if head.mode != Mode::Permit {
