@@ -5,7 +5,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use rlock_oracle::operations::{
     self, Budget, ByList, Count, FairOp, FairScript, Ground, History, Kinds, Lock, Ms, Op, Options, Owner,
-    Span, Wait, WaitMs, Word,
+    Span, TiedOp, Wait, WaitMs, Word,
 };
 
 /// A history from records of bytes, so that shrinking drops operations and makes each one simpler.
@@ -75,12 +75,29 @@ fn fair_history() -> impl Strategy<Value = History> {
         .prop_map(|(options, budget, ops, near)| met(Options { budget, ..options }, ops, near))
 }
 
+/// Locks with SESSION, and those with permits.
+fn session_history() -> impl Strategy<Value = History> {
+    let kinds = prop_oneof![KINDS_WITH_PERMITS, KINDS_WITH_PERMITS.prop_map(|byte| byte / 6 * 6)];
+    let options = (any::<[u8; 6]>(), kinds).prop_map(|(bytes, kinds)| read(&[&bytes[..], &[kinds]].concat()));
+    // The first byte chooses among what there is with SESSION, the next four among all operations.
+    let op = (any::<u8>(), any::<[u8; 4]>(), any::<[u8; 16]>()).prop_map(|(tied, chosen, rest)| {
+        let TiedOp(op) = read(&[&[tied][..], &chosen, &rest].concat());
+        op
+    });
+    let ask = any::<[u8; 16]>().prop_map(|rest| read(&[&[0; 4][..], &rest].concat()));
+    let ops = prop::collection::vec(prop_oneof![2 => op, 1 => ask], 0..80);
+    (options, budget(), ops, any::<bool>())
+        .prop_map(|(options, budget, ops, near)| met(Options { budget, ..options }, ops, near))
+}
+
 fn read<T: for<'a> Arbitrary<'a>>(bytes: &[u8]) -> T {
     T::arbitrary(&mut Unstructured::new(bytes)).expect("enough bytes, or zeroes")
 }
 
 /// The values of that byte with which locks are asked for with FAIR.
 const KINDS_WITH_FAIR: std::ops::Range<u8> = 144..192;
+/// Those with which they have permits or sessions.
+const KINDS_WITH_PERMITS: std::ops::Range<u8> = 32..64;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
@@ -96,6 +113,15 @@ proptest! {
 
     #[test]
     fn core_does_with_fair_what_the_oracle_says(history in fair_history()) {
+        operations::check(&history);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn core_does_with_sessions_and_permits_what_is_certain(history in session_history()) {
         operations::check(&history);
     }
 }

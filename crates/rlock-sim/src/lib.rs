@@ -27,7 +27,7 @@ use rlock_core::{Error, Expiry, Holds, Reply, departures, events, sessions, time
 
 pub use fair::SimFairList;
 pub use server::SimLock;
-pub use world::{Client, Hold, Message, ReadWrite, Value, World};
+pub use world::{Client, Hold, Message, Permits, ReadWrite, Value, World};
 
 /// A world in use.
 pub struct Sim {

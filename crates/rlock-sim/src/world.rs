@@ -182,6 +182,14 @@ impl World {
         }
     }
 
+    /// The permits of a key, if it is there now.
+    pub fn permits(&self, lock: &LockRef) -> Option<&Permits> {
+        match self.keys.get(lock)? {
+            Value::Permits(value) if !self.is_over(value.expiry) => Some(value),
+            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
+        }
+    }
+
     /// Who has a permit, and until when.
     pub fn living_permits(&self, lock: &LockRef) -> Vec<(&[u8], UnixMs)> {
         let Some(Value::Permits(permits)) = self.keys.get(lock) else { return Vec::new() };

@@ -55,7 +55,7 @@ impl Oracle {
         let is_next = !(ask.fair && self.others_stand_before(lock, owner)) && self.queue(lock).is_empty();
         let mut answer = match self.value(lock) {
             Value::Other => Answer::Error("WRONGTYPE"),
-            Value::ReadWrite(_) => Answer::Error("WRONGLOCK"),
+            Value::ReadWrite(_) | Value::Permits(..) => Answer::Error("WRONGLOCK"),
             Value::Held { by, holds: has, ends } if by == owner => {
                 self.re_enter(lock, owner, ask.lease, ask.holds, has, ends)
             }

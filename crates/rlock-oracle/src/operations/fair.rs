@@ -187,7 +187,7 @@ impl Oracle {
         let ends = match self.value(lock) {
             Value::Held { ends, .. } => ends,
             Value::ReadWrite(hash) => hash.ends,
-            Value::Nothing | Value::Other => None,
+            Value::Nothing | Value::Permits(..) | Value::Other => None,
         };
         ends.unwrap_or(self.now).max(self.now)
     }

@@ -64,6 +64,8 @@ impl Oracle {
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => self.all_locks().for_each(|lock| self.touch_list(lock)),
             Op::Pass(_) | Op::Stall(_) | Op::Deliver(_) | Op::Disconnect(_) => {}
+            // Histories with SESSION are followed.
+            Op::On { .. } | Op::Connect(_) | Op::Close(_) => {}
         }
     }
 
@@ -175,6 +177,7 @@ impl Oracle {
                 Foreign::Take { .. }
                 | Foreign::Expire(_)
                 | Foreign::Persist
+                | Foreign::RemovePermit(_)
                 | Foreign::Token(_)
                 | Foreign::Redisson { .. },
                 _,

@@ -44,7 +44,7 @@ impl Oracle {
                 let readers = readers.filter(|_| writer && !hash.writing);
                 hash.ends.into_iter().chain(readers).min()
             }
-            Value::Nothing | Value::Other => None,
+            Value::Nothing | Value::Permits(..) | Value::Other => None,
         }
     }
 

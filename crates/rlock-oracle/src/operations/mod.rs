@@ -8,6 +8,7 @@ mod fair_op;
 mod follow;
 mod happenings;
 mod hash;
+mod history;
 mod looks;
 mod op;
 mod options;
@@ -15,20 +16,24 @@ mod read_write;
 mod read_write_end;
 mod real;
 mod real_foreign;
+mod real_seen;
 mod real_words;
 mod redisson;
 mod redisson_fair;
 mod run;
 mod serving;
 mod state;
+mod tied_op;
 mod told;
 mod values;
 mod writers;
 
 pub use fair_op::{ByList, FairOp, FairScript};
+pub use history::History;
 pub use op::{
-    CHANNELS, Channel, Count, Foreign, Ground, History, LOCKS, Lock, Ms, OWNERS, Op, Owner, Script, Span,
-    Wait, WaitMs, Word,
+    CHANNELS, Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, OWNERS, Op, Owner, Script, Span, Wait,
+    WaitMs, Word,
 };
-pub use options::{Budget, Kinds, Options};
+pub use options::{Budget, Kinds, Options, Tied};
 pub use run::check;
+pub use tied_op::{Line, TiedOp};

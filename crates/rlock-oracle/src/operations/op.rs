@@ -1,12 +1,10 @@
 //! What can happen to a server with locks, as data: a history is a list of these.
 
-use std::fmt;
-
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 pub use super::bytes::{Channel, Count, Lock, Ms, Owner, Span, WaitMs};
-use super::fair_op::{ByList, FairOp};
-use super::options::{Kinds, Options};
+use super::fair_op::ByList;
+use super::tied_op::Line;
 
 /// The locks of a history, by database and key.
 pub const LOCKS: [(i32, &str); 3] = [(0, "a"), (0, "b"), (1, "a")];
@@ -15,47 +13,14 @@ pub const OWNERS: [&str; 8] = ["o0", "o1", "o2", "o3", "o4", "f0", "f1", "f2"];
 /// The channels of ENQUEUE.
 pub const CHANNELS: [&str; 3] = ["c0", "c1", "c2"];
 
-/// A history, and the options of the server that it happens to.
-#[derive(Clone)]
-pub struct History {
-    /// The server's options.
-    pub options: Options,
-    /// What happens, one after the other.
-    pub ops: Vec<Op>,
-}
-
-/// Options, and as many operations as the bytes give, with FAIR where the options say so.
-impl<'a> Arbitrary<'a> for History {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let options = Options::arbitrary(bytes)?;
-        let ops = match options.kinds {
-            Kinds::Fair => bytes.arbitrary_iter()?.map(|op| op.map(FairOp::into)).collect::<Result<_>>()?,
-            _ => Vec::arbitrary(bytes)?,
-        };
-        Ok(Self { options, ops })
-    }
-
-    fn arbitrary_take_rest(mut bytes: Unstructured<'a>) -> Result<Self> {
-        let options = Options::arbitrary(&mut bytes)?;
-        let ops = match options.kinds {
-            Kinds::Fair => {
-                bytes.arbitrary_take_rest_iter()?.map(|op| op.map(FairOp::into)).collect::<Result<_>>()?
-            }
-            _ => Vec::arbitrary_take_rest(bytes)?,
-        };
-        Ok(Self { options, ops })
+impl Owner {
+    /// How many owners this one lets hold a lock at once, itself included.
+    pub(super) fn permits(self) -> u32 {
+        [2, 1, 3, 2, 1, 2, 2, 2].get(self.0).copied().unwrap_or(1)
     }
 }
 
-/// One line for each step.
-impl fmt::Debug for History {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:?}", self.options)?;
-        self.ops.iter().enumerate().try_for_each(|(number, op)| writeln!(f, "{number:3}: {op:?}"))
-    }
-}
-
-/// READ or WRITE, or neither.
+/// READ, WRITE or PERMITS, or none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
     /// ACQUIRE: a plain lock; RELEASE, RENEW: whatever the owner holds.
@@ -64,6 +29,8 @@ pub enum Word {
     Read,
     /// WRITE
     Write,
+    /// ACQUIRE: PERMITS, as many as [`Owner::permits`] says.
+    Permit,
 }
 
 impl<'a> Arbitrary<'a> for Word {
@@ -175,9 +142,25 @@ pub enum Op {
         /// What it does.
         what: ByList,
     },
-    /// The server's beat has the lists looked at that natives stand in.
+    /// The server's beat: the lists are looked at that natives stand in, and what was put off is tried again.
     #[arbitrary(skip)]
     Sweep,
+    /// The next command comes on a connection of this line.
+    #[arbitrary(skip)]
+    On {
+        /// Which.
+        line: Line,
+        /// On the oldest that the server still has, instead of the one in use.
+        late: bool,
+        /// ACQUIRE, RENEW: SESSION.
+        grace: Option<Ms>,
+    },
+    /// A line uses another connection from now on; the server still has the one before.
+    #[arbitrary(skip)]
+    Connect(Line),
+    /// The server sees the end of the oldest connection of a line.
+    #[arbitrary(skip)]
+    Close(Line),
 }
 
 /// What somebody without the module does to a lock's key.
@@ -207,6 +190,9 @@ pub enum Foreign {
     Expire(Ms),
     /// PERSIST
     Persist,
+    /// ZREM of a permit.
+    #[arbitrary(skip)]
+    RemovePermit(Owner),
     /// Writes the key of the last fencing token: this number, or something that is none.
     Token(Option<Count>),
     /// One of Redisson's scripts for read/write locks.

@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use super::op::{Op, Word};
+use super::op::{Count, Foreign, Op, Word};
 
 /// The module's options; small, so that each bound is met.
 #[derive(Clone, Copy, Debug)]
@@ -47,28 +47,71 @@ pub enum Kinds {
     Mixed,
     /// Plain locks with FAIR, beside Redisson's fair lock.
     Fair,
+    /// Locks with permits.
+    Permits,
+    /// Locks of this kind, with SESSION.
+    Tied(Tied),
+}
+
+/// Which kinds of locks there are in a history with SESSION.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tied {
+    /// Plain locks.
+    Plain,
+    /// Read/write locks.
+    ReadWrite,
+    /// Locks with permits.
+    Permits,
 }
 
 impl Kinds {
+    /// The same without SESSION.
+    fn untied(self) -> Self {
+        match self {
+            Self::Tied(Tied::Plain) => Self::Plain,
+            Self::Tied(Tied::ReadWrite) => Self::ReadWrite,
+            Self::Tied(Tied::Permits) => Self::Permits,
+            kinds => kinds,
+        }
+    }
+
     /// What happens, as it may in such a history.
     #[must_use]
     pub fn of(self, mut op: Op) -> Op {
+        let kinds = self.untied();
         let word = match &mut op {
             Op::Acquire { word, .. } | Op::Release { word, .. } | Op::Renew { word, .. } => Some(word),
             _ => None,
         };
-        if let (Self::Plain, Some(word)) = (self, word) {
+        if let (Self::Plain | Self::Permits, Some(word)) = (kinds, word) {
             *word = Word::None;
         }
         if let Op::Acquire { owner, word, fenced, .. } = &mut op {
-            if (self, *word) == (Self::ReadWrite, Word::None) {
+            if (kinds, *word) == (Self::ReadWrite, Word::None) {
                 *word = if owner.0 % 2 == 0 { Word::Read } else { Word::Write };
             }
             // The grammar has no such command.
             *fenced &= *word != Word::Read;
         }
-        op
+        if kinds == Self::Permits { with_permits(op) } else { op }
     }
+}
+
+/// The same of locks with permits, as far as the grammar has it.
+fn with_permits(mut op: Op) -> Op {
+    match &mut op {
+        Op::Acquire { word, holds, fenced, .. } => {
+            (*word, *fenced) = (Word::Permit, false);
+            *holds = holds.map(|_| Count(1));
+        }
+        Op::Foreign { what, .. } => {
+            if let Foreign::Take { owner, .. } = *what {
+                *what = Foreign::RemovePermit(owner);
+            }
+        }
+        _ => {}
+    }
+    op
 }
 
 impl Budget {
@@ -99,8 +142,14 @@ impl<'a> Arbitrary<'a> for Options {
             budget: Budget::of(first),
         };
         options.kinds = match u8::arbitrary(bytes)? {
-            // The rest as it is in the stored corpus, which is older than FAIR.
+            // The rest as it is in the stored corpus, which is older than these kinds.
             144..=191 => Kinds::Fair,
+            byte @ (32..=63 | 224..=239) => match byte % 6 {
+                0 => Kinds::Permits,
+                1 => Kinds::Tied(Tied::Permits),
+                2 | 3 => Kinds::Tied(Tied::Plain),
+                _ => Kinds::Tied(Tied::ReadWrite),
+            },
             byte => match byte % 8 {
                 0..=2 => Kinds::Plain,
                 3..=6 => Kinds::ReadWrite,

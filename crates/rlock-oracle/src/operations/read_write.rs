@@ -15,7 +15,7 @@ impl Oracle {
         match self.value(lock) {
             Value::Nothing => Ok(None),
             Value::ReadWrite(hash) => Ok(Some(hash)),
-            Value::Held { .. } => Err(Answer::Error("WRONGLOCK")),
+            Value::Held { .. } | Value::Permits(..) => Err(Answer::Error("WRONGLOCK")),
             Value::Other => Err(Answer::Error("WRONGTYPE")),
         }
     }

@@ -35,7 +35,7 @@ impl Oracle {
         let until = self.reads_until(lock, owner);
         let holds = match word {
             Word::Write => hash.writes[owner.0],
-            Word::None | Word::Read => until.map_or(0, |_| hash.reads[owner.0]),
+            Word::None | Word::Read | Word::Permit => until.map_or(0, |_| hash.reads[owner.0]),
         };
         if holds == 0 {
             return Answer::Null;

@@ -2,7 +2,7 @@
 
 use rlock_core::locks::LockRef;
 use rlock_core::{Expiry, Holds, UnixMs, events};
-use rlock_sim::{Hold, ReadWrite, World};
+use rlock_sim::{Hold, Permits, ReadWrite, World};
 
 use super::fair_op::ByList;
 use super::hash::Leases;
@@ -22,6 +22,7 @@ impl Real {
         let held = || self.sim.with(|world| world.hold(lock).cloned());
         let shared = || self.sim.with(|world| world.read_write(lock).cloned());
         let with_ends = |ends: Expiry| {
+            self.change_permits(lock, |value| value.expiry = ends);
             held().into_iter().for_each(|hold| write(Hold { expiry: ends, ..hold }));
             shared().into_iter().for_each(|value| {
                 let value = rlock_sim::Value::ReadWrite(ReadWrite { expiry: ends, ..value });
@@ -29,6 +30,9 @@ impl Real {
             });
         };
         match what {
+            Foreign::RemovePermit(owner) => {
+                self.change_permits(lock, |value| value.ends.retain(|of, _| **of != *name(owner).bytes()));
+            }
             Foreign::Delete => self.sim.foreign_write(lock, None),
             Foreign::Take { owner, lease } => {
                 self.sim.foreign_acquire(lock, name(owner).bytes(), ends(lease));
@@ -95,6 +99,14 @@ impl Real {
         for lock in self.sim.with(over) {
             self.sim.expire(&lock);
         }
+    }
+
+    /// Somebody changes the sorted set of permits, if there is one.
+    fn change_permits(&self, lock: &LockRef, change: impl FnOnce(&mut Permits)) {
+        let Some(mut value) = self.sim.with(|world| world.permits(lock).cloned()) else { return };
+        change(&mut value);
+        let left = (!value.ends.is_empty()).then_some(rlock_sim::Value::Permits(value));
+        self.sim.foreign_write(lock, left);
     }
 
     /// Somebody comes by Redisson's list.

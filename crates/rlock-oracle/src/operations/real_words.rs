@@ -9,7 +9,7 @@ use rlock_sim::{ReadWrite, World};
 
 use super::hash::{Hash, owners};
 use super::op::{CHANNELS, Channel, LOCKS, Lock, Ms, OWNERS, Owner, Word};
-use super::values::{Answer, Entry};
+use super::values::{Answer, Entry, Value};
 
 pub(super) fn holds_other(world: &World, lock: &LockRef) -> bool {
     world.keys.get(lock) == Some(&rlock_sim::Value::Other)
@@ -21,6 +21,7 @@ pub(super) fn said(word: Word) -> Option<Mode> {
         Word::None => None,
         Word::Read => Some(Mode::Read),
         Word::Write => Some(Mode::Write),
+        Word::Permit => Some(Mode::Permit),
     }
 }
 
@@ -34,6 +35,16 @@ pub(super) fn hash_of(value: &ReadWrite) -> Hash {
         Expiry::At(UnixMs(at)) => Some(at),
     };
     Hash { writing: value.writing, reads, writes, ends }
+}
+
+/// When each permit ends or ended.
+pub(super) fn permits_of(permits: &rlock_sim::Permits) -> Value {
+    let end = |name: &str| permits.ends.get(name.as_bytes()).map(|UnixMs(at)| *at);
+    let key_end = match permits.expiry {
+        Expiry::Never => None,
+        Expiry::At(UnixMs(at)) => Some(at),
+    };
+    Value::Permits(OWNERS.map(end), key_end)
 }
 
 pub(super) fn value_of(hash: &Hash) -> ReadWrite {

@@ -90,7 +90,7 @@ impl Oracle {
         place.seen_end = match value {
             Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
             // Not a lease: nobody need be told when it goes.
-            Value::Other | Value::Nothing => Told::Nothing,
+            Value::Other | Value::Permits(..) | Value::Nothing => Told::Nothing,
         };
     }
 

@@ -235,7 +235,7 @@ impl Oracle {
         let told = match value {
             Value::Nothing => Told::Nothing,
             Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
-            Value::Other => Told::Never,
+            Value::Permits(..) | Value::Other => Told::Never,
         };
         let place = self.place(lock);
         if value != Value::Nothing && place.queue.is_empty() {

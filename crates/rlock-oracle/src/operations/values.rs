@@ -19,6 +19,8 @@ pub(super) enum Value {
     },
     /// A read/write lock.
     ReadWrite(Hash),
+    /// Permits: when the permit of each owner ends or ended. Its key is there until the second.
+    Permits([Option<i64>; OWNERS.len()], Option<i64>),
     /// Something that is no lock.
     Other,
 }
@@ -80,6 +82,7 @@ impl Waiter {
             Word::None => "",
             Word::Read => " read",
             Word::Write => " write",
+            Word::Permit => " permit",
         }
     }
 }

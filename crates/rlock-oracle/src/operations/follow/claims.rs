@@ -1,0 +1,136 @@
+//! What owners were told that they hold.
+
+use super::super::hash::owners;
+use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, Word};
+use super::super::values::{Answer, Value};
+use super::stand::{Stand, WORDS};
+use super::{Before, Follow, Party};
+
+impl Follow {
+    /// Who was granted a lock in this step by waiting for it.
+    pub(super) fn served(&mut self, before: &Before, told: &str) -> Vec<Party> {
+        let mut served = Vec::new();
+        for (call, answer) in self.real.calls() {
+            let new = before.calls.get(&call).is_none_or(|known| *known == Answer::Blocked);
+            if new && matches!(answer, Answer::Holds(..)) {
+                let party = self.callers[call];
+                self.granted.insert(call, (party, self.ends(party)));
+                served.push(party);
+            }
+        }
+        for (_, message) in self.real.take_messages() {
+            let words: Vec<_> = message.split(' ').collect();
+            if words[0] == "granted" {
+                let party = party_of(&words);
+                self.granted.retain(|_, (granted, _)| *granted != party);
+                self.told.insert(party, self.ends(party));
+                served.push(party);
+            }
+            self.check_dropped(&words, told);
+        }
+        served
+    }
+
+    /// Nobody who was served came after one who waits still.
+    pub(super) fn in_order(&self, before: &Before, served: &[Party], told: &str) {
+        for (lock, owner, word) in served {
+            let queue = &before.queues[lock.0];
+            let Some(place) = queue.iter().position(|by| (by.owner, by.word) == (*owner, *word)) else {
+                continue;
+            };
+            let after = self.real.queue(*lock);
+            // With FAIR the list has the order. Who was dropped, and asked again in this step, waits anew.
+            let first = queue[..place]
+                .iter()
+                .find(|first| !(first.fair || queue[place].fair) && after.contains(first));
+            assert!(first.is_none(), "{told}: {owner:?} was served before {first:?}");
+        }
+    }
+
+    /// What the caller knows now, and whether it may have got what it got.
+    pub(super) fn hear(&mut self, op: Op, before: &Before, answer: Option<Answer>, told: &str) {
+        match (op, answer) {
+            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
+                let party = (lock, owner, word);
+                let waited = before.queues[lock.0].iter().any(|by| by.owner == owner);
+                let left = self.real.queue(lock);
+                let barges = !before.stands[lock.0].is_held_by(owner) && !waited && !left.is_empty();
+                assert!(!barges, "{told}: it got the lock past {left:?}");
+                self.granted.retain(|_, (granted, _)| *granted != party);
+                self.told.insert(party, self.ends(party));
+            }
+            (Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. }, Some(_)) => {
+                for word in WORDS {
+                    let party = (lock, owner, word);
+                    let held = self.holds(party);
+                    self.granted.retain(|_, (granted, _)| *granted != party);
+                    if self.told.remove(&party).is_some() && held {
+                        self.told.insert(party, self.ends(party));
+                    }
+                }
+            }
+            (Op::ForceRelease { lock, .. } | Op::Foreign { lock, .. } | Op::ByList { lock, .. }, _) => {
+                self.excuse(lock);
+            }
+            (Op::Flush, _) => (0..LOCKS.len()).for_each(|lock| self.excuse(Lock(lock))),
+            _ => {}
+        }
+    }
+
+    /// Nobody can count on what it was told of a lock: somebody else has changed it.
+    fn excuse(&mut self, lock: Lock) {
+        self.told.retain(|(of, ..), _| *of != lock);
+        self.granted.retain(|_, ((of, ..), _)| *of != lock);
+        self.untold[lock.0] = false;
+        self.ties.heard(lock, true);
+    }
+
+    pub(super) fn forget_ended(&mut self) {
+        self.shorten_told();
+        let now = self.now();
+        let lasts = |ends: &Option<i64>| ends.is_none_or(|at| at >= now);
+        self.told.retain(|_, ends| lasts(ends));
+        self.granted.retain(|_, (_, ends)| lasts(ends));
+    }
+
+    pub(super) fn stand(&self, lock: Lock) -> Stand {
+        Stand { value: self.real.value(lock), leases: self.real.leases(lock), now: self.now() }
+    }
+
+    /// When a hold ends, if ever.
+    pub(super) fn ends(&self, (lock, owner, word): Party) -> Option<i64> {
+        self.stand(lock).ends(owner, word)
+    }
+
+    pub(super) fn holds(&self, (lock, owner, word): Party) -> bool {
+        self.stand(lock).holds(owner, word)
+    }
+
+    pub(super) fn hold_what_they_were_told(&self, told: &str) {
+        for (party, ends) in &self.told {
+            let lasts = self.ends(*party).is_none_or(|at| ends.is_some_and(|ends| at >= ends));
+            assert!(self.holds(*party) && lasts, "{told}: {party:?} was told that it holds until {ends:?}");
+        }
+        for lock in (0..LOCKS.len()).map(Lock) {
+            let stand = self.stand(lock);
+            let Value::ReadWrite(hash) = stand.value else { continue };
+            let reads = |owner: &Owner| stand.holds(*owner, Word::Read);
+            let writer = owners().find(|owner| hash.writes[owner.0] > 0).filter(|_| hash.writing);
+            let beside = owners().find(|owner| reads(owner) && writer.is_some_and(|by| by != *owner));
+            assert!(beside.is_none(), "{told}: {beside:?} reads beside the writer {writer:?}");
+        }
+    }
+}
+
+/// `granted <db> <owner> <key> …`, with `read`, `write` or `permit` at the end of what is said of such locks.
+pub(super) fn party_of(words: &[&str]) -> Party {
+    let lock = LOCKS.iter().position(|(db, key)| (db.to_string().as_str(), *key) == (words[1], words[3]));
+    let owner = OWNERS.iter().position(|name| *name == words[2]);
+    let word = match words.last() {
+        Some(&"read") => Word::Read,
+        Some(&"write") => Word::Write,
+        Some(&"permit") => Word::Permit,
+        _ => Word::None,
+    };
+    (Lock(lock.expect("a lock")), Owner(owner.expect("an owner")), word)
+}

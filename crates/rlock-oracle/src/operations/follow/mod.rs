@@ -1,0 +1,264 @@
+//! Histories in which anything may happen while departures and hand-offs are half done. What a lock looks like then depends on
+//! how much is done at once, and the contract leaves that open; so only what is certain at any time is compared:
+//!
+//! - an owner that was told that it holds a lock holds it, for as long as it was told, and nobody holds it beside;
+//! - waiters are served in the order in which they came, and nobody gets a lock past them;
+//! - once all is done that is due, no wait that has ended lasts on, where a lock is free and awaited the timer is set for it, and
+//!   where a release or the end of a session left it free Redisson's waiters were told;
+//! - a tie is the one of the owner's last call, a hold whose connection has ended lasts for the grace period at most, and every
+//!   other one for as long as its owner was told;
+//! - a permit is given where there is room for it, and to nobody else.
+//!
+//! At the end everybody was answered, and there is nothing to remember.
+
+mod claims;
+mod permits;
+mod quiet;
+mod stand;
+mod ties;
+
+use std::collections::BTreeMap;
+
+use rlock_core::departures;
+
+use self::stand::Stand;
+use self::ties::Ties;
+use super::history::History;
+use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, Op, Owner, Word};
+use super::options::{Kinds, Options};
+use super::real::Real;
+use super::run::{RETRY, TURNS, is_command, pick};
+use super::tied_op::{LINES, Line};
+use super::values::{Answer, Waiter};
+
+/// So often the timer may be due at once on end while there is work left.
+const MOST_CYCLES: u32 = 1_000;
+
+/// An owner that holds a lock, or wants it, in one way.
+type Party = (Lock, Owner, Word);
+
+/// What showed before a step.
+struct Before {
+    queues: [Vec<Waiter>; LOCKS.len()],
+    stands: [Stand; LOCKS.len()],
+    calls: BTreeMap<usize, Answer>,
+}
+
+struct Follow {
+    real: Real,
+    options: Options,
+    ground: Ground,
+    primary: bool,
+    /// Of whom each call is that has blocked.
+    callers: Vec<Party>,
+    /// Grants whose answers are on their way, and when their leases end.
+    granted: BTreeMap<usize, (Party, Option<i64>)>,
+    /// When what each owner was told ends.
+    told: BTreeMap<Party, Option<i64>>,
+    /// Whether a release left the lock free, and Redisson's waiters were not told yet.
+    untold: [bool; LOCKS.len()],
+    ties: Ties,
+}
+
+/// Lets a history happen, and panics where something is not as it must be.
+pub(super) fn check(history: &History) {
+    let options = history.options;
+    let mut follow = Follow {
+        real: Real::new(options),
+        options,
+        ground: Ground::Firm,
+        primary: true,
+        callers: Vec::new(),
+        granted: BTreeMap::new(),
+        told: BTreeMap::new(),
+        untold: [false; LOCKS.len()],
+        ties: Ties::default(),
+    };
+    for (number, op) in history.ops.iter().enumerate() {
+        let op = options.kinds.of(*op);
+        follow.step(op, &format!("step {number}: {op:?}"));
+    }
+    follow.end();
+}
+
+impl Follow {
+    fn step(&mut self, op: Op, told: &str) {
+        match op {
+            Op::Pass(span) => {
+                if let Kinds::Tied(_) = self.options.kinds {
+                    self.happens(told, Op::Sweep);
+                }
+                self.pass(span.0, told);
+                self.is_quiet(told);
+            }
+            Op::Stall(span) => self.real.pass(span.0),
+            Op::Deliver(nth) => self.deliver(nth),
+            Op::Disconnect(nth) => {
+                let calls: Vec<_> = self.real.calls().into_keys().collect();
+                pick(&calls, nth).into_iter().for_each(|call| self.disconnect(call, told));
+            }
+            Op::On { line, late, grace } => self.say(line, late, grace),
+            Op::Connect(line) => self.ties.connect(line),
+            Op::Close(line) => {
+                let client = self.ties.oldest(line);
+                self.close(client, told);
+            }
+            // Where it refuses writes, the server refuses our commands itself.
+            _ if is_command(op) && self.ground != Ground::Firm => {}
+            _ if is_command(op) => {
+                self.real.calls_on = self.ties.take_asked();
+                self.happens(told, op);
+            }
+            _ => self.happens(told, op),
+        }
+    }
+
+    fn happens(&mut self, told: &str, op: Op) {
+        self.watched(told, Some(op), |follow| {
+            let answer = follow.real.step(op);
+            follow.note(op);
+            answer
+        });
+    }
+
+    fn note(&mut self, op: Op) {
+        match op {
+            Op::Ground(ground) => self.ground = ground,
+            Op::Primary(primary) => {
+                self.primary = primary;
+                if !primary {
+                    self.ties.demoted();
+                }
+            }
+            Op::Accept(false) => departures::drain(self.real.sim.core()),
+            _ => {}
+        }
+    }
+
+    fn deliver(&mut self, nth: u8) {
+        let answered = |(call, answer): (usize, Answer)| (answer != Answer::Blocked).then_some(call);
+        let calls: Vec<_> = self.real.calls().into_iter().filter_map(answered).collect();
+        let Some(call) = pick(&calls, nth) else { return };
+        self.real.deliver(call);
+        if let Some((party, ends)) = self.granted.remove(&call) {
+            // What the owner heard since by another call is newer.
+            self.told.entry(party).or_insert(ends);
+        }
+    }
+
+    /// Time passes, and the timer fires whenever it is due: in the end as often as there is something to do.
+    fn pass(&mut self, ms: u64, told: &str) {
+        let end = self.clock() + ms;
+        let mut fired = 0;
+        loop {
+            let now = self.clock();
+            match self.real.timer().filter(|at| *at <= end) {
+                Some(at) if at > now => self.real.pass(at - now),
+                Some(_) if fired < 2 || now == end => {
+                    fired += 1;
+                    assert!(fired < MOST_CYCLES, "{told}: the timer turns without rest");
+                    self.watched(told, None, |follow| {
+                        follow.real.fire();
+                        None
+                    });
+                    continue;
+                }
+                Some(_) => self.real.pass(1),
+                None => return self.real.pass(end - now),
+            }
+            fired = 0;
+        }
+    }
+
+    fn clock(&self) -> u64 {
+        self.real.sim.with(|world| world.clock.0)
+    }
+
+    fn now(&self) -> i64 {
+        self.real.sim.with(|world| world.now.0)
+    }
+
+    fn disconnect(&mut self, call: usize, told: &str) {
+        match self.real.client_of(call) {
+            Some(client) if client > 0 => self.close(client, told),
+            _ => self.watched(told, None, |follow| {
+                follow.real.disconnect(call);
+                follow.granted.remove(&call);
+                None
+            }),
+        }
+    }
+
+    /// A connection ends, and with it a call that is blocked on it.
+    fn close(&mut self, client: u64, told: &str) {
+        self.watched(told, None, |follow| {
+            let calls = follow.real.calls().into_keys();
+            let of_it: Vec<_> = calls.filter(|call| follow.real.client_of(*call) == Some(client)).collect();
+            for call in of_it {
+                follow.granted.remove(&call);
+            }
+            follow.real.close(client);
+            follow.ties.close(client);
+            follow.forget_what_may_be_tied();
+            None
+        });
+    }
+
+    /// Lets a step happen, and checks what has come of it.
+    fn watched(&mut self, told: &str, op: Option<Op>, step: impl FnOnce(&mut Self) -> Option<Answer>) {
+        let before = Before {
+            queues: std::array::from_fn(|lock| self.real.queue(Lock(lock))),
+            stands: std::array::from_fn(|lock| self.stand(Lock(lock))),
+            calls: self.real.calls(),
+        };
+        // What has ended by now stays so, also when the clock is set back.
+        self.forget_ended();
+        let answer = step(self);
+        if let (Some(Op::Acquire { lock, owner, word, .. }), Some(Answer::Blocked)) = (op, &answer) {
+            self.callers.push((lock, owner, word));
+        }
+        if op.is_none() {
+            self.note_shortened(&before);
+        }
+        let served = self.served(&before, told);
+        self.in_order(&before, &served, told);
+        self.inherit_ties(&before, &served);
+        if let Some(op) = op {
+            self.judge_permits(op, &before, &served, answer.as_ref(), told);
+            self.hear_ties(op, &before, &served, answer.as_ref());
+            self.hear(op, &before, answer, told);
+        } else {
+            self.no_more_than_asked(&served, &before, told);
+        }
+        self.forget_ended();
+        self.check_ties(told);
+        self.hold_what_they_were_told(told);
+        self.note_messages(op, &before);
+    }
+
+    /// As where everything is compared: whoever has a lock loses it, and everybody who waits has a turn.
+    fn end(&mut self) {
+        let told = "at the end";
+        self.step(Op::Ground(Ground::Firm), told);
+        self.step(Op::Primary(true), told);
+        (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), told));
+        (0..LINES).for_each(|line| self.close_line(Line(line), told));
+        for _ in 0..TURNS {
+            for lock in (0..LOCKS.len()).map(Lock) {
+                self.step(Op::Foreign { lock, what: Foreign::Delete }, told);
+            }
+            self.pass(2 * RETRY + self.options.fair_turn.unsigned_abs(), told);
+            self.is_quiet(told);
+            while self.real.calls().values().any(|answer| *answer != Answer::Blocked) {
+                self.deliver(0);
+            }
+        }
+        assert!(self.real.calls().is_empty() && self.real.is_blank(), "at the end somebody is left behind");
+    }
+
+    fn close_line(&mut self, line: Line, told: &str) {
+        for client in self.ties.all_of(line) {
+            self.close(client, told);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Permits: one is given where there is room for it, and to nobody else.
+
+use super::super::hash::owners;
+use super::super::op::{Lock, Op, Owner, Wait, Word};
+use super::super::options::Budget;
+use super::super::values::{Answer, Value};
+use super::stand::Stand;
+use super::{Before, Follow, Party};
+
+impl Stand {
+    /// How many owners have a permit, but for this one.
+    fn others(&self, owner: Owner) -> usize {
+        owners().filter(|other| *other != owner && self.holds(*other, Word::Permit)).count()
+    }
+
+    /// Whether the sorted set still has the shape of permits; whoever else changes its expiry can take that from it.
+    fn is_of_permits(&self) -> bool {
+        let Value::Permits(ends, Some(key_end)) = self.value else { return false };
+        let last = ends.into_iter().flatten().max();
+        last.is_some_and(|last| last == key_end || last < key_end && last > self.now)
+    }
+
+    /// Whether there is room for one more, as this owner sees it.
+    fn has_room(&self, owner: Owner) -> bool {
+        self.others(owner) < owner.permits() as usize
+    }
+}
+
+impl Follow {
+    /// When whoever waits first may have a permit, at the latest; none where that is left open.
+    pub(super) fn next_permit(&self, lock: Lock) -> Option<i64> {
+        let (stand, queue) = (self.stand(lock), self.real.queue(lock));
+        let head = queue.first().filter(|head| head.word == Word::Permit)?;
+        if !stand.is_of_permits() {
+            return stand.key_end().flatten().map(|last| last + 1);
+        }
+        if stand.has_room(head.owner) {
+            return Some(stand.now);
+        }
+        let ends = owners().filter(|owner| stand.holds(*owner, Word::Permit));
+        ends.filter_map(|owner| stand.ends(owner, Word::Permit)).min().map(|last| last + 1)
+    }
+
+    /// Whether the answer is that which a lock with permits must give.
+    pub(super) fn judge_permits(
+        &self,
+        op: Op,
+        before: &Before,
+        served: &[Party],
+        answer: Option<&Answer>,
+        told: &str,
+    ) {
+        let (lock, owner) = match op {
+            Op::Acquire { lock, owner, .. }
+            | Op::Release { lock, owner, .. }
+            | Op::Renew { lock, owner, .. } => (lock, owner),
+            _ => return,
+        };
+        let party = (lock, owner, Word::Permit);
+        let had = before.stands[lock.0].holds(owner, Word::Permit) || served.contains(&party);
+        let is_other = !before.stands[lock.0].is_of_permits();
+        let mut served = served.to_vec();
+        match (op, answer) {
+            (Op::Acquire { word: Word::Permit, wait, .. }, Some(answer)) => {
+                self.judge_acquire((lock, owner), wait, had, answer, told);
+                served.extend(matches!(answer, Answer::Holds(..)).then_some(party));
+            }
+            (Op::Release { .. }, Some(Answer::Null)) | (Op::Renew { .. }, Some(Answer::Zero)) => {
+                assert!(!had, "{told}: its permit was there");
+            }
+            (Op::Release { .. } | Op::Renew { .. }, Some(Answer::One | Answer::Zero)) => {
+                assert!(had || is_other, "{told}: it had no permit");
+            }
+            _ => {}
+        }
+        self.no_more_than_asked(&served, before, told);
+    }
+
+    fn judge_acquire(
+        &self,
+        (lock, owner): (Lock, Owner),
+        wait: Wait,
+        had: bool,
+        answer: &Answer,
+        told: &str,
+    ) {
+        let has_room = self.stand(lock).has_room(owner);
+        match answer {
+            Answer::Holds(..) => assert!(had || has_room, "{told}: one permit too many"),
+            // Where little is done at once, who waited may be served, or dropped, after the answer.
+            Answer::Null
+                if matches!(wait, Wait::No | Wait::BlockInMulti(_))
+                    && self.options.budget == Budget::Usual =>
+            {
+                let kept_out = !has_room || !self.real.queue(lock).is_empty();
+                assert!(!had && kept_out, "{told}: there was room for it");
+            }
+            _ => {}
+        }
+    }
+
+    /// Whoever was served, and had no permit before, saw room: the one with the most permits last, if they came in that order.
+    pub(super) fn no_more_than_asked(&self, served: &[Party], before: &Before, told: &str) {
+        let new = |(lock, owner, word): &&Party| !before.stands[lock.0].holds(*owner, *word);
+        let served: Vec<_> = served.iter().filter(new).copied().collect();
+        for (lock, ..) in served.iter().filter(|(_, _, word)| *word == Word::Permit) {
+            let of_it = served.iter().filter(|(of, _, word)| (of, *word) == (lock, Word::Permit));
+            let most = of_it.map(|(_, owner, _)| owner.permits() as usize).max().unwrap_or_default();
+            let stand = self.stand(*lock);
+            let living = owners().filter(|owner| stand.holds(*owner, Word::Permit)).count();
+            assert!(living <= most, "{told}: {living} permits of {lock:?}, and room for {most}");
+        }
+    }
+}

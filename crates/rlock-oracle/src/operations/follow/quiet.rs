@@ -1,0 +1,58 @@
+//! What must be true once all is done that was due.
+
+use super::super::hash::Hash;
+use super::super::op::{Ground, LOCKS, Lock, Op};
+use super::super::run::RETRY;
+use super::super::values::Value;
+use super::{Before, Follow};
+
+impl Follow {
+    /// Where a release has left a lock free, Redisson's waiters are to be told, or somebody here takes it.
+    pub(super) fn note_messages(&mut self, op: Option<Op>, before: &Before) {
+        for lock in (0..LOCKS.len()).map(Lock) {
+            let free = self.real.value(lock) == Value::Nothing;
+            let released = matches!(op, Some(Op::Release { .. }))
+                && !matches!(before.stands[lock.0].value, Value::Nothing | Value::Permits(..));
+            let heard = self.real.unlock_messages(lock) > 0 || self.real.has_called(lock);
+            self.ties.heard(lock, heard);
+            self.untold[lock.0] = (self.untold[lock.0] || released) && free && !heard;
+        }
+        self.real.take_unlock_messages();
+        self.real.take_called();
+        self.real.take_unconfirmed();
+    }
+
+    /// All that was due is done.
+    pub(super) fn is_quiet(&mut self, told: &str) {
+        if matches!(self.ground, Ground::Paused | Ground::Refused) || !self.primary {
+            return;
+        }
+        self.sessions_have_ended(told);
+        let (clock, now) = (self.clock(), self.now());
+        for lock in (0..LOCKS.len()).map(Lock) {
+            let queue = self.real.queue(lock);
+            let late = queue.iter().find(|waiter| waiter.until.is_some_and(|until| until <= clock));
+            assert!(late.is_none(), "{told}: {late:?} waits on");
+            let value = self.real.value(lock);
+            let untold = (self.untold[lock.0] || self.ties.is_untold(lock))
+                && queue.is_empty()
+                && value == Value::Nothing;
+            assert!(!untold, "{told}: {lock:?} is free, and those of Redisson's were not told");
+            let within = match value {
+                _ if queue.is_empty() => continue,
+                Value::Nothing => RETRY + self.options.window.max(self.options.fair_turn.unsigned_abs()),
+                Value::Held { ends: Some(at), .. } | Value::ReadWrite(Hash { ends: Some(at), .. }) => {
+                    u64::try_from(at + 1 - now).unwrap_or(0) + RETRY
+                }
+                Value::Permits(..) => match self.next_permit(lock) {
+                    Some(at) => u64::try_from(at - now).unwrap_or(0) + RETRY,
+                    None => continue,
+                },
+                Value::Held { .. } | Value::ReadWrite(_) | Value::Other => continue,
+            };
+            let latest = clock + within.min(60_000);
+            let timer = self.real.timer();
+            assert!(timer.is_some_and(|at| at <= latest), "{told}: {value:?}, {queue:?}, timer at {timer:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How a lock stands at a moment: who holds it, and until when.
+
+use super::super::hash::Leases;
+use super::super::op::{Owner, Word};
+use super::super::values::Value;
+
+/// All ways to hold a lock.
+pub(super) const WORDS: [Word; 4] = [Word::None, Word::Read, Word::Write, Word::Permit];
+
+/// A lock's keys at a moment.
+pub(super) struct Stand {
+    pub(super) value: Value,
+    pub(super) leases: Leases,
+    pub(super) now: i64,
+}
+
+impl Stand {
+    /// When a hold ends, if ever: the last ms at which it is there.
+    pub(super) fn ends(&self, owner: Owner, word: Word) -> Option<i64> {
+        match (self.value, word) {
+            (Value::ReadWrite(hash), Word::Read) => hash.reads_until(&self.leases, owner, self.now),
+            (Value::ReadWrite(hash), _) => hash.ends,
+            (Value::Held { ends, .. }, _) => ends,
+            // A permit has ended when its time has come.
+            (Value::Permits(ends, _), Word::Permit) => Some(ends[owner.0].map_or(i64::MIN, |at| at - 1)),
+            (Value::Permits(..) | Value::Nothing | Value::Other, _) => Some(i64::MIN),
+        }
+    }
+
+    pub(super) fn holds(&self, owner: Owner, word: Word) -> bool {
+        match (self.value, word) {
+            (Value::Held { by, .. }, Word::None) => by == owner,
+            (Value::ReadWrite(hash), Word::Read) => hash.reads_until(&self.leases, owner, self.now).is_some(),
+            (Value::ReadWrite(hash), Word::Write) => hash.writing && hash.writes[owner.0] > 0,
+            (Value::Permits(ends, _), Word::Permit) => ends[owner.0].is_some_and(|at| at > self.now),
+            _ => false,
+        }
+    }
+
+    /// Whether an owner holds it in any way.
+    pub(super) fn is_held_by(&self, owner: Owner) -> bool {
+        WORDS.into_iter().any(|word| self.holds(owner, word))
+    }
+
+    /// When the key expires, if ever; none where there is no key.
+    pub(super) fn key_end(&self) -> Option<Option<i64>> {
+        match self.value {
+            Value::Held { ends, .. } | Value::Permits(_, ends) => Some(ends),
+            Value::ReadWrite(hash) => Some(hash.ends),
+            Value::Nothing | Value::Other => None,
+        }
+    }
+}

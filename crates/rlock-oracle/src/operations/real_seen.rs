@@ -1,0 +1,158 @@
+//! What is seen of the real thing, in the oracle's words.
+
+use std::collections::BTreeMap;
+
+use rlock_core::locks::{self, HeldBack, Ticket, Turns};
+use rlock_core::{Expiry, Mode, UnixMs};
+use rlock_sim::World;
+
+use super::hash::Leases;
+use super::op::{Channel, Lock, Owner, Word};
+use super::real::Real;
+use super::real_words::{
+    answer, channel_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of, said,
+};
+use super::values::{Answer, Entry, Value, Via, Waiter};
+use super::writers::Gate;
+
+impl Real {
+    /// The lease keys of a lock's readers.
+    pub(super) fn leases(&self, lock: Lock) -> Leases {
+        let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
+        leases.retain(|_, at| *at >= now);
+        leases
+    }
+
+    /// Whether a row of hand-offs is counted.
+    pub(super) fn counts_grants(&self, lock: Lock) -> bool {
+        let at_once = Turns { after_grants: 0, after_ms: 0 };
+        let clock = self.sim.with(|world| world.clock);
+        self.sim.locks(|locks| locks.yield_is_due(id(lock).name(), at_once, clock))
+    }
+
+    /// Whether the key is not even there as one that has expired.
+    pub(super) fn is_gone(&self, lock: Lock) -> bool {
+        self.sim.with(|world| !world.keys.contains_key(&id(lock)))
+    }
+
+    pub(super) fn value(&self, lock: Lock) -> Value {
+        let lock = &id(lock);
+        self.sim.with(|world| match world.hold(lock) {
+            Some(hold) => Value::Held {
+                by: owner_of(&hold.owner),
+                holds: hold.holds.get(),
+                ends: match hold.expiry {
+                    Expiry::Never => None,
+                    Expiry::At(UnixMs(at)) => Some(at),
+                },
+            },
+            None if holds_other(world, lock) => Value::Other,
+            None if world.permits(lock).is_some() => world.permits(lock).map_or(Value::Nothing, permits_of),
+            None => world.read_write(lock).map_or(Value::Nothing, |value| Value::ReadWrite(hash_of(value))),
+        })
+    }
+
+    pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
+        self.sim.locks(|locks| {
+            let waiters = locks.in_order(id(lock).name());
+            waiters.map(|waiter| self.waiter(waiter)).collect()
+        })
+    }
+
+    /// Redisson's list of those who wait.
+    pub(super) fn list(&self, lock: Lock) -> Vec<Entry> {
+        self.sim.with(|world| world.fair.get(&id(lock)).into_iter().flatten().map(entry).collect())
+    }
+
+    /// Who of Redisson's was called on its own channel since the last time of asking.
+    pub(super) fn take_called(&self) -> Vec<(Lock, Owner)> {
+        let called = self.sim.with(|world| std::mem::take(&mut world.called));
+        called.iter().map(|(lock, owner)| (lock_of(lock), owner_of(owner))).collect()
+    }
+
+    /// Whether anybody was called for a lock since then.
+    pub(super) fn has_called(&self, lock: Lock) -> bool {
+        self.sim.with(|world| world.called.iter().any(|(called, _)| lock_of(called) == lock))
+    }
+
+    fn waiter(&self, waiter: &locks::Waiter) -> Waiter {
+        let via = match &waiter.via {
+            locks::Via::Block => Via::Call(self.call(waiter.ticket)),
+            locks::Via::Enqueue(channel) => Via::Channel(channel_of(channel)),
+        };
+        let until = waiter.until.map(|at| at.0);
+        let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
+        let word = match waiter.mode {
+            Mode::Mutex => Word::None,
+            Mode::Read => Word::Read,
+            Mode::Write => Word::Write,
+            Mode::Permit => Word::Permit,
+        };
+        Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
+    }
+
+    /// Whether those who come to read are kept waiting.
+    pub(super) fn gate(&self, lock: Lock) -> Gate {
+        match self.sim.locks(|locks| locks.readers_held_back(id(lock).name())) {
+            None => Gate::Open,
+            Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
+            Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
+        }
+    }
+
+    fn call(&self, ticket: Ticket) -> usize {
+        self.tickets.iter().position(|known| *known == ticket).expect("a call that has blocked")
+    }
+
+    pub(super) fn calls(&self) -> BTreeMap<usize, Answer> {
+        let told = |client: &rlock_sim::Client| match &client.answer {
+            None => Answer::Blocked,
+            Some(Ok(reply)) => answer(*reply),
+            Some(Err(refused)) => error(refused),
+        };
+        self.sim.with(|world| {
+            world.clients.iter().map(|(ticket, client)| (self.call(*ticket), told(client))).collect()
+        })
+    }
+
+    /// The messages that somebody heard since the last time of asking.
+    pub(super) fn take_messages(&self) -> Vec<(Channel, String)> {
+        let messages = self.sim.with(|world: &mut World| std::mem::take(&mut world.messages));
+        let heard = messages.into_iter().filter(|message| message.heard);
+        let text = |text| String::from_utf8(text).expect("a message is ASCII");
+        heard.map(|message| (channel_of(&message.channel), text(message.text))).collect()
+    }
+
+    /// How many unlock messages there were for a lock since they were taken.
+    pub(super) fn unlock_messages(&self, lock: Lock) -> usize {
+        let lock = id(lock);
+        self.sim.with(|world| world.unlock_messages.iter().filter(|of| **of == lock).count())
+    }
+
+    pub(super) fn take_unlock_messages(&self) {
+        self.sim.with(|world| world.unlock_messages.clear());
+    }
+
+    /// How many grants by message ended without a sign of their owners since the last time of asking.
+    pub(super) fn take_unconfirmed(&self) -> u32 {
+        self.sim.with(|world| std::mem::take(&mut world.unconfirmed))
+    }
+
+    /// The connection of a call that is blocked, or whose answer is under way.
+    pub(super) fn client_of(&self, call: usize) -> Option<u64> {
+        let ticket = self.tickets.get(call)?;
+        self.sim.with(|world| world.clients.get(ticket).map(|client| client.id))
+    }
+
+    /// The connection to which a hold is tied, and the grace in ms, as INFO has it.
+    pub(super) fn session(&self, lock: Lock, owner: Owner, word: Word) -> Option<(u64, i64)> {
+        let mode = said(word).unwrap_or_default();
+        let session = self.sim.locks(|locks| locks.session(id(lock).name(), name(owner).bytes(), mode));
+        session.map(|session| (session.client, session.grace.get()))
+    }
+
+    /// Whether the core has nothing left to remember.
+    pub(super) fn is_blank(&self) -> bool {
+        self.sim.locks(|locks| !locks.is_watched())
+    }
+}

@@ -1,0 +1,49 @@
+//! What happens in a history with SESSION: what happens in any, and connections that come and go.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::bytes::Ms;
+use super::op::Op;
+
+/// How many lines of connections there are.
+pub(super) const LINES: usize = 3;
+
+/// Connections that follow one another: what one program uses. One of [`LINES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line(pub usize);
+
+impl<'a> Arbitrary<'a> for Line {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(Self(usize::from(u8::arbitrary(bytes)?) % LINES))
+    }
+}
+
+/// An operation of a history with SESSION.
+#[derive(Clone, Copy, Debug)]
+pub struct TiedOp(pub Op);
+
+impl From<TiedOp> for Op {
+    fn from(op: TiedOp) -> Self {
+        op.0
+    }
+}
+
+impl<'a> Arbitrary<'a> for TiedOp {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(Self(match u8::arbitrary(bytes)? {
+            0..=63 => {
+                let line = Line::arbitrary(bytes)?;
+                Op::On { line, late: false, grace: Some(Ms::arbitrary(bytes)?) }
+            }
+            64..=79 => {
+                let line = Line::arbitrary(bytes)?;
+                Op::On { line, late: true, grace: Some(Ms::arbitrary(bytes)?) }
+            }
+            80..=95 => Op::On { line: Line::arbitrary(bytes)?, late: false, grace: None },
+            96..=111 => Op::Connect(Line::arbitrary(bytes)?),
+            112..=143 => Op::Close(Line::arbitrary(bytes)?),
+            144..=149 => Op::Sweep,
+            _ => Op::arbitrary(bytes)?,
+        }))
+    }
+}
