@@ -181,3 +181,18 @@ fn replicas_get_the_shortened_lease() {
     let told = stream.so_far(&server);
     assert_eq!(told.iter().filter(|command| shortens(command)).count(), 1, "{told:?}");
 }
+
+/// A permit that had ended stayed in the sorted set, and its tie in memory. Its owner acquired the next one on an older connection:
+/// that stayed tied to the younger one, and ended with it.
+#[test]
+fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
+    let server = TestServer::start();
+    let (client, mut older, mut younger) = (&mut server.connect(), server.connect(), server.connect());
+    story(client, &[("RLOCK.ACQUIRE many carol 60000 PERMITS 2", HELD)]);
+    story(&mut younger, &[("RLOCK.ACQUIRE many bob 20 PERMITS 2 SESSION 50", "[1, 20, 0]")]);
+    std::thread::sleep(Duration::from_millis(50));
+    story(&mut older, &[("RLOCK.ACQUIRE many bob 60000 PERMITS 2 SESSION 50", HELD)]);
+    drop(younger);
+    std::thread::sleep(Duration::from_millis(300));
+    story(client, &[("RLOCK.RENEW many bob 60000", "1")]);
+}

@@ -229,6 +229,7 @@ impl Follow {
             self.hear(op, &before, answer, told);
         } else {
             self.no_more_than_asked(&served, &before, told);
+            self.check_not_longer(&before, &served, told);
         }
         self.forget_ended();
         self.check_ties(told);

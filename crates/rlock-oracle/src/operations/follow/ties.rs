@@ -236,6 +236,21 @@ impl Follow {
         assert!(!lives, "{told}: {words:?}, and the connection is there");
     }
 
+    /// The timer makes no lease longer for the end of a connection, but for what is granted by it.
+    pub(super) fn check_not_longer(&self, before: &Before, served: &[Party], told: &str) {
+        for (party, tie) in self.ties.ending() {
+            let (lock, owner, word) = party;
+            let stood = &before.stands[lock.0];
+            // The key of a lock that is written lasts for as long as its owner's own read.
+            if word == Word::Write || served.contains(&party) || !stood.holds(owner, word) {
+                continue;
+            }
+            let (was, is) = (stood.ends(owner, word), self.ends(party));
+            let longer = was.is_some_and(|was| is.is_none_or(|is| is > was));
+            assert!(!longer, "{told}: {tie:?} made {party:?} longer: {was:?}, now {is:?}");
+        }
+    }
+
     /// A lease that has just been shortened ends before Redisson's waiters think.
     pub(super) fn note_shortened(&mut self, before: &Before) {
         for ((lock, owner, word), _) in self.ties.ending() {
