@@ -166,7 +166,8 @@ impl Locks {
     }
 
     fn has_tied_holds(&self, lock: LockName<'_>) -> bool {
-        self.records.get(lock).is_some_and(|record| record.ties.is_some())
+        // First what costs a plain lock nothing.
+        self.has_ties() && self.records.get(lock).is_some_and(|record| record.ties.is_some())
     }
 
     /// Whether one more tie of this owner is allowed.
