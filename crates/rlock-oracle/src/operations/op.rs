@@ -29,7 +29,7 @@ pub enum Word {
     Read,
     /// WRITE
     Write,
-    /// ACQUIRE: PERMITS, as many as [`Owner::permits`] says.
+    /// ACQUIRE: PERMITS, a number that each owner has for itself.
     Permit,
 }
 

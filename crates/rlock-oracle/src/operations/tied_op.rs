@@ -8,7 +8,7 @@ use super::op::Op;
 /// How many lines of connections there are.
 pub(super) const LINES: usize = 3;
 
-/// Connections that follow one another: what one program uses. One of [`LINES`].
+/// Connections that follow one another: what one program uses. There are three lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line(pub usize);
 
