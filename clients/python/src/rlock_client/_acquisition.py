@@ -35,7 +35,6 @@ class Acquisition:
         self.tied: Link | None = None  # of the last one that the server confirmed
         self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
         self.timer: asyncio.TimerHandle | None = None
-        self.wake_at: int | None = None
         self.holder_lease: Any = None
 
     @property

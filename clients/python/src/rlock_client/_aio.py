@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from ._acquisition import Acquisition
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
-from ._wire import Info, info
+from ._wire import Info
 
 T = TypeVar("T")
 G = TypeVar("G", bound="AsyncGuard")
@@ -153,11 +153,11 @@ class AnyAsyncLock(BaseLock, Generic[G]):
 
     async def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info((await outcome(self._command(b"RLOCK.INFO")))[0])
+        return await outcome(self._info())
 
     async def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        return bool((await outcome(self._command(b"RLOCK.FORCERELEASE")))[0] == 1)
+        return await outcome(self._force_release())
 
     async def __aenter__(self) -> G:
         guard = await self.acquire()

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
-from ._wire import Info, info
+from ._wire import Info
 
 G = TypeVar("G", bound="Guard")
 
@@ -79,11 +79,11 @@ class AnyLock(BaseLock, Generic[G]):
 
     def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info(self._command(b"RLOCK.INFO").result()[0])
+        return self._info().result()
 
     def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        return bool(self._command(b"RLOCK.FORCERELEASE").result()[0] == 1)
+        return self._force_release().result()
 
     def __enter__(self) -> G:
         guard = self.acquire()

@@ -13,7 +13,8 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -28,7 +29,7 @@ from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, T
 from ._events import Event, Hook
 from ._link import Link, ignore
 from ._links import Commands, Subscription
-from ._machine import MS, Answer, Failed, Send, Tell, Timer
+from ._machine import MS, Failed, Send, Tell
 from ._promise import Flag, Promise
 from ._wire import Spec
 
@@ -64,15 +65,15 @@ class Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._first, self._ready = [True], Flag()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._graces: Counter[int] = Counter()
+        self._promises: set[Promise[Any]] = set()
+        self.graces: Counter[int] = Counter()
         self._end_by = 0
         self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
         """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
         # Finalizers of these would act on what the parent shares.
-        inherited.append((self._loop, self._thread, self._links(), self.acquisitions, self._tasks))
+        inherited.append((self._loop, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
             if link.descriptor >= 0:
@@ -114,23 +115,15 @@ class Engine:
             except RuntimeError:
                 pass  # the engine has ended
 
-    def call(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Promise[T]:
-        """Runs a coroutine in the engine's loop."""
+    def ask(self, key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> Promise[T]:
+        """What `read` makes of the reply to a command and of when it was sent."""
         promise: Promise[T] = Promise()
-
-        async def run() -> None:
-            try:
-                promise.settle(await work(*arguments, **named))
-            except BaseException as error:
-                promise.settle(error=Closed() if isinstance(error, asyncio.CancelledError) else error)
-
-        def begin() -> None:
-            task = asyncio.get_running_loop().create_task(run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        self.post(begin)
+        self.post(self._ask, promise, key, words, read, now() + self.response)
         return promise
+
+    def reenter(self, one: Acquisition, holds: int) -> Promise[int]:
+        """One more hold of the same owner: its token."""
+        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, holds), partial(self._reentered, one))
 
     def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
@@ -170,6 +163,8 @@ class Engine:
             for one in list(self.acquisitions.values()):
                 one.acquired.settle(error=Closed())
                 one.released.settle(error=OutcomeUnknown(lock=one.spec.lock))
+            for promise in self._promises:
+                promise.settle(error=Closed())
             loop.close()
             self._ended.settle()
 
@@ -184,11 +179,8 @@ class Engine:
             if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
                 break
             await asyncio.sleep(0.005)
-        await asyncio.gather(*(link.close() for link in self._links()))
-        tasks = [looking, *self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        looking.cancel()
+        await asyncio.gather(looking, *(link.close() for link in self._links()), return_exceptions=True)
 
     def _links(self) -> list[Link]:
         return [*self.links.values(), *([self.subscription] if self.subscription else [])]
@@ -211,18 +203,12 @@ class Engine:
             for one in those:
                 self.give(one, one.machine.cancel, error)
 
-    def pace(self) -> int:
-        """How often links are asked whether they live: four times in the shortest grace."""
-        return min([self.response, *(grace // 4 for grace, count in self._graces.items() if count)])
-
     def _count_grace(self, grace: int | None, by: int) -> None:
-        if grace is None:
-            return
-        before = self.pace()
-        self._graces[grace] += by
-        if self.pace() < before:
-            for link in self.links.values():
-                link.beat()
+        if grace is not None:
+            self.graces[grace] += by
+            if by > 0 and self.graces[grace] == 1:
+                for link in self.links.values():
+                    link.beat()
 
     def begin(self, one: Acquisition) -> None:
         self.acquisitions[one.owner, one.spec.mode] = one
@@ -255,9 +241,7 @@ class Engine:
         for output in outputs:
             if isinstance(output, Send):
                 self._send(one, output)
-            elif isinstance(output, Timer):
-                one.wake_at = output.at
-            else:
+            elif isinstance(output, Tell):
                 self._tell(one, output)
         self._set_timer(one)
         if one.machine.down and not one.waits and one.link is not None and one.link.up:
@@ -271,7 +255,9 @@ class Engine:
             link.send((b"ASKING",), ignore)
 
         def receive(value: Any, sent_at: int) -> None:
-            answer = self._answer(one, send, link, value)
+            if isinstance(value, Exception):
+                one.asking, value = self._refusal(value, one.spec.lock, link)
+            answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
             if answer == 1 or isinstance(answer, machine.Granted):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
@@ -279,15 +265,6 @@ class Engine:
         if send.look:
             link.send((b"PTTL", one.spec.key), lambda value, sent_at: setattr(one, "holder_lease", value))
         link.send(wire.words_of(send, one.spec, one.owner, self.channel), receive, one.spec.plan.response)
-
-    def _answer(self, one: Acquisition, send: Send, link: Link, value: Any) -> Answer:
-        if isinstance(value, Exception):
-            one.asking, value = self._refusal(value, one.spec.lock, link)
-        if isinstance(value, Failed):
-            return value
-        if send.command in ("ENQUEUE", "ACQUIRE"):
-            return wire.acquired(value, one.holder_lease)
-        return wire.integer(value, f"RLOCK.{send.command}")
 
     def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Link | None, Failed]:
         """What a refusal means, and where a cluster sends the next command, unless it is all commands of the slot."""
@@ -306,11 +283,11 @@ class Engine:
         lock, what, at, error = one.spec.lock, told.what, now(), told.error
         waited, held, why = (at - one.began) / 1e9, (at - one.held_since) / 1e9, ""
         if what == "ended":
-            self.acquisitions.pop((one.owner, one.spec.mode), None)
-            self._count_grace(one.spec.plan.grace, -1)
+            if self.acquisitions.pop((one.owner, one.spec.mode), None):
+                self._count_grace(one.spec.plan.grace, -1)
             return
         if what == "error":
-            one.acquired.settle(error=error or self.link_for(one.spec.key).trouble)
+            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
             return
         if what == "acquired":
             one.held_since = at
@@ -340,7 +317,7 @@ class Engine:
     def _set_timer(self, one: Acquisition) -> None:
         if one.timer is not None:
             one.timer.cancel()
-        one.timer, at = None, one.wake_at
+        one.timer, at = None, one.machine.timer
         if at is None:
             return
         if one.machine.phase == "held" and at < one.machine.end:
@@ -362,30 +339,29 @@ class Engine:
 
     # Other commands.
 
-    async def ask(self, key: bytes, *words: bytes) -> tuple[Any, int]:
-        """The reply to one command, and when it was sent. Asks again where it was surely not carried out."""
-        by = now() + self.response
-        while True:
-            future: asyncio.Future[tuple[Any, int]] = asyncio.get_running_loop().create_future()
-            link = self.link_for(key)
-            link.send(words, lambda *reply, future=future: future.done() or future.set_result(reply))
-            value, sent_at = await future
+    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T], by: int) -> None:
+        self._promises.add(promise)
+        link = self.link_for(key)
+
+        def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
                 _, value = self._refusal(value, wire.shown(key), link)
-            if not isinstance(value, Failed):
-                return value, sent_at
-            unsent = value.failure == "unsent" and isinstance(value.error, Unreachable)
-            if not (unsent or value.failure == "passing") or now() >= by:
-                raise value.error
-            await asyncio.sleep(0.005)
+            try:
+                if not isinstance(value, Failed):
+                    promise.settle(read(value, sent_at))
+                elif value.failure not in ("unsent", "passing") or now() >= by or self.closed:
+                    promise.settle(error=Closed() if self.closed else value.error)
+                else:
+                    # It was surely not carried out.
+                    link.loop.call_later(0.005, self._ask, promise, key, words, read, by)
+            except Error as error:
+                promise.settle(error=error)
+            if promise.is_set():
+                self._promises.discard(promise)
 
-    async def reenter(self, one: Acquisition, holds: int) -> int:
-        """One more hold of the same owner: its token."""
-        one.check()
-        if one.spec.permits:
-            # The server counts one permit, however many guards there are here.
-            return 0
-        value, sent_at = await self.ask(one.spec.key, *wire.acquire(one.spec, one.owner, holds))
+        link.send(words, receive)
+
+    def _reentered(self, one: Acquisition, value: Any, sent_at: int) -> int:
         answer = wire.acquired(value)
         if isinstance(answer, Failed):
             raise answer.error

@@ -14,7 +14,7 @@ from ._errors import Invalid, Unsupported
 from ._events import Event, Hook
 from ._machine import MS, Plan
 from ._promise import Promise
-from ._wire import LONGEST_MS, Spec
+from ._wire import LONGEST_MS, Info, Spec, info
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,8 +65,11 @@ class BaseLock:
             raise Unsupported("this package does not wait in a cluster; use try_acquire, or a server without a cluster")
         return self._engine.acquire(spec)
 
-    def _command(self, word: bytes) -> Promise[tuple[Any, int]]:
-        return self._engine.call(self._engine.ask, self.name, word, self.name)
+    def _info(self) -> Promise[Info]:
+        return self._engine.ask(self.name, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
+
+    def _force_release(self) -> Promise[bool]:
+        return self._engine.ask(self.name, (b"RLOCK.FORCERELEASE", self.name), lambda value, _: bool(value == 1))
 
 
 class ReadWriteLock(Generic[L, W]):
@@ -181,7 +184,12 @@ class BaseGuard:
         return self._one.acquired
 
     def _reentering(self) -> Promise[int]:
-        return self._engine.call(self._engine.reenter, self._one, len(self._one.guards))
+        if self._one.spec.permits:
+            # The server counts one permit, however many guards there are here.
+            promise: Promise[int] = Promise()
+            promise.settle(0)
+            return promise
+        return self._engine.reenter(self._one, len(self._one.guards))
 
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""

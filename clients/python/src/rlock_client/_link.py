@@ -58,10 +58,10 @@ class Link:
         self._outbox: list[tuple[Words, Receiver, int]] = []
         self._waiting: deque[Sent] = deque()
         self._woken = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._doubt: asyncio.Future[str] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self._doubt: asyncio.Future[str] = self.loop.create_future()
         self._heart: asyncio.TimerHandle | None = None
-        self._task = self._loop.create_task(self._keep())
+        self._task = self.loop.create_task(self._keep())
 
     def came(self) -> None: ...
     def went(self) -> None: ...
@@ -70,13 +70,17 @@ class Link:
 
     def lives(self, value: Any, sent_at: int) -> None: ...
 
+    def pace(self) -> int:
+        """How often it is asked whether it lives."""
+        return self.engine.response
+
     def beat(self, *pulse: bytes) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
         if self._heart is not None:
             self._heart.cancel()
         if self.up:
-            pace = self.engine.pace()
-            self._heart = self._loop.call_later(pace / 1e9, self.beat)
+            pace = self.pace()
+            self._heart = self.loop.call_later(pace / 1e9, self.beat)
             self.send(pulse or (b"PING",), self.lives, pace)
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
@@ -124,8 +128,8 @@ class Link:
 
     async def _use(self, connection: Any) -> None:
         self.descriptor = connection._writer.get_extra_info("socket").fileno()
-        self.up, self.connected_once, self._doubt = True, True, self._loop.create_future()
-        tasks = [self._loop.create_task(work) for work in (self._read(connection), self._write(connection))]
+        self.up, self.connected_once, self._doubt = True, True, self.loop.create_future()
+        tasks = [self.loop.create_task(work) for work in (self._read(connection), self._write(connection))]
         why, server = "it was closed", str(self.engine.endpoint)
         try:
             if self._went_at:
@@ -184,7 +188,7 @@ class Link:
             at = now()
             for _, receive, within in batch:
                 sent = Sent(receive, at)
-                sent.alarm = self._loop.call_later(within / 1e9, self._late, sent)
+                sent.alarm = self.loop.call_later(within / 1e9, self._late, sent)
                 self._waiting.append(sent)
             # Else the driver would connect anew, and nobody would know.
             if not connection.is_connected:
@@ -193,7 +197,7 @@ class Link:
 
     def _late(self, sent: Sent) -> None:
         # The reply may have arrived while this thread stood still.
-        sent.alarm = self._loop.call_later(GRACE, self.drop, "no reply in time")
+        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
 
 
 def ignore(*_: object) -> None: ...

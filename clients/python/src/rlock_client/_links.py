@@ -36,6 +36,10 @@ class Commands(Link):
         # A server may be demoted without a word to its clients.
         super().beat(*((b"ROLE",) if self.engine.endpoint.follows else pulse))
 
+    def pace(self) -> int:
+        """Four times in the shortest grace of a session."""
+        return min([super().pace(), *(grace // 4 for grace, count in self.engine.graces.items() if count)])
+
     def lives(self, value: Any, sent_at: int) -> None:
         if isinstance(value, list) and value[0] != b"master":
             self.drop("the server is no longer a primary")

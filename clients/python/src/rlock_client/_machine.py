@@ -125,7 +125,7 @@ class Machine:
         self._repeated = False  # nor a release
         self._queued = False
         self._give_up = 0
-        self._timer: int | None = None
+        self.timer: int | None = None
         self._error: Error | None = None
 
     def take(self, now: int, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> list[Output]:
@@ -136,8 +136,8 @@ class Machine:
             self._lose("expired")
         work(*arguments, **named)
         timer = self._wake_at()
-        if timer != self._timer:
-            self._timer = timer
+        if timer != self.timer:
+            self.timer = timer
             self._out.append(Timer(timer))
         return self._out
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 from redis.asyncio.connection import DefaultParser
 
 from . import _errors as errors
-from ._machine import MS, Answer, Failed, Granted, Plan, Send, Waits
+from ._machine import MS, Answer, Command, Failed, Granted, Plan, Send, Waits
 
 Words = tuple[bytes, ...]
 
@@ -122,8 +122,11 @@ def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
     return unexpected("RLOCK.ACQUIRE", value)
 
 
-def integer(value: Any, command: str) -> Answer:
-    return value if value is None or isinstance(value, int) else unexpected(command, value)
+def answer(command: Command, value: Any, holder_lease_ms: Any) -> Answer:
+    """Any reply of a lock's command."""
+    if command in ("ENQUEUE", "ACQUIRE"):
+        return acquired(value, holder_lease_ms)
+    return value if value is None or isinstance(value, int) else unexpected(f"RLOCK.{command}", value)
 
 
 def unexpected(command: str, value: Any) -> Failed:
