@@ -71,14 +71,14 @@ def test_every_hold_is_tied_to_the_next_connection(server: Server, proxy: Proxy,
 
 def test_a_server_out_of_reach_ends_a_hold_after_the_grace(server: Server, proxy: Proxy, name: str) -> None:
     with Client(proxy.url) as client:
-        held = client.lock(name, session_grace=0.5).acquire()
+        held = client.lock(name, session_grace=1).acquire()
         other = client.lock(f"{name}:other").acquire()
-        time.sleep(1)
+        time.sleep(1.5)
         proxy.refusing = True
         proxy.cut()
         began = time.monotonic()
         assert held.lost.wait(5)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 1.2
         with pytest.raises(LockLost, match="no renewal was confirmed") as caught:
             held.check()
         assert caught.value.why == "expired"

@@ -74,6 +74,10 @@ class Link:
         """How often it is asked whether it lives."""
         return self.engine.response
 
+    def _patience(self) -> int:
+        """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
+        return min(self.engine.response, 2 * self.pace())
+
     def beat(self, *pulse: bytes) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
         if self._heart is not None:
@@ -81,7 +85,7 @@ class Link:
         if self.up:
             pace = self.pace()
             self._heart = self.loop.call_later(pace / 1e9, self.beat)
-            self.send(pulse or (b"PING",), self.lives, pace)
+            self.send(pulse or (b"PING",), self.lives, self._patience())
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
@@ -104,8 +108,9 @@ class Link:
             await asyncio.wait([self._task], timeout=0.05)
 
     async def _keep(self) -> None:
-        pause, within = FIRST_PAUSE, self.engine.response / 1e9
+        pause = FIRST_PAUSE
         while True:
+            within = self._patience() / 1e9
             try:
                 connecting = self.engine.endpoint.connect(within, self.address)
                 connection = await asyncio.wait_for(connecting, within)
@@ -124,7 +129,7 @@ class Link:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
             await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, LONGEST_PAUSE, within)
+            pause = min(pause * 2, LONGEST_PAUSE, within / 4)
 
     async def _use(self, connection: Any) -> None:
         self.descriptor = connection._writer.get_extra_info("socket").fileno()

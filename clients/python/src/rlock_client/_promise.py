@@ -22,27 +22,27 @@ class Flag(threading.Event):
     """An event that is set once."""
 
     def __init__(self) -> None:
-        self._set = False
+        self._flag = False
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        return self._set
+        return self._flag
 
     def set(self) -> None:
-        if not self._set:
-            self._set = True
+        if not self._flag:
+            self._flag = True
             self._gate.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._set:
+        while not self._flag:
             left = LOOK if end is None else min(LOOK, end - time.monotonic())
             if left <= 0:
                 break
             if self._gate.acquire(timeout=left):
                 self._gate.release()
-        return self._set
+        return self._flag
 
 
 class Promise(Flag, Generic[T]):
