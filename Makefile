@@ -65,7 +65,7 @@ interop: build ## Run the module with Redisson and with clients of other languag
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
 # that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without these three, each
-# package's own check.sh comes first. What is missing of the languages is installed by its package manager, or named.
+# package's own check.sh comes first, with at most CLIENT_SECONDS=900. What is missing of the languages is named.
 MIXED ?=
 SCENARIO ?=
 LONG ?=

@@ -59,13 +59,17 @@ export RLOCK_MODULE
 (cd "$out/project" && bin/python trial.py && bin/python -m mypy --strict --no-error-summary ./*.py)
 
 [ "${1:-}" = oldest ] || exit 0
-with_wheel oldest "$(command -v python3.10 python3.11 python3.12 python3 | while read -r one; do
-    "$one" -c 'import ensurepip' 2>/dev/null && echo "$one" && break
-done)" 'redis==5.0.1'
+
+# The first of these that works, on PATH or of pyenv; python3, if there is none.
+python_of() { # VERSION...
+    for version in "$@"; do
+        for one in "python$version" "$(pyenv root 2>/dev/null)/versions/$version".*/bin/python; do
+            "$one" -c 'import ensurepip' 2>/dev/null && echo "$one" && return
+        done
+    done
+    echo python3
+}
+with_wheel oldest "$(python_of 3.10 3.11 3.12)" 'redis==5.0.1'
 tests oldest
-for python in python3.14 python3.13 python3.12; do
-    "$python" -c 'import ensurepip' 2>/dev/null || continue
-    with_wheel newest-python "$python" 'redis>=5.0.1'
-    tests newest-python
-    break
-done
+with_wheel newest-python "$(python_of 3.14 3.13 3.12)" 'redis>=5.0.1'
+tests newest-python
