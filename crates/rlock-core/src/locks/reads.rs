@@ -57,11 +57,16 @@ const RELEASES_PER_LOOK: u8 = 8;
 
 impl Locks {
     fn reading(&self, lock: LockName<'_>) -> Option<&Reading> {
-        self.records.get(lock)?.reading.as_ref()
+        self.known(lock)?.reading.as_ref()
     }
 
     fn reading_mut(&mut self, lock: LockName<'_>) -> Option<&mut Reading> {
-        self.records.get_mut(lock)?.reading.as_mut()
+        self.known_mut(lock)?.reading.as_mut()
+    }
+
+    /// Whether a lock is read from here, or was lately.
+    pub(super) fn has_reading(&self, lock: LockName<'_>) -> bool {
+        self.reading(lock).is_some()
     }
 
     /// Whether this release must check other readers.
