@@ -8,6 +8,9 @@
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `duration`: text in and out.
 
+// All of it is in run/system.rs, with the reasons.
+#![deny(unsafe_code)]
+
 mod advice;
 mod args;
 mod clock;

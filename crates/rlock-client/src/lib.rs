@@ -142,6 +142,8 @@
 //! renewals, losses, and lost and restored connections. With `tracing` there are spans `acquire`, `renew` and `release`
 //! (debug), and warnings about lost locks and about connections that are lost and restored.
 
+#![forbid(unsafe_code)]
+
 mod acquire;
 pub mod blocking;
 mod builder;
