@@ -143,6 +143,12 @@
 //! (debug), and warnings about lost locks and about connections that are lost and restored.
 
 #![forbid(unsafe_code)]
+// A server's reply or a user's argument reaches these lines: a panic would take the application with it.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing),
+    warn(clippy::arithmetic_side_effects, clippy::panic)
+)]
 
 mod acquire;
 pub mod blocking;
