@@ -80,9 +80,11 @@ impl Desk {
             self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
         let wait = self.dice.one_of(if quiet { &[0, 300, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
         let (side, fair) = (side(role.kind), role.kind.contains("fair"));
-        let want = Want { key, side, fair, fenced: role.kind.contains("fenced"), lease, wait };
+        let (fenced, tied) = (role.kind.contains("fenced"), role.kind.contains("tied"));
+        let permits = self.shared.scene.keys[key].permits;
+        let want = Want { key, side, fair, fenced, permits, tied, lease, wait };
         match role.kind {
-            "try" | "fenced try" => self.try_once(&want),
+            "try" | "fenced try" | "permit try" => self.try_once(&want),
             "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
             "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
             "read beside" => self.read_beside(&Want { lease: 8_000, ..want }, false),
