@@ -93,7 +93,7 @@ const QUIET: [(&str, &[&str]); 24] = [
     ("cellars", &["read past"]),
     ("archives", &["read past"]),
     ("estates", &["fenced heir"]),
-    ("seats", &["permit block", "permit tied block", "permit enqueue", "permit tied enqueue"]),
+    ("seats", &["permit stay", "permit block", "permit tied block", "permit enqueue", "permit tied enqueue"]),
 ];
 
 impl Scene {

@@ -29,6 +29,10 @@ impl Desk {
             self.sleep_us(30_000, 70_000);
             return self.give_back(want, attempt);
         }
+        if self.kind == super::PERMIT_STAY {
+            self.sleep_us(1_500_000, 2_500_000);
+            return self.give_back(want, attempt);
+        }
         if self.kind == super::WRITE_THEN_READ {
             // Somebody comes meanwhile, and is told to wait.
             self.sleep_us(150_000, 300_000);

@@ -42,6 +42,9 @@ const READ_BEHIND: &str = "read behind";
 /// Who writes, and then reads on.
 const WRITE_THEN_READ: &str = "write then read";
 
+/// Who keeps a permit for long, so that only the ends of the others make room.
+const PERMIT_STAY: &str = "permit stay";
+
 /// Who reads beside Redisson after a server was replaced.
 const READ_PAST: &str = "read past";
 
@@ -99,7 +102,7 @@ impl Desk {
                 let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
                 self.redisson(Ask { key, lock, lease, wait: 4_000 });
             }
-            READ_ON | READ_BEHIND | WRITE_THEN_READ => {
+            READ_ON | READ_BEHIND | WRITE_THEN_READ | PERMIT_STAY => {
                 self.block(&Want { lease: 8_000, wait: 3_000, ..want })
             }
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
@@ -108,7 +111,7 @@ impl Desk {
         let died = std::mem::take(&mut self.died);
         match (quiet, self.dice.below(3)) {
             // The next is to come before the last has gone.
-            _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
+            _ if [READ_ON, PERMIT_STAY].contains(&role.kind) => self.sleep_us(0, 2_000),
             _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
             // They are there so that something happens.
             _ if ["read usher", "snatch", "write snatch", "fenced heir", READ_PAST].contains(&role.kind) => {
