@@ -1,12 +1,9 @@
 //! What a restart finds: the locks, from an append only file or a snapshot, with the module or without.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
-use common::{say, say_words, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
 use rlock_testkit::{DataDir, ServerBuilder, TestServer, eventually};
 
 /// A lock of any bytes.

@@ -1,15 +1,12 @@
 //! Effects are built only while somebody may read them. Whoever begins to read them while locks change,
 //! misses none: a replica, however it gets its snapshot, one of a server that was promoted, an AOF.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use common::{say, say_words, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 
 const SOON: Duration = Duration::from_secs(30);

@@ -1,11 +1,8 @@
 //! Cluster mode: which names a lock can have, and how its unlock message goes out.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
-use common::{say, say_words};
+use rlock_testkit::commands::{say, say_words};
 use rlock_testkit::{
     ReplicaStream, ServerBuilder, Subscriber, TestServer, eventually, wait_for_replicas_in_sync,
 };

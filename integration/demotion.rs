@@ -1,13 +1,11 @@
 //! Servers that stop being the primary: who waits is sent away, and nobody waits on a replica.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, Waiting, ask, counter, number, say, story, text, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 

@@ -4,15 +4,14 @@
 //! answer was sent: the grant stayed for its whole lease. Redis answers blocked clients so, Valkey 9 sends the grant; so a
 //! client that is killed stands for one that does not learn of its grant.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::thread::sleep;
 use std::time::Duration;
 
 use redis::{Connection, ConnectionLike};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, Waiting, counter, number, say, story};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]");
 const RELEASE: &str = "RLOCK.RELEASE lock alice";
@@ -48,7 +47,7 @@ fn granted_and_demoted() -> (TestServer, Connection) {
     story(&mut client, &[ALICE]);
     let bob = block(&server, "bob");
     at_once(&mut client, &[RELEASE, DEMOTE, &format!("CLIENT KILL ID {}", bob.client_id())]);
-    assert!(!bob.outcome(SOON).is_ok_and(|answer| waiting::text(&answer).starts_with('[')));
+    assert!(!bob.outcome(SOON).is_ok_and(|answer| commands::text(&answer).starts_with('[')));
     (server, client)
 }
 
@@ -64,11 +63,11 @@ fn a_client_that_was_unblocked_holds_nothing_when_the_server_is_primary_again() 
         at_once(&mut client, &lines.into_iter().flatten().collect::<Vec<_>>());
         match bob.outcome(SOON) {
             // It knows that it holds the lock, and does.
-            Ok(granted) if kill.is_none() && waiting::text(&granted) == "[1, 600000, 0]" => {
+            Ok(granted) if kill.is_none() && commands::text(&granted) == "[1, 600000, 0]" => {
                 sleep(A_WHILE);
                 story(&mut client, &[("RLOCK.RELEASE lock bob", "1")]);
             }
-            Ok(other) => panic!("bob was answered {}", waiting::text(&other)),
+            Ok(other) => panic!("bob was answered {}", commands::text(&other)),
             Err(_) => {
                 is_free(&mut client);
                 assert_eq!(counter(&server, "revokes"), 1);
@@ -117,7 +116,7 @@ fn what_another_primary_has_said_is_not_revoked() {
         other.replicate_from(&server);
         let (mut there, bob) = (other.connect(), block(&server, "bob"));
         at_once(&mut client, &[RELEASE, DEMOTE, &format!("CLIENT KILL ID {}", bob.client_id())]);
-        assert!(!bob.outcome(SOON).is_ok_and(|answer| waiting::text(&answer).starts_with('[')));
+        assert!(!bob.outcome(SOON).is_ok_and(|answer| commands::text(&answer).starts_with('[')));
         eventually("the grant to be replicated", SOON, || {
             (say(&mut there, "HGETALL lock") == r#"["bob", "1"]"#).then_some(())
         });

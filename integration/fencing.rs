@@ -1,13 +1,11 @@
 //! Tokens through restarts, fail-overs that lost writes, clocks that disagree, and slots that move.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::time::SystemTime;
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, Waiting, say, server_time, story};
 
 const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
 const ACQUIRE: &str = "RLOCK.ACQUIRE lock alice 100000 FENCED";

@@ -10,8 +10,6 @@ mod memory;
 mod modes;
 #[path = "leaks/report.rs"]
 mod report;
-#[path = "valgrind/mod.rs"]
-mod server_in_valgrind;
 #[path = "leaks/valgrind.rs"]
 mod valgrind;
 #[path = "leaks/wire.rs"]

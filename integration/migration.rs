@@ -1,16 +1,12 @@
 //! Slots that move to another node of a cluster while somebody waits for a lock in them.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
-mod nodes;
-
 use std::time::{Duration, Instant};
 
-use nodes::{AGREED, Cluster, asking};
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::nodes::{AGREED, Cluster, asking};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, eventually};
-use waiting::{SOON, Waiting, counter, say, story};
 
 /// Stops a process without ending it, on Linux.
 const SIGSTOP: i32 = 19;

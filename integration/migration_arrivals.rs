@@ -1,22 +1,15 @@
 //! What comes to a node with a slot, key by key or at one moment: read leases that Redisson's renewals would end, and fair
 //! queues of natives that wait there no more.
 
-#[path = "../tests/fair_list/mod.rs"]
-mod fair_list;
-mod nodes;
-#[path = "../tests/redisson/mod.rs"]
-mod redisson;
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::time::Duration;
 
-use fair_list::{awaited, counted_as_gone_in_time};
-use nodes::{AGREED, Cluster, asking};
 use redis::Connection;
-use redisson::{READ, RENEW_READ};
+use rlock_testkit::commands::{SOON, number, say, story};
+use rlock_testkit::fair_list::{awaited, counted_as_gone_in_time};
+use rlock_testkit::nodes::{AGREED, Cluster, asking};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ};
 use rlock_testkit::{ServerName, eventually};
-use waiting::{SOON, number, say, story};
 
 /// A lease of Redisson's that is shorter than the natives', in ms.
 const SHORT: i64 = 4_000;

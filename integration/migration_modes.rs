@@ -1,12 +1,8 @@
 //! Slots that move to another node with read/write locks and fair queues in them, key by key.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
-mod nodes;
-
-use nodes::{Cluster, asking};
-use waiting::{Waiting, say, story};
+use rlock_testkit::commands::{say, story};
+use rlock_testkit::nodes::{Cluster, asking};
+use rlock_testkit::waiting::Waiting;
 
 const LEASE: &str = "{lock}:alice:rwlock_timeout:1";
 const LIST: &str = "redisson_lock_queue:{lock}";

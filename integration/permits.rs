@@ -1,16 +1,12 @@
 //! Permits on several servers and over restarts: replicas, promotion, AOF, snapshots, slots that move.
 
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
-mod nodes;
-
 use std::time::Duration;
 
-use nodes::{Cluster, asking};
 use redis::Connection;
+use rlock_testkit::commands::{say, story};
+use rlock_testkit::nodes::{Cluster, asking};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, TestServer, wait_for_replicas_in_sync};
-use waiting::{Waiting, say, story};
 
 /// Two of three permits are out; one has ended, and is still in the set.
 #[track_caller]

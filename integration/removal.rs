@@ -1,27 +1,22 @@
 //! Taking the module away, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
 //! scripts go on with them, and nothing is left that a server without the module, or with another, does not know.
 
-mod kinds;
-#[path = "../tests/redisson/mod.rs"]
-mod redisson;
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::fs;
 use std::path::Path;
 
-use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
-use redisson::{
+use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{
     FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW_READ, TAKES, UNREAD,
     UNWRITE, WRITE,
 };
 use rlock_testkit::{ServerBuilder, TestServer, aof_all_commands, module_path};
-use waiting::{SOON, say, server_time, story};
 
 const LEASE: i64 = 1_000_000;
 
-/// Shows that Redisson's scripts go on with what [`kinds::hold`] has taken, in the names of the owners there, and that all is
+/// Shows that Redisson's scripts go on with what [`hold`] has taken, in the names of the owners there, and that all is
 /// gone when they have given it back. `ahead` is how far its clock has gone on.
 #[track_caller]
 fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {

@@ -1,13 +1,10 @@
 //! Replicas: with the module and without it, as long as they are replicas and after that.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{say, say_words, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, state, story};
 use rlock_testkit::{Subscriber, TestServer, module_path, wait_for_replicas_in_sync};
 
 /// How long a message may take to a subscriber of a replica.

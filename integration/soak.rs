@@ -3,11 +3,6 @@
 //! `RLOCK_SOAK_SECONDS` says for how long (15), `RLOCK_SEED` what the dice say. Nobody but their holders
 //! touches the clean locks, so they are never held twice but by readers; the others are deleted, renamed and time out.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 #[path = "soak/client.rs"]
 mod client;
 #[path = "soak/dice.rs"]
@@ -27,8 +22,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use client::Client;
 use ending::{check_copies, check_the_end, used_memory};
+use rlock_testkit::commands::{SOON, counter};
 use rlock_testkit::{TestServer, eventually};
-use waiting::{SOON, counter};
 
 /// How many clean locks there are, and how many others.
 const LOCKS: usize = 8;

@@ -1,17 +1,14 @@
 //! A server of Redisson's that gets the module, at run time or by a restart: the locks that are held and awaited then
 //! stay what they are, and both sorts of clients go on with them.
 
-#[path = "../tests/redisson/mod.rs"]
-mod redisson;
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use redis::Connection;
-use redisson::{
+use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{
     FAIR_GIVES_BACK, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW, TAKES, UNREAD, UNWRITE, WRITE,
 };
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, Subscriber, TestServer, module_path};
-use waiting::{SOON, Waiting, say, server_time, story};
 
 const LEASE: i64 = 1_000_000;
 const BUDGET: i64 = 300_000;

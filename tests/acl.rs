@@ -1,9 +1,7 @@
 //! Who may lock: our ACL category, named commands, keys and channels.
 
-mod common;
-
-use common::{say, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, story};
 use rlock_testkit::{ServerName, Subscriber, TestServer};
 
 /// What a user needs that shall lock, command by command.

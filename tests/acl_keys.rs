@@ -1,9 +1,7 @@
 //! Who may use the keys that belong to a lock: the lease keys of its readers, its fencing token and its fair queue.
 
-mod common;
-
-use common::{say, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::{Subscriber, TestServer};
 
 /// A connection of a user that may lock, with these keys and what else these rules say.

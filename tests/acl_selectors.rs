@@ -4,10 +4,8 @@
 //! The module once asked only whether any selector allows the key beside the lock. With one selector for locks and
 //! another for SET and RPUSH, RLOCK.ACQUIRE wrote tokens, leases and fair queues that no selector let it write.
 
-mod common;
-
-use common::{say, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::{Subscriber, TestServer};
 
 const LOCK: &str = "+rlock.acquire +rlock.release +rlock.renew +rlock.forcerelease";

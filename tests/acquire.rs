@@ -1,11 +1,10 @@
 //! RLOCK.ACQUIRE: who gets a lock, how often and for how long.
 
-mod common;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{REDISSON_TAKES, agrees, on_the_wire, redisson, say, state, story, text};
+use rlock_testkit::commands::{agrees, on_the_wire, say, state, story, text};
+use rlock_testkit::redisson::{TAKES, run};
 use rlock_testkit::{TestServer, eventually};
 
 #[test]
@@ -47,13 +46,13 @@ fn writes_redissons_hash() {
     for (holds, hash) in [(1, r#"["u-1:7", "1"]"#), (2, r#"["u-1:7", "2"]"#), (3, r#"["u-1:7", "3"]"#)] {
         let answer = say(client, "RLOCK.ACQUIRE ours u-1:7 100000");
         assert_eq!(answer.split(',').next(), Some(format!("[{holds}").as_str()));
-        assert_eq!(redisson(client, REDISSON_TAKES, "theirs", "u-1:7"), "null");
+        assert_eq!(run(client, TAKES, "theirs", "u-1:7", 100_000), "null");
         story(client, &[("TYPE ours", "hash"), ("HGETALL ours", hash), ("PTTL ours", "~100000")]);
         assert_eq!(say(client, "DUMP ours"), say(client, "DUMP theirs"), "{holds} holds");
     }
     // Each keeps the other out, and re-enters what the other took; there is no key for a token.
-    assert!(agrees(&redisson(client, REDISSON_TAKES, "ours", "u-2:1"), "~100000"));
-    assert_eq!(redisson(client, REDISSON_TAKES, "ours", "u-1:7"), "null");
+    assert!(agrees(&run(client, TAKES, "ours", "u-2:1", 100_000), "~100000"));
+    assert_eq!(run(client, TAKES, "ours", "u-1:7", 100_000), "null");
     story(
         client,
         &[

@@ -1,9 +1,7 @@
 //! Keys and owners of any bytes.
 
-mod common;
-
-use common::{agrees, ask_words, say, say_words, state, story, text};
 use redis::{Connection, Value};
+use rlock_testkit::commands::{agrees, ask, say, say_words, state, story, text};
 use rlock_testkit::{Subscriber, TestServer};
 
 /// All bytes there are, each once.
@@ -49,7 +47,7 @@ fn lock_and_unlock(client: &mut Connection, key: &[u8], owner: &[u8]) {
 /// The bytes that INFO tells for the one holder.
 #[track_caller]
 fn owner_told(client: &mut Connection, key: &[u8]) -> Vec<u8> {
-    let info = ask_words(client, &[b"RLOCK.INFO", key]);
+    let info = ask(client, &[b"RLOCK.INFO", key]);
     let told = info.as_sequence().and_then(|fields| fields[13].as_sequence()?[0].as_sequence()?.get(1));
     match told {
         Some(Value::BulkString(owner)) => owner.clone(),

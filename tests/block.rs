@@ -1,11 +1,10 @@
 //! BLOCK: waiting for a lock as a blocked client.
 
-mod waiting;
-
 use std::time::{Duration, Instant};
 
+use rlock_testkit::commands::{SOON, ask, fields, say, story, text, transaction};
+use rlock_testkit::waiting::{Waiting, queue, waiters};
 use rlock_testkit::{TestServer, eventually};
-use waiting::{SOON, Waiting, ask, fields, queue, say, story, text, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 

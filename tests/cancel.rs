@@ -1,12 +1,11 @@
 //! CANCEL: ending a wait from outside.
 
-mod waiting;
-
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_testkit::commands::{counter, say, story, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{Waiting, counter, say, story, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 

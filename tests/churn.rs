@@ -3,8 +3,6 @@
 //!
 //! One thread does everything, so that the model is exact. `RLOCK_SEED` repeats a run that failed.
 
-mod waiting;
-
 #[path = "churn/dice.rs"]
 mod dice;
 #[path = "churn/scene.rs"]
@@ -14,8 +12,9 @@ use std::env;
 use std::time::{Duration, SystemTime};
 
 use redis::Value;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, counter, fields, transaction};
 use scene::{CONFIRM, Churn, DEAF, KEYS, LEASE, MODES, Via, Waiter, answer, ask, told_as};
-use waiting::{SOON, counter, fields, transaction};
 
 /// How many owners come.
 const OWNERS: u64 = 1_000;
@@ -234,7 +233,7 @@ fn a_thousand_waiters_come_and_go_as_the_model_says() {
             churn.release(n);
             churn.check(n, Duration::ZERO);
         }
-        let info = fields(waiting::ask(&mut churn.client, &["RLOCK.INFO", key]));
+        let info = fields(commands::ask(&mut churn.client, &["RLOCK.INFO", key]));
         let count = info.into_iter().find(|(name, _)| name == "waiter-count").unwrap().1;
         assert_eq!(count, Value::Int(0));
     }

@@ -1,15 +1,12 @@
 //! Wall clocks step: a lease is judged by the server's clock, wherever it is; a wait by one that does not
 //! step; and nobody is left asleep by either.
 
-mod common;
-mod waiting;
-
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{say, story};
 use redis::{Connection, Value};
+use rlock_testkit::commands::{say, story};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::Waiting;
 
 const HOUR: i64 = 3_600;
 /// Generous: what is waited for takes a tenth of a second on an idle machine.

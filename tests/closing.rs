@@ -1,16 +1,15 @@
 //! Clients that the server closes later: it marks them, answers the unblocked ones among them first, throws these answers
 //! away, and tells the module nothing more. A grant to such a client kept its lock for the whole lease.
 
-mod waiting;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, say, story, transaction};
+use rlock_testkit::waiting::{Waiting, queue};
 use rlock_testkit::{DataDir, ServerBuilder, ServerName, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, counter, queue, say, story, transaction};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]");
 const RELEASE: &str = "RLOCK.RELEASE lock alice";

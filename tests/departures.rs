@@ -1,13 +1,12 @@
 //! Waiters that go: clients that die in the queue, or with a grant on its way to them; what the server
 //! does to clients and to the module; panics, after which nobody may be left asleep.
 
-mod waiting;
-
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, say, story, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path};
-use waiting::{SOON, Waiting, counter, say, story, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]");
 

@@ -1,11 +1,10 @@
 //! `rlock.accept no`: a server that is emptied of waiters before it is demoted, stopped, or rid of the module.
 
-mod waiting;
-
 use std::time::Duration;
 
+use rlock_testkit::commands::{SOON, counter, say, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, counter, say, story, transaction};
 
 const UNBLOCKED: &str = "!UNBLOCKED this server is drained (rlock.accept is no); \
     try again later, or on the server that takes over";

@@ -1,13 +1,11 @@
 //! What a change sends to replicas and AOF: its effects in one transaction. What changes nothing
 //! sends nothing.
 
-mod common;
-
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{agrees, say, say_words};
 use redis::Connection;
+use rlock_testkit::commands::{agrees, say, say_words};
 use rlock_testkit::{Command, ReplicaStream, TestServer, aof_commands};
 
 const FREED: &str = "(DEL lock; PUBLISH redisson_lock__channel:{lock} 0)";

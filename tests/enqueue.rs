@@ -1,14 +1,12 @@
 //! ENQUEUE: waiting for a message, any number of owners by one connection.
 
-mod common;
-mod waiting;
-
 use std::time::{Duration, Instant};
 
-use common::agrees;
 use redis::{Connection, Pipeline, Value};
+use rlock_testkit::commands::{SOON, agrees, ask, counter, number, say, story, text, transaction};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, counter, number, queue, say, story, text, transaction, waiters};
+
+use rlock_testkit::waiting::{Waiting, queue, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 const WAITS: &str = "[0, 0, 0]";

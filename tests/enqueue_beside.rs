@@ -1,14 +1,12 @@
 //! ENQUEUE beside the rest: databases, blocked clients, whatever frees a lock, clients that go.
 
-mod common;
-mod waiting;
-
 use std::time::{Duration, Instant};
 
-use common::on_the_wire;
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, on_the_wire, say, story, transaction};
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{SOON, Waiting, counter, number, say, story, transaction, waiters};
+
+use rlock_testkit::waiting::{Waiting, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 const WAITS: &str = "[0, 0, 0]";

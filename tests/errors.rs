@@ -1,9 +1,7 @@
 //! Wrong arguments: each error line exactly, and that nothing happens besides.
 
-mod common;
-
-use common::{say, say_words, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, state, story};
 use rlock_testkit::{ReplicaStream, Subscriber, TestServer};
 
 const OWNER: &str = "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";

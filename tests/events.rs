@@ -1,9 +1,7 @@
 //! What a change tells those who listen: keyspace events and the unlock message.
 
-mod common;
-
-use common::{agrees, say, say_words};
 use redis::Connection;
+use rlock_testkit::commands::{agrees, say, say_words};
 use rlock_testkit::{Subscriber, TestServer};
 
 /// A client, and somebody who hears every message of the server.

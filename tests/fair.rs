@@ -1,12 +1,11 @@
 //! FAIR: one order for native waiters and those of Redisson's fair lock, which stand in a list and a sorted set.
 
-mod redisson;
-mod waiting;
-
 use redis::Connection;
-use redisson::{FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES};
+use rlock_testkit::commands::{SOON, number, say, server_time, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, server_time, story, waiters};
 
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";

@@ -1,15 +1,12 @@
 //! Redisson's fair queues after a restart and after a fail-over: natives that stood in them are gone with the server
 //! that they waited at, and those behind them must not wait for as long as each of them had asked for.
 
-mod fair_list;
-mod redisson;
-mod waiting;
-
 use std::time::Duration;
 
-use fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, server_time, story};
+use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, server_time, story};
 
 #[test]
 fn who_waited_before_a_restart_counts_as_gone_in_time() {
@@ -17,7 +14,7 @@ fn who_waited_before_a_restart_counts_as_gone_in_time() {
     let client = &mut server.connect();
     // In a database that is not the first, among many other keys.
     story(client, &[("SELECT 3", "OK")]);
-    waiting::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
+    commands::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
     awaited(client);
     let stopped = server.kill9();
     let server = TestServer::builder().conf("appendonly", "yes").dir(stopped).start();
@@ -57,7 +54,7 @@ fn natives_that_wait_again_are_left_alone() {
     let mut both = redis::pipe();
     both.cmd("REPLICAOF").arg(&["NO", "ONE"]);
     both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news:{lock}"]);
-    assert_eq!(waiting::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
+    assert_eq!(commands::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
     eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
     assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);
 }

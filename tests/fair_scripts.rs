@@ -1,13 +1,12 @@
 //! FAIR: what Redisson's scripts do to the entries of ours that stand behind and before its own, when it gives up, tries
 //! without waiting, and gives back by force.
 
-mod redisson;
-mod waiting;
-
 use redis::Connection;
-use redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FAIR_TRIES};
+use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FAIR_TRIES};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, say, server_time, story};
 
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";

@@ -1,12 +1,12 @@
 //! FAIR: the turns at the head of Redisson's list, and that nobody sleeps through the own.
 
-mod waiting;
-
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, server_time, story, transaction};
 
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";
@@ -29,7 +29,7 @@ fn wait(server: &TestServer, owner: &str) -> Waiting {
 /// The answer; sooner than the sweep that sets such things right every ten seconds mostly comes.
 #[track_caller]
 fn soon(waiting: &Waiting) -> String {
-    waiting::text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
+    commands::text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
 }
 
 /// One of Redisson's comes to wait, and counts as gone after so many ms.

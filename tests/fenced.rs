@@ -1,10 +1,9 @@
 //! FENCED: a token for every acquisition, larger than all before, in the key where Redisson keeps it.
 
-mod waiting;
-
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Command, ReplicaStream, Subscriber, TestServer, aof_commands};
-use waiting::{SOON, Waiting, ask, counter, number, say, server_time, story, text, transaction, waiters};
 
 const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
 const WAITS: &str = "[0, 0, 0]";

@@ -1,9 +1,7 @@
 //! RLOCK.FORCERELEASE: taking a lock from whoever holds it.
 
-mod common;
-
-use common::{on_the_wire, say, state, story};
 use rlock_testkit::TestServer;
+use rlock_testkit::commands::{on_the_wire, say, state, story};
 
 #[test]
 fn takes_the_lock_from_anybody() {

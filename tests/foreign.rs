@@ -1,30 +1,17 @@
 //! Sharing with waiters by Redisson's protocol: their turns among native hand-offs.
 
-mod common;
-mod waiting;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{REDISSON_TAKES, redisson};
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::redisson::{GIVES_BACK, TAKES, run};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{SOON, Waiting, counter, say, story, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 const UNLOCK_CHANNEL: &str = "redisson_lock__channel:{lock}";
-
-/// How Redisson 3 gives a lock back: null where it was not held, 1 when free, and then the message.
-const GIVES_BACK: &str = "
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
-    if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return 0
-    end
-    redis.call('del', KEYS[1])
-    redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
-    return 1";
 
 /// A server where foreign waiters have turns after so many hand-offs or so long, and for so long.
 fn server(grants: u64, turn_ms: u64, window_ms: u64) -> TestServer {
@@ -70,7 +57,7 @@ fn waits_as_redisson_does(server: &TestServer, owner: &str, within: Duration) ->
     let deadline = Instant::now() + within;
     let (client, mut messages) = (&mut server.connect(), Subscriber::channel(server, UNLOCK_CHANNEL));
     loop {
-        let answer = redisson(client, REDISSON_TAKES, "lock", owner);
+        let answer = run(client, TAKES, "lock", owner, 100_000);
         if answer == "null" {
             return true;
         }
@@ -113,7 +100,7 @@ fn against_natives(server: &TestServer, rounds: u32) -> Vec<(u64, Duration)> {
             waits.push((grants.load(Ordering::Relaxed) - before, begin.elapsed()));
             if taken {
                 assert_eq!(holder(client), r#"["foreign"]"#);
-                assert_eq!(redisson(client, GIVES_BACK, "lock", "foreign"), "1");
+                assert_eq!(run(client, GIVES_BACK, "lock", "foreign", 100_000), "1");
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -179,11 +166,11 @@ fn the_turn_comes_after_so_many_hand_offs() {
     );
     enqueue(client, 13, 13);
     assert_eq!(waiters(client, "lock"), "n11 n12 blocked n13");
-    assert_eq!(redisson(client, REDISSON_TAKES, "lock", "foreign"), "null");
+    assert_eq!(run(client, TAKES, "lock", "foreign", 100_000), "null");
     story(client, &[("RLOCK.ACQUIRE lock eve 4000", "null")]);
     assert_eq!((holder(client), counter(&server, "foreign_turns")), (r#"["foreign"]"#.into(), 1));
     // Given back, it goes to the next at once, and not when the window would have ended.
-    assert_eq!(redisson(client, GIVES_BACK, "lock", "foreign"), "1");
+    assert_eq!(run(client, GIVES_BACK, "lock", "foreign", 100_000), "1");
     rlock_testkit::eventually("the next to have it", SOON, || (holder(client) == r#"["n11"]"#).then_some(()));
     hand_on(client, 11, 12);
     release(client, "n12");

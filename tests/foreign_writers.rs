@@ -1,16 +1,15 @@
 //! Turns for one of Redisson's that waits to write, while natives read one after the other so that somebody always does.
 
-mod redisson;
-mod waiting;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use redisson::{READ, RENEW_READ, UNWRITE, WRITE};
+use rlock_testkit::commands::{SOON, number, say, story, transaction};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ, UNWRITE, WRITE};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
-use waiting::{SOON, Waiting, number, say, story, transaction};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 

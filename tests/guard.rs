@@ -1,12 +1,10 @@
 //! A panic in the module does not end the server: planted ones, by a build with fault injection.
 
-mod common;
-
 use std::env;
 use std::process::Command;
 
-use common::{say, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::{ReplicaStream, Subscriber, TestServer, fault_module_path};
 
 const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";

@@ -1,10 +1,9 @@
 //! Hand-off: the command that frees a lock gives it to the one who waits first.
 
-mod waiting;
-
 use redis::Connection;
+use rlock_testkit::commands::{SOON, say, server_time, story, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Command, ReplicaStream, Subscriber, TestServer, aof_commands};
-use waiting::{SOON, Waiting, say, server_time, story, transaction, waiters};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 

@@ -1,11 +1,9 @@
 //! RLOCK.INFO: who holds a lock, told without a trace.
 
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
-use common::{on_the_wire, say, state, story};
+use rlock_testkit::commands::{on_the_wire, say, state, story};
 use rlock_testkit::{ReplicaStream, ServerName, Subscriber, TestServer, eventually};
 
 const FREE: &str = r#"{"kind": "none", "mode": null, "lease-ms": -2, "token": 0, "holder-count": 0, "waiter-count": 0, "holders": [], "queue": []}"#;

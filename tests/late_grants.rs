@@ -4,14 +4,12 @@
 //!
 //! The bound holds on a loaded machine: some hundred cycles take longer.
 
-mod waiting;
-
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, story};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, counter, story};
 
 /// As many as make some hundred cycles.
 const MANY: usize = 40_000;

@@ -1,12 +1,11 @@
 //! Loading, unloading, and servers on which the module does not load.
 
-mod common;
-mod waiting;
-
 use std::env;
 
-use common::{agrees, ask_words, say, say_words};
 use redis::{Connection, Value};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{agrees, ask, say, say_words};
+use rlock_testkit::waiting;
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
 #[track_caller]
@@ -26,7 +25,7 @@ fn says_each(client: &mut Connection, lines: &[(&str, &str)]) {
 /// Name and version of each loaded module.
 #[track_caller]
 fn modules(client: &mut Connection) -> Vec<(String, i64)> {
-    let Value::Array(modules) = ask_words(client, &["MODULE", "LIST"]) else { panic!("no list") };
+    let Value::Array(modules) = ask(client, &["MODULE", "LIST"]) else { panic!("no list") };
     let described = |module: Value| {
         let Value::Array(fields) = module else { panic!("{module:?}") };
         let value = |name: &[u8]| {
@@ -88,7 +87,7 @@ fn the_module_is_unloaded_after_use_and_loaded_again() {
             ],
         );
         assert_eq!(server.info("rlock")["rlock_acquired"], if round == 1 { "2" } else { "1" });
-        let before = common::state(client, "lock");
+        let before = commands::state(client, "lock");
         // Redis 8.0 compares each client's next command with its last one, also when that has been freed with
         // its module: 8.0.6 crashed here once in ten runs.
         assert_eq!(say(other, "PING"), "PONG");
@@ -103,7 +102,7 @@ fn the_module_is_unloaded_after_use_and_loaded_again() {
             ],
         );
         assert!(server.info("rlock").is_empty() && modules(client).iter().all(|(name, _)| name != "rlock"));
-        assert_eq!(common::state(client, "lock"), before, "locks are plain hashes");
+        assert_eq!(commands::state(client, "lock"), before, "locks are plain hashes");
         assert_eq!(load(client), "OK", "round {round}");
         // As new: the option has its default, the counters start over.
         assert_eq!(say(other, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#);

@@ -1,12 +1,11 @@
 //! RLOCK.LIST: which locks are waited for.
 
-mod waiting;
-
 use std::time::Duration;
 
 use redis::{Connection, Value};
+use rlock_testkit::commands::{ask, fields, say, story, text};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerName, TestServer};
-use waiting::{Waiting, ask, fields, say, story, text};
 
 /// A page: the next cursor, and the entries as `key waiters`.
 #[track_caller]

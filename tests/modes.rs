@@ -2,10 +2,6 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-mod kinds;
-mod redisson;
-mod waiting;
-
 #[path = "modes/clock.rs"]
 mod clock;
 #[path = "modes/departures.rs"]
@@ -17,10 +13,11 @@ mod wakeups;
 
 use std::time::Duration;
 
-use kinds::{All, KINDS, Kind, at_once};
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
+use rlock_testkit::waiting::waiters;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, counter, number, say, story, transaction, waiters};
 
 const LOCK: &str = "lock";
 

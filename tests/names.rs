@@ -1,10 +1,8 @@
 //! Names that are not to be used side by side: what belongs to their locks has the same names, as it has in Redisson.
 
-mod common;
-
-use common::{say, story};
 use redis::Connection;
 use rlock_testkit::TestServer;
+use rlock_testkit::commands::{say, story};
 
 #[test]
 fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {

@@ -1,14 +1,12 @@
 //! What an operator sees: the section in INFO, the warning, COMMAND DOCS.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-use common::{agrees, ask_words, say, story};
 use redis::{Connection, Value};
 use rlock_testkit::TestServer;
+use rlock_testkit::commands::{agrees, ask, say, story};
 
 const PAGE: &str = include_str!("../docs/COMMANDS.md");
 
@@ -186,7 +184,7 @@ fn command_docs_describe_every_command() {
     assert_eq!(lines.len(), 7, "{lines:?}");
     for line in lines {
         let (name, arguments) = line.split_once(' ').unwrap();
-        let docs = ask_words(client, &["COMMAND", "DOCS", name]);
+        let docs = ask(client, &["COMMAND", "DOCS", name]);
         let docs = field(&docs, &name.to_lowercase()).unwrap();
         assert_eq!(list(field(docs, "arguments").unwrap()).join(" "), arguments, "{name}");
         for told in ["summary", "since", "complexity"] {
@@ -236,7 +234,7 @@ fn commands_say_what_they_do() {
 /// Arity and flags by COMMAND INFO.
 #[track_caller]
 fn flags_of(client: &mut Connection, name: &str) -> (i64, Vec<String>) {
-    let info = ask_words(client, &["COMMAND", "INFO", &format!("rlock.{name}")]);
+    let info = ask(client, &["COMMAND", "INFO", &format!("rlock.{name}")]);
     let Value::Array(commands) = info else { panic!("{info:?}") };
     let Value::Array(command) = &commands[0] else { panic!("{commands:?}") };
     match &command[1..3] {

@@ -1,11 +1,9 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG, and as arguments at load.
 
-mod common;
-
 use std::fs;
 
-use common::{say, say_words, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
 #[track_caller]

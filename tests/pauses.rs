@@ -1,14 +1,13 @@
 //! While writes are paused or refused nobody is granted a lock; after it the queue is served.
 
-mod waiting;
-
 use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ReplicaStream, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, counter, number, say, server_time, story, transaction};
 
 /// Long enough for a timer that does not care to have fired many times.
 const A_WHILE: Duration = Duration::from_millis(500);

@@ -1,10 +1,9 @@
 //! PERMITS: a limited number of owners hold a lock at once, each with a lease of its own.
 
-mod waiting;
-
 use redis::Connection;
+use rlock_testkit::commands::{SOON, say, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually};
-use waiting::{SOON, Waiting, say, story, transaction};
 
 const WITHOUT: &str =
     "!WRONGLOCK the key holds a lock with permits; acquire it with PERMITS, and leave READ and WRITE out";

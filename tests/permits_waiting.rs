@@ -1,10 +1,9 @@
 //! Waiting for permits: in order, by limits, and for whatever ends one.
 
-mod waiting;
-
 use redis::Connection;
+use rlock_testkit::commands::{SOON, say, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{SOON, Waiting, say, story, transaction};
 
 /// The score of a member; the server's clock in ms counts from 1970.
 fn score(client: &mut Connection, owner: &str) -> i64 {

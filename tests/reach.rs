@@ -3,14 +3,13 @@
 //! channel that is not the lock's own or one the user may use. Random commands of nasty names; a failure prints the
 //! seed, and `RLOCK_SEED` runs it again.
 
-mod waiting;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Connection;
+use rlock_testkit::commands::{ask, say, text};
+use rlock_testkit::waiting;
 use rlock_testkit::{Subscriber, TestServer};
-use waiting::{ask, say, text};
 
 const COMMANDS: usize = 30_000;
 

@@ -1,9 +1,8 @@
 //! READ and WRITE: readers together, writers alone, on Redisson's hash and lease keys.
 
-mod common;
-
-use common::{say, story};
 use rlock_testkit::TestServer;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{say, story};
 
 #[test]
 fn readers_share_and_a_writer_is_alone() {
@@ -262,7 +261,7 @@ fn somebodys_own_hash_is_no_read_write_lock() {
     for maker in ["mode read title War", "mode write a:write 0", "mode read a -1", "mode read a 1 b x"] {
         say(client, "DEL book");
         say(client, &format!("HSET book {maker}"));
-        let before = common::state(client, "book");
+        let before = commands::state(client, "book");
         story(
             client,
             &[
@@ -272,7 +271,7 @@ fn somebodys_own_hash_is_no_read_write_lock() {
                 ("RLOCK.INFO book", no_lock),
             ],
         );
-        assert_eq!(common::state(client, "book"), before, "{maker}");
+        assert_eq!(commands::state(client, "book"), before, "{maker}");
     }
 }
 

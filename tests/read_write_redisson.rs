@@ -1,12 +1,11 @@
 //! Native readers and writers beside Redisson's, whose scripts are in `redisson`.
 
-mod redisson;
-mod waiting;
-
 use redis::Connection;
-use redisson::{READ, RENEW_READ, UNREAD, UNWRITE, WRITE};
+use rlock_testkit::commands::{SOON, number, say, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ, UNREAD, UNWRITE, WRITE};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, story};
 
 /// One of its scripts by this owner, for a lease of so many ms.
 #[track_caller]

@@ -1,10 +1,9 @@
 //! Waiting to read and to write: one order for both, readers together, nobody left asleep.
 
-mod waiting;
-
 use redis::Connection;
+use rlock_testkit::commands::{SOON, number, say, story, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, story, transaction, waiters};
 
 #[track_caller]
 fn wait(server: &TestServer, owner: &str, rest: &str) -> Waiting {

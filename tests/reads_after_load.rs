@@ -1,13 +1,12 @@
 //! Read leases that another server gave, or this one before a restart: Redisson's renewal of a reader beside them would
 //! end them early, and so they have to be known.
 
-mod redisson;
-mod waiting;
-
 use redis::Connection;
-use redisson::{READ, RENEW_READ};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, number, say, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, module_path, wait_for_replicas_in_sync};
-use waiting::{SOON, number, say, story};
 
 /// The lease of one of Redisson's that reads as well, in ms.
 const SHORT: i64 = 2_000;
@@ -18,7 +17,7 @@ const LOCKS: [&str; 3] = ["lock", "app:{orders}:lock", "{a}"];
 /// Natives read for long, one of Redisson's beside them for a short time, among many other keys.
 #[track_caller]
 fn read(client: &mut Connection) {
-    waiting::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
+    commands::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
     for lock in LOCKS {
         story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[1, 900000, 0]")]);
         story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[2, 900000, 0]")]);

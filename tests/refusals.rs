@@ -1,13 +1,11 @@
 //! What the server itself refuses, before or instead of the module.
 
-mod common;
-
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use common::{say, say_words, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, state, story};
 use rlock_testkit::{TestServer, eventually};
 
 const OOM: &str = "!OOM command not allowed when used memory > 'maxmemory'.";

@@ -1,15 +1,13 @@
 //! A load that is refused, or comes twice, leaves nothing behind: neither in the server nor in the module that is loaded.
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::{say, say_words, story};
 use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
 use rlock_testkit::{TestServer, fault_module_path, module_path};
 
 /// About ten beats of the server, each of which calls who listens to them.

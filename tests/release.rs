@@ -1,9 +1,7 @@
 //! RLOCK.RELEASE: giving holds back, one, all or down to a count.
 
-mod common;
-
-use common::{on_the_wire, say, state, story};
 use rlock_testkit::TestServer;
+use rlock_testkit::commands::{on_the_wire, say, state, story};
 
 #[test]
 fn answers_one_zero_or_null() {

@@ -1,10 +1,8 @@
 //! RLOCK.RENEW: the lease counts from now.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{on_the_wire, say, state, story};
+use rlock_testkit::commands::{on_the_wire, say, state, story};
 use rlock_testkit::{TestServer, eventually};
 
 #[test]

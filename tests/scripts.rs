@@ -1,11 +1,9 @@
 //! The commands in a transaction and in Lua: as they are alone.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{agrees, ask_words, say, say_words, state, story, text};
 use redis::{Connection, Value};
+use rlock_testkit::commands::{agrees, ask, say, say_words, state, story, text};
 use rlock_testkit::{ReplicaStream, TestServer, eventually};
 
 /// A story with every command, and with every kind of answer.
@@ -44,7 +42,7 @@ fn server() -> TestServer {
 }
 
 fn eval(client: &mut Connection, script: &str, words: &[&str]) -> Value {
-    ask_words(client, &[&["EVAL", script, "0"], words].concat())
+    ask(client, &[&["EVAL", script, "0"], words].concat())
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn commands_work_in_multi() {
     for (line, _) in STORY {
         assert_eq!(say(client, line), "QUEUED", "{line}");
     }
-    let Value::Array(answers) = ask_words(client, &["EXEC"]) else { panic!("EXEC answered no array") };
+    let Value::Array(answers) = ask(client, &["EXEC"]) else { panic!("EXEC answered no array") };
     assert_eq!(answers.len(), STORY.len());
     for ((line, expected), answer) in STORY.iter().zip(&answers) {
         assert!(agrees(&text(answer), expected), "{line}: {answer:?}");

@@ -1,12 +1,12 @@
 //! SESSION: holds and waits that end with the connection on which the call came, however that ends.
 
-mod waiting;
-
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, number, say, story, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, number, say, story, transaction, waiters};
 
 const GRACE: i64 = 300;
 const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
@@ -267,7 +267,7 @@ fn a_transaction_ties_and_scripts_are_refused() {
         format!("return redis.call({})", words.join(","))
     };
     for line in ["RLOCK.ACQUIRE other bob 60000 SESSION 300", "RLOCK.RENEW lock bob 60000 SESSION 300"] {
-        let answer = waiting::text(&waiting::ask(client, &["EVAL", &script(line), "0"]));
+        let answer = commands::text(&commands::ask(client, &["EVAL", &script(line), "0"]));
         assert!(answer.contains(NO_CONNECTION.trim_start_matches('!')), "{answer}");
     }
     story(client, &[("EXISTS other", "0")]);

@@ -1,15 +1,14 @@
 //! SESSION: the ways in which a connection ends, and what happens to a tie meanwhile.
 
-mod waiting;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, number, say, story, text};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ReplicaStream, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, number, say, story, text};
 
 const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
 const HELD: &str = "[1, 60000, 0]";

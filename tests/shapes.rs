@@ -1,12 +1,11 @@
 //! What a key may hold, and what each command makes of it.
 
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
-use common::{REDISSON_GIVES_BACK, REDISSON_TAKES, agrees, redisson, say, say_words, state, story};
 use redis::Connection;
+use rlock_testkit::commands::{agrees, say, say_words, state, story};
+use rlock_testkit::redisson::{GIVES_BACK, TAKES, run};
 use rlock_testkit::{ReplicaStream, ServerName, TestServer, eventually};
 
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -228,10 +227,10 @@ fn one_field_with_a_canonical_count_is_a_lock() {
 fn a_foreign_clients_lock_excludes_and_is_released() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let redisson = |client: &mut Connection, script, owner| redisson(client, script, "thing", owner);
+    let redisson = |client: &mut Connection, script, owner| run(client, script, "thing", owner, 100_000);
     // A Redisson client holds: rlock keeps others out, and serves the owner.
-    assert_eq!(redisson(client, REDISSON_TAKES, "u-1:7"), "null");
-    assert_eq!(redisson(client, REDISSON_TAKES, "u-1:7"), "null");
+    assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
+    assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
     story(
         client,
         &[
@@ -247,15 +246,15 @@ fn a_foreign_clients_lock_excludes_and_is_released() {
     );
     // rlock holds: Redisson keeps others out, and serves the owner.
     story(client, &[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 1", "[1, 100000, 0]")]);
-    assert!(agrees(&redisson(client, REDISSON_TAKES, "u-1:7"), "~100000"));
-    assert_eq!(redisson(client, REDISSON_GIVES_BACK, "u-1:7"), "null");
-    assert_eq!(redisson(client, REDISSON_TAKES, "u-2:1"), "null");
+    assert!(agrees(&redisson(client, TAKES, "u-1:7"), "~100000"));
+    assert_eq!(redisson(client, GIVES_BACK, "u-1:7"), "null");
+    assert_eq!(redisson(client, TAKES, "u-2:1"), "null");
     story(client, &[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 3", "[3, ~100000, 0]")]);
-    assert_eq!(["0", "0", "1"].map(|_| redisson(client, REDISSON_GIVES_BACK, "u-2:1")), ["0", "0", "1"]);
+    assert_eq!(["0", "0", "1"].map(|_| redisson(client, GIVES_BACK, "u-2:1")), ["0", "0", "1"]);
     // Either side's lock is taken away by force.
-    assert_eq!(redisson(client, REDISSON_TAKES, "u-1:7"), "null");
+    assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
     story(client, &[("RLOCK.FORCERELEASE thing u-2:1", "0"), ("RLOCK.FORCERELEASE thing u-1:7", "1")]);
-    assert_eq!(redisson(client, REDISSON_GIVES_BACK, "u-1:7"), "null");
+    assert_eq!(redisson(client, GIVES_BACK, "u-1:7"), "null");
 }
 
 /// A server whose fields may expire, and which does not clear them away by itself.

@@ -4,16 +4,14 @@
 //!
 //! The bounds hold on a loaded machine: each is far below what one look at the list for each waiter takes.
 
-mod waiting;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
+use rlock_testkit::commands::{counter, number, say, story};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{counter, number, say, story};
 
 /// As many as kept the server busy for some 3 s.
 const MANY: usize = 20_000;

@@ -1,13 +1,12 @@
 //! Waiting on a connection that has subscriptions: RESP3 allows any command there, and not every server can block it.
 
-mod waiting;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, say, story};
+use rlock_testkit::waiting::{Waiting, queue};
 use rlock_testkit::{ServerName, TestServer};
-use waiting::{SOON, Waiting, queue, say, story};
 
 /// What a server answers that cannot block the connection.
 const REFUSED: &str = "-ERR this server cannot block a connection that has subscriptions; \

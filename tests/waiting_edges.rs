@@ -1,12 +1,12 @@
 //! Faults that were found in waiting, each with its story.
 
-mod waiting;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually, reacting_module_path};
-use waiting::{SOON, Waiting, counter, number, say, story};
 
 fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
     Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, lease_ms, "BLOCK", "0"])
@@ -33,10 +33,10 @@ fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
                 local ends=clock()+2 repeat until clock()>ends \
                 return redis.call('RLOCK.RELEASE','lock','alice')";
             let words = ["EVAL", slow, "0"];
-            assert_eq!(waiting::text(&waiting::ask(client, &words)), "1");
+            assert_eq!(commands::text(&commands::ask(client, &words)), "1");
         } else {
             let lines = ["DEBUG SLEEP 2", "RLOCK.RELEASE lock alice"];
-            assert_eq!(waiting::transaction(client, &lines), "[OK, 1]");
+            assert_eq!(commands::transaction(client, &lines), "[OK, 1]");
         }
         assert_eq!(bob.answer(), "[1, 1500, 0]");
         let granted = Instant::now();
@@ -54,7 +54,7 @@ fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
     let client = &mut server.connect();
     story(client, &[("RLOCK.ACQUIRE mine alice 50000", "[1, 50000, 0]")]);
     let lines = ["DEBUG SLEEP 1.2", "RLOCK.ACQUIRE new alice 1000", "RLOCK.RENEW mine alice 1000"];
-    assert_eq!(waiting::transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
+    assert_eq!(commands::transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
     for lock in ["new", "mine"] {
         assert!(number(client, &format!("PTTL {lock}")) > 0, "{lock} ended before its owner heard of it");
     }
@@ -118,7 +118,7 @@ fn reacting(event: &str, victim: &str) -> TestServer {
     let server = TestServer::start();
     let client = &mut server.connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
-    assert_eq!(waiting::text(&waiting::ask(client, &load)), "OK");
+    assert_eq!(commands::text(&commands::ask(client, &load)), "OK");
     story(client, &[(format!("SET delete-on:{event}:lock {victim}").as_str(), "OK")]);
     server
 }
@@ -167,7 +167,7 @@ fn another_module_may_work_from_a_thread_of_its_own() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
-    assert_eq!(waiting::text(&waiting::ask(client, &load)), "OK");
+    assert_eq!(commands::text(&commands::ask(client, &load)), "OK");
     for frees in ["DEL lock", "RLOCK.RELEASE lock alice", "RLOCK.FORCERELEASE lock"] {
         story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("PERSIST lock", "1")]);
         let bob = block(&server, "bob", "50000");

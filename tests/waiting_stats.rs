@@ -1,12 +1,11 @@
 //! What INFO tells of waiting: each counter after a history of known steps.
 
-mod waiting;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rlock_testkit::commands::{SOON, counter, say, story, transaction};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, counter, say, story, transaction};
 
 /// The counters of waiting, but for the histogram.
 const COUNTERS: [&str; 17] = [

@@ -2,13 +2,13 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-mod waiting;
-
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::redisson::{GIVES_BACK, run};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
-use waiting::{SOON, Waiting, ask, counter, number, say, story, text, transaction, waiters};
 
 const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";
 
@@ -243,25 +243,13 @@ fn an_evicted_lock_wakes_the_next() {
     assert_ne!(server.info("stats")["evicted_keys"], "0");
 }
 
-/// How Redisson gives a lock back: the last hold is deleted, and a message sent.
-const REDISSON_GIVES_BACK: &str = "
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
-    if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
-        redis.call('pexpire', KEYS[1], ARGV[1])
-        return 0
-    end
-    redis.call('del', KEYS[1])
-    redis.call('publish', KEYS[2], '0')
-    return 1";
-
 #[test]
 fn a_foreign_scripts_unlock_wakes() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let bob = alice_and_bob(&server, client);
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
-    let mut give_back =
-        || text(&ask(client, &["EVAL", REDISSON_GIVES_BACK, "2", "lock", UNLOCKED, "30000", "alice"]));
+    let mut give_back = || run(client, GIVES_BACK, "lock", "alice", 30_000);
     assert_eq!(give_back(), "0");
     assert!(bob.still_waits());
     assert_eq!(give_back(), "1");

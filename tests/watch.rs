@@ -1,12 +1,10 @@
 //! Whose view of a key a call invalidates: WATCH and client-side caches notice changes only.
 
-mod common;
-
 use std::sync::mpsc::{Receiver, channel};
 
-use common::{agrees, say, text};
 use redis::{Connection, PushInfo, PushKind};
 use rlock_testkit::TestServer;
+use rlock_testkit::commands::{agrees, say, text};
 
 /// Calls that change nothing, while alice has two holds, and their answers.
 const NO_CHANGES: [(&str, &str); 15] = [

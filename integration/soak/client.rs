@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use redis::{Connection, ConnectionLike};
 use rlock_testkit::Subscriber;
 
-use crate::common::{REDISSON_GIVES_BACK, REDISSON_TAKES};
 use crate::dice::Dice;
 use crate::ending::connect;
-use crate::waiting::{SOON, text};
 use crate::{LOCKS, Shared};
+use rlock_testkit::commands::{SOON, text};
+use rlock_testkit::redisson::{GIVES_BACK, TAKES};
 
 /// What one who holds a lock alone counts for among those inside; a reader counts for one.
 const ALONE: i64 = 1_000;
@@ -189,9 +189,9 @@ impl Client {
     #[track_caller]
     fn redisson(&mut self, messages: &mut Subscriber) {
         let (place, owner) = (self.plain_place(), self.owner());
-        let give_back = ["EVAL", REDISSON_GIVES_BACK, "1", &place.key, place.lease, &owner];
+        let give_back = ["EVAL", GIVES_BACK, "1", &place.key, place.lease, &owner];
         for _ in 0..20 {
-            match self.ask(&["EVAL", REDISSON_TAKES, "1", &place.key, place.lease, &owner]).as_deref() {
+            match self.ask(&["EVAL", TAKES, "1", &place.key, place.lease, &owner]).as_deref() {
                 Some("null") => {
                     self.all.count("redisson");
                     self.hold(&place, &owner, false);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use redis::Connection;
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
 
-use crate::waiting::{SOON, counter, say, story};
 use crate::{DATABASES, LOCKS};
+use rlock_testkit::commands::{SOON, counter, say, story};
 
 /// A connection that uses one of the databases.
 pub(crate) fn connect(server: &TestServer, db: usize) -> Connection {

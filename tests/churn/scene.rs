@@ -8,7 +8,8 @@ use redis::{Connection, RedisResult, Value};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
 use crate::dice::Dice;
-use crate::waiting::{SOON, number, queue, say, text};
+use rlock_testkit::commands::{SOON, number, say, text};
+use rlock_testkit::waiting::queue;
 
 pub(crate) const KEYS: [&str; 3] = ["{a}", "lock:b", "c"];
 

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::kinds::{All, KINDS, at_once};
-use crate::waiting::{SOON, Waiting, number, say, server_time, story};
 use redis::Connection;
+use rlock_testkit::commands::{SOON, number, say, server_time, story};
+use rlock_testkit::kinds::{All, KINDS, at_once};
+use rlock_testkit::redisson;
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, Subscriber, TestServer, eventually};
 
 const HOUR: i64 = 3_600;
@@ -114,7 +116,7 @@ fn a_turn_at_the_head_of_a_fair_list_ends_whichever_way_the_clock_steps() {
         let client = &mut server.connect();
         story(client, &[("RLOCK.ACQUIRE lock alice 9000000 FAIR", "[1, 9000000, 0]")]);
         let now = server_time(client);
-        crate::redisson::run_fair(client, crate::redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
+        redisson::run_fair(client, redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
         let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "9000000", "FAIR", "BLOCK", "0"]);
         story(client, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
         step(&server, client, ahead);
@@ -138,7 +140,7 @@ fn natives_in_a_fair_list_keep_their_places_whichever_way_the_clock_steps() {
         let (bob, carol) = (wait("bob"), wait("carol"));
         step(&server, client, ahead);
         let now = server_time(client);
-        crate::redisson::run_fair(client, crate::redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
+        redisson::run_fair(client, redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
         eventually("the list as it was", SOON, || {
             (say(client, "LRANGE redisson_lock_queue:{lock} 0 -1") == r#"["bob", "carol", "f:1"]"#)
                 .then_some(())

@@ -5,9 +5,10 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::kinds::{All, KINDS, Kind, at_once};
-use crate::waiting::{SOON, Waiting, counter, number, say, story, waiters};
 use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path};
 
 /// As many locks as there are kinds.

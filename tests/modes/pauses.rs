@@ -5,11 +5,13 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
+use rlock_testkit::commands;
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
 use crate::departures::{ALL, nexts, nexts_have_them};
-use crate::kinds::{All, KINDS, at_once};
-use crate::waiting::{SOON, ask, counter, number, say, server_time, story, text, waiters};
+use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text};
+use rlock_testkit::kinds::{All, KINDS, at_once};
+use rlock_testkit::waiting::waiters;
 
 /// Long enough for a timer that does not care to have fired many times.
 const A_WHILE: Duration = Duration::from_millis(400);
@@ -142,7 +144,7 @@ fn enqueue_works_in_multi_and_scripts() {
         let enqueues = |owner: &str| format!("{} ENQUEUE 0 grants", kind.alone().ask(key, owner));
         let bob = enqueues("bob");
         let lines = [bob.as_str(), &format!("RLOCK.CANCEL {key} bob"), &bob];
-        assert_eq!(crate::waiting::transaction(client, &lines), "[[0, 0, 0], 1, [0, 0, 0]]", "{kind:?}");
+        assert_eq!(commands::transaction(client, &lines), "[[0, 0, 0], 1, [0, 0, 0]]", "{kind:?}");
         let carol = enqueues("carol");
         let words: Vec<_> = carol.split(' ').collect();
         let script = ["EVAL", "return redis.call('RLOCK.ACQUIRE', KEYS[1], unpack(ARGV))", "1"];

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use crate::kinds::{All, KINDS, Kind, at_once};
-use crate::waiting::{SOON, ask, counter, number, say, story, text};
 use redis::{Connection, Value};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
 use rlock_testkit::{TestServer, eventually};
 
 #[test]
@@ -197,7 +198,7 @@ fn nobody_barges_in_after_a_foreign_delete() {
                     _ => hdel.clone(),
                 };
                 let lines = [freed.as_str(), &newcomer, &format!("HKEYS {key}")];
-                let answers = crate::waiting::transaction(client, &lines);
+                let answers = commands::transaction(client, &lines);
                 assert_eq!(answers, format!("[{count}, {answer}, [{}]]", bobs.join(", ")), "{lines:?}");
                 kind.granted(&bob, &newcomer);
                 story(client, &[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);

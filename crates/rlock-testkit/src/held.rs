@@ -1,25 +1,25 @@
 //! Every kind of lock, held and awaited: what has to go on whatever happens to servers.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
+use crate::commands::{SOON, say, story};
+use crate::waiting::Waiting;
+use crate::{Subscriber, TestServer};
 use redis::Connection;
-use rlock_testkit::{Subscriber, TestServer};
-
-use crate::waiting::{SOON, Waiting, say, story};
 
 /// A lock, and in which mode it is held and awaited.
-pub(crate) struct Kind {
+pub struct Kind {
     name: &'static str,
     /// By whom and with which words it is taken, with the holds after that.
     held: &'static [(&'static str, &'static str, u32)],
-    pub(crate) awaited: &'static str,
+    /// How a waiter asks for it.
+    pub awaited: &'static str,
     /// Who renews it, and in which mode.
     renewed: &'static [(&'static str, &'static str)],
     /// What gives it back, each time the last of these holds.
     given_back: &'static [&'static str],
 }
 
-pub(crate) const KINDS: [Kind; 5] = [
+/// One of each kind.
+pub const KINDS: [Kind; 5] = [
     Kind {
         name: "plain",
         held: &[("n:1", "", 1)],
@@ -59,21 +59,22 @@ pub(crate) const KINDS: [Kind; 5] = [
 
 impl Kind {
     /// The lock's name in this place: nothing, or a hash tag.
-    pub(crate) fn key(&self, place: &str) -> String {
+    pub fn key(&self, place: &str) -> String {
         format!("{place}{}", self.name)
     }
 
-    pub(crate) fn is_fenced(&self) -> bool {
+    /// Whether its owners get tokens.
+    pub fn is_fenced(&self) -> bool {
         self.name == "fenced"
     }
 
     /// How somebody asks for it in a way that its holders exclude.
-    pub(crate) fn ask(&self, place: &str, owner: &str) -> String {
+    pub fn ask(&self, place: &str, owner: &str) -> String {
         format!("RLOCK.ACQUIRE {} {owner} 50000 {}", self.key(place), self.awaited)
     }
 
     /// Renews all that is held.
-    pub(crate) fn renewals(&self, place: &str) -> Vec<String> {
+    pub fn renewals(&self, place: &str) -> Vec<String> {
         let line =
             |(owner, mode): &(&str, &str)| format!("RLOCK.RENEW {} {owner} 900000 {mode}", self.key(place));
         self.renewed.iter().map(line).collect()
@@ -82,7 +83,7 @@ impl Kind {
 
 /// The number of holds, the lease and the token of an acquisition.
 #[track_caller]
-pub(crate) fn acquisition(answer: &str) -> [i64; 3] {
+pub fn acquisition(answer: &str) -> [i64; 3] {
     let numbers = answer.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let numbers = numbers.unwrap_or_else(|| panic!("not acquired: {answer}"));
     let mut numbers = numbers.split(", ").map(|number| number.parse().unwrap());
@@ -91,7 +92,7 @@ pub(crate) fn acquisition(answer: &str) -> [i64; 3] {
 
 /// Takes a lock of every kind in a place; the token of the fenced one.
 #[track_caller]
-pub(crate) fn hold(client: &mut Connection, place: &str) -> i64 {
+pub fn hold(client: &mut Connection, place: &str) -> i64 {
     let mut last = 0;
     for kind in &KINDS {
         for (owner, words, holds) in kind.held {
@@ -105,16 +106,19 @@ pub(crate) fn hold(client: &mut Connection, place: &str) -> i64 {
 }
 
 /// Those who wait for a lock of every kind: one is blocked, and behind it one is enqueued.
-pub(crate) struct Awaited {
-    pub(crate) blocked: Vec<Waiting>,
-    pub(crate) grants: Subscriber,
+pub struct Awaited {
+    /// One for each kind.
+    pub blocked: Vec<Waiting>,
+    /// The messages to the enqueued waiters.
+    pub grants: Subscriber,
     channel: String,
     place: String,
 }
 
 impl Awaited {
+    /// Both wait for each kind in this place.
     #[track_caller]
-    pub(crate) fn start(server: &TestServer, place: &str) -> Awaited {
+    pub fn start(server: &TestServer, place: &str) -> Awaited {
         let channel = format!("{place}grants");
         let grants = Subscriber::connect(server);
         let grants =
@@ -133,7 +137,7 @@ impl Awaited {
 
     /// Shows that nobody was granted anything, or told anything.
     #[track_caller]
-    pub(crate) fn wait_on(&mut self) {
+    pub fn wait_on(&mut self) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
             assert!(waiting.still_waits(), "{}: {}", kind.name, waiting.answer());
         }
@@ -142,7 +146,7 @@ impl Awaited {
 
     /// Shows that all were sent away, the blocked ones by an error.
     #[track_caller]
-    pub(crate) fn were_sent_away(self) {
+    pub fn were_sent_away(self) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
             let answer = waiting.answer();
             assert!(answer.starts_with("!UNBLOCKED "), "{}: {answer}", kind.name);
@@ -151,7 +155,7 @@ impl Awaited {
 
     /// Shows that all were sent away, those who are enqueued for this reason.
     #[track_caller]
-    pub(crate) fn were_dropped(mut self, reason: &str) {
+    pub fn were_dropped(mut self, reason: &str) {
         let mut dropped: Vec<_> = KINDS.iter().map(|_| text(self.grants.next(SOON))).collect();
         dropped.sort();
         let mut expected: Vec<_> =
@@ -164,7 +168,7 @@ impl Awaited {
     /// The owners of [`hold`] give all back, and each lock goes to the one who is blocked and then to the one who is
     /// enqueued. Nothing is left, but for the tokens, which have grown.
     #[track_caller]
-    pub(crate) fn are_served(mut self, client: &mut Connection, token: i64) {
+    pub fn are_served(mut self, client: &mut Connection, token: i64) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
             let key = kind.key(&self.place);
             for owner in kind.given_back {
@@ -184,7 +188,8 @@ impl Awaited {
         assert!(keys.iter().all(|key| key.starts_with("redisson_lock_token:")), "{keys:?}");
     }
 
-    pub(crate) fn channel(&self) -> &str {
+    /// The channel of the enqueued waiters.
+    pub fn channel(&self) -> &str {
         &self.channel
     }
 }

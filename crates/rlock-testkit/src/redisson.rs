@@ -1,21 +1,20 @@
-//! Redisson's scripts, written anew from what they do, for locks whose names have no brace.
-
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+//! Redisson's scripts, written anew from what they do: the same reads and writes on the same keys, for locks whose names
+//! have no brace. The last argument of those that publish names another command for that: `spublish` in a cluster.
 
 use redis::Connection;
 
-use crate::waiting::{ask, text};
+use crate::commands::{ask, text};
 
 /// A script of the plain lock, the fenced one, or the read/write lock, by this owner and for a lease of so many ms.
 #[track_caller]
-pub(crate) fn run(client: &mut Connection, script: &str, key: &str, owner: &str, lease: i64) -> String {
+pub fn run(client: &mut Connection, script: &str, key: &str, owner: &str, lease: i64) -> String {
     let lease_keys = format!("{{{key}}}:{owner}:rwlock_timeout");
     text(&ask(client, &["EVAL", script, "2", key, &lease_keys, &lease.to_string(), owner]))
 }
 
 /// A script of the fair lock, for a lease of 100 seconds and this budget; `now` is the time of the client's clock.
 #[track_caller]
-pub(crate) fn run_fair(
+pub fn run_fair(
     client: &mut Connection,
     script: &str,
     key: &str,
@@ -29,7 +28,7 @@ pub(crate) fn run_fair(
 }
 
 /// Its plain lock is taken: null, or what is left of it.
-pub(crate) const TAKES: &str = "
+pub const TAKES: &str = "
     if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
         redis.call('hincrby', KEYS[1], ARGV[2], 1)
         redis.call('pexpire', KEYS[1], ARGV[1])
@@ -38,30 +37,30 @@ pub(crate) const TAKES: &str = "
     return redis.call('pttl', KEYS[1])";
 
 /// Its plain or its fenced lock is given back.
-pub(crate) const GIVES_BACK: &str = "
+pub const GIVES_BACK: &str = "
     if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
     if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
         redis.call('pexpire', KEYS[1], ARGV[1])
         return 0
     end
     redis.call('del', KEYS[1])
-    redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
+    redis.call(ARGV[3] or 'publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
     return 1";
 
 /// Its plain, its fair or its fenced lock is renewed.
-pub(crate) const RENEW: &str = "
+pub const RENEW: &str = "
     if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
     return redis.call('pexpire', KEYS[1], ARGV[1])";
 
 /// Its fenced lock is taken: the token, or null.
-pub(crate) const FENCED_TAKES: &str = "
+pub const FENCED_TAKES: &str = "
     if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
     redis.call('pexpire', KEYS[1], ARGV[1])
     return redis.call('incr', 'redisson_lock_token:{' .. KEYS[1] .. '}')";
 
 /// Redisson's reader takes: null, or what is left of the lock.
-pub(crate) const READ: &str = "
+pub const READ: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
     if not mode then
         redis.call('hset', KEYS[1], 'mode', 'read')
@@ -80,9 +79,9 @@ pub(crate) const READ: &str = "
     return redis.call('pttl', KEYS[1])";
 
 /// Its reader gives back.
-pub(crate) const UNREAD: &str = "
+pub const UNREAD: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
-    if not mode then return 1 end
+    if not mode then redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0') return 1 end
     if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
     local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
     if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
@@ -105,11 +104,11 @@ pub(crate) const UNREAD: &str = "
         if mode == 'write' then return 0 end
     end
     redis.call('del', KEYS[1])
-    redis.call('publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0')
+    redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0')
     return 1";
 
 /// Its reader renews.
-pub(crate) const RENEW_READ: &str = "
+pub const RENEW_READ: &str = "
     local holds = redis.call('hget', KEYS[1], ARGV[2])
     if not holds then return 0 end
     redis.call('pexpire', KEYS[1], ARGV[1])
@@ -117,7 +116,7 @@ pub(crate) const RENEW_READ: &str = "
     return 1";
 
 /// Its writer takes.
-pub(crate) const WRITE: &str = "
+pub const WRITE: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
     local me = ARGV[2] .. ':write'
     if not mode then
@@ -134,7 +133,7 @@ pub(crate) const WRITE: &str = "
     return redis.call('pttl', KEYS[1])";
 
 /// Its writer gives back.
-pub(crate) const UNWRITE: &str = "
+pub const UNWRITE: &str = "
     local me = ARGV[2] .. ':write'
     if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return nil end
     if redis.call('hexists', KEYS[1], me) == 0 then return nil end
@@ -148,108 +147,82 @@ pub(crate) const UNWRITE: &str = "
     else
         redis.call('hset', KEYS[1], 'mode', 'read')
     end
-    redis.call('publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '1')
+    redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '1')
     return 1";
 
-/// What Redisson's fair lock does when it takes the lock or queues for it, written anew: null when it has the lock.
-pub(crate) const FAIR_TAKES: &str = "
-    local now, lease, budget, me = tonumber(ARGV[3]), ARGV[1], tonumber(ARGV[4]), ARGV[2]
-    local function drop_the_dead()
-        while true do
-            local first = redis.call('lindex', KEYS[2], 0)
-            if not first then return end
-            local deadline = redis.call('zscore', KEYS[3], first)
-            if deadline and tonumber(deadline) > now then return end
-            redis.call('zrem', KEYS[3], first)
-            redis.call('lpop', KEYS[2])
-        end
+/// What every fair script begins with: it drops the heads whose deadline has passed by the caller's clock.
+macro_rules! without_the_dead {
+    ($rest:literal) => {
+        concat!(
+            "
+    local now, budget, me = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[2]
+    local head = redis.call('lindex', KEYS[2], 0)
+    while head and tonumber(redis.call('zscore', KEYS[3], head) or 0) <= now do
+        redis.call('zrem', KEYS[3], head)
+        redis.call('lpop', KEYS[2])
+        head = redis.call('lindex', KEYS[2], 0)
     end
-    drop_the_dead()
-    local free = redis.call('exists', KEYS[1]) == 0
-    local first = redis.call('lindex', KEYS[2], 0)
-    if free and (not first or first == me) then
+    local function acquire()
         redis.call('lpop', KEYS[2])
         redis.call('zrem', KEYS[3], me)
         for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
             redis.call('zincrby', KEYS[3], -budget, other)
         end
         redis.call('hset', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], lease)
-        return nil
+        redis.call('pexpire', KEYS[1], ARGV[1])
     end
-    if redis.call('hexists', KEYS[1], me) == 1 then
+    local function re_enter()
         redis.call('hincrby', KEYS[1], me, 1)
-        redis.call('pexpire', KEYS[1], lease)
-        return nil
+        redis.call('pexpire', KEYS[1], ARGV[1])
     end
-    local mine = redis.call('zscore', KEYS[3], me)
-    if mine then return tonumber(mine) - budget - now end
-    local last = redis.call('lindex', KEYS[2], -1)
-    local left = redis.call('pttl', KEYS[1])
-    if last and last ~= me then left = tonumber(redis.call('zscore', KEYS[3], last)) - now end
-    if redis.call('zadd', KEYS[3], left + budget + now, me) == 1 then redis.call('rpush', KEYS[2], me) end
-    return left";
+    local function free()
+        redis.call('del', KEYS[1])
+        local channel = 'redisson_lock__channel:{' .. KEYS[1] .. '}:'
+        if head then redis.call(ARGV[5] or 'publish', channel .. head, '0') end
+        return 1
+    end
+    local free_for_me = redis.call('exists', KEYS[1]) == 0 and (not head or head == me)
+    local mine = redis.call('hexists', KEYS[1], me) == 1",
+            $rest
+        )
+    };
+}
 
-/// What it does when it gives up waiting.
-pub(crate) const FAIR_GIVES_UP: &str = "
-    local queue = redis.call('zrange', KEYS[3], 0, -1)
+/// Its fair lock is acquired, or queued for: null, or the ms to wait.
+pub const FAIR_TAKES: &str = without_the_dead!(
+    "
+    if free_for_me then return acquire() end
+    if mine then return re_enter() end
+    local deadline = redis.call('zscore', KEYS[3], me)
+    if deadline then return math.floor(tonumber(deadline) - budget - now) end
+    local last, left = redis.call('lindex', KEYS[2], -1), redis.call('pttl', KEYS[1])
+    if last and last ~= me then left = (tonumber(redis.call('zscore', KEYS[3], last)) or now) - now end
+    if redis.call('zadd', KEYS[3], left + budget + now, me) == 1 then redis.call('rpush', KEYS[2], me) end
+    return math.floor(left)"
+);
+
+/// Its `tryLock()`, which neither waits nor queues: null when it has the lock.
+pub const FAIR_TRIES: &str = without_the_dead!(
+    "
+    if mine then return re_enter() end
+    if not free_for_me then return 1 end
+    return acquire()"
+);
+
+/// It gives up waiting.
+pub const FAIR_GIVES_UP: &str = "
     local behind = false
-    for _, other in ipairs(queue) do
+    for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
         if behind then redis.call('zincrby', KEYS[3], -tonumber(ARGV[4]), other) end
         if other == ARGV[2] then behind = true end
     end
     redis.call('zrem', KEYS[3], ARGV[2])
-    redis.call('lrem', KEYS[2], 0, ARGV[2])";
-
-/// What it does when it gives the lock back: drops the dead, deletes, and calls the head on its own channel.
-pub(crate) const FAIR_GIVES_BACK: &str = "
-    while true do
-        local first = redis.call('lindex', KEYS[2], 0)
-        if not first then break end
-        local deadline = redis.call('zscore', KEYS[3], first)
-        if deadline and tonumber(deadline) > tonumber(ARGV[3]) then break end
-        redis.call('zrem', KEYS[3], first)
-        redis.call('lpop', KEYS[2])
-    end
-    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
-    redis.call('del', KEYS[1])
-    local next = redis.call('lindex', KEYS[2], 0)
-    if next then redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}:' .. next, '0') end
+    redis.call('lrem', KEYS[2], 0, ARGV[2])
     return 1";
 
-/// What its `tryLock()` does, which does not wait: as above, but nobody queues; null when it has the lock.
-pub(crate) const FAIR_TRIES: &str = "
-    local now, budget, me = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[2]
-    local head = redis.call('lindex', KEYS[2], 0)
-    while head do
-        local deadline = tonumber(redis.call('zscore', KEYS[3], head) or 0)
-        if deadline > now then break end
-        redis.call('zrem', KEYS[3], head)
-        redis.call('lpop', KEYS[2])
-        head = redis.call('lindex', KEYS[2], 0)
-    end
-    local mine = redis.call('hexists', KEYS[1], me) == 1
-    if not mine then
-        if redis.call('exists', KEYS[1]) == 1 or (head and head ~= me) then return 1 end
-        redis.call('lpop', KEYS[2])
-        redis.call('zrem', KEYS[3], me)
-        for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
-            redis.call('zincrby', KEYS[3], -budget, other)
-        end
-    end
-    redis.call('hincrby', KEYS[1], me, 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
-    return nil";
+/// It gives the lock back, and calls the head on its own channel.
+pub const FAIR_GIVES_BACK: &str = without_the_dead!("\n    if mine then return free() end");
 
-/// What it does when a lock is given back by force, whosever it is: drops the dead, deletes, and calls the head on its
-/// own channel.
-pub(crate) const FAIR_FORCED: &str = "
-    local head = redis.call('lindex', KEYS[2], 0)
-    while head and tonumber(redis.call('zscore', KEYS[3], head) or 0) <= tonumber(ARGV[3]) do
-        redis.call('zrem', KEYS[3], head)
-        redis.call('lpop', KEYS[2])
-        head = redis.call('lindex', KEYS[2], 0)
-    end
-    if redis.call('del', KEYS[1]) == 0 then return 0 end
-    if head then redis.call('publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}:' .. head, '0') end
-    return 1";
+/// Its lock is given back by force, whoever holds it.
+pub const FAIR_FORCED: &str =
+    without_the_dead!("\n    if redis.call('exists', KEYS[1]) == 1 then return free() end\n    return 0");

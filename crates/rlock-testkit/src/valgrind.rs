@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use rlock_testkit::{DataDir, ServerBuilder, TestServer};
+use crate::{DataDir, ServerBuilder, TestServer};
 
 /// Starts the server under test in valgrind with these options; files that they name are in the server's directory.
 #[track_caller]
-pub(crate) fn start(builder: ServerBuilder, options: &str) -> TestServer {
+pub fn start(builder: ServerBuilder, options: &str) -> TestServer {
     let plain = TestServer::builder().without_module().start();
     let (program, dir) = (plain.binary().display(), DataDir::temporary());
     let wrapper = dir.path().join("server-in-valgrind");

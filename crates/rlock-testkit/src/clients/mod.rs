@@ -1,5 +1,4 @@
 //! What the tests of the client share.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 pub mod cluster;
 pub mod five;
@@ -9,9 +8,9 @@ pub mod proxy;
 use std::sync::Once;
 use std::time::Duration;
 
+use crate::TestServer;
 use redis::Connection;
 use rlock_client::{Builder, Client, Error};
-use rlock_testkit::TestServer;
 
 /// How long anything may take on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -32,15 +31,18 @@ pub fn limit_everything() {
     });
 }
 
+/// The URL of a server.
 pub fn url(server: &TestServer) -> String {
     limit_everything();
     format!("redis://127.0.0.1:{}", server.port())
 }
 
+/// A client with the usual settings.
 pub async fn connect(server: &TestServer) -> Client {
     connect_with(server, Client::builder()).await
 }
 
+/// A client with these settings.
 pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(server))).await.expect("a client")
 }

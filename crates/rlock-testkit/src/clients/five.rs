@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::TestServer;
 use rlock_client::{Builder, Client, RedLock};
-use rlock_testkit::TestServer;
 
 use super::proxy::{Fate, Proxy};
 use super::{eventually, holder, waiters};
@@ -11,21 +11,27 @@ use super::{eventually, holder, waiters};
 /// How a server can fail.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
+    /// Its process is killed.
     Killed,
+    /// Its process is stopped.
     Stopped,
     /// Every request takes longer than an attempt may.
     Slowed,
 }
 
+/// Every way to fail.
 pub const WAYS: [Way; 3] = [Way::Killed, Way::Stopped, Way::Slowed];
 
 /// The servers; those that were killed are gone.
 pub struct Five {
+    /// Those that run.
     pub servers: Vec<Option<TestServer>>,
+    /// One before each server.
     pub proxies: Vec<Proxy>,
 }
 
 impl Five {
+    /// Starts five servers, each behind a proxy.
     pub async fn start() -> Five {
         let servers: Vec<_> = (0..5).map(|_| Some(TestServer::start())).collect();
         let mut proxies = Vec::new();
@@ -45,6 +51,7 @@ impl Five {
         RedLock::new(&self.clients(builder), name).unwrap()
     }
 
+    /// A server fails in this way.
     pub fn fail(&mut self, server: usize, way: Way) {
         match way {
             Way::Killed => drop(self.servers[server].take().expect("a server").kill9()),
@@ -65,6 +72,7 @@ impl Five {
         }
     }
 
+    /// One of those that run.
     pub fn at(&self, server: usize) -> &TestServer {
         self.servers[server].as_ref().expect("a server that was not killed")
     }

@@ -41,7 +41,7 @@ impl Process {
     /// the others go on.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
-        rlock_testkit::eventually("the stop of the process", SOON, || {
+        crate::eventually("the stop of the process", SOON, || {
             // SAFETY: an all-zero siginfo_t is a valid one; the call fills it.
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: the pointer is to a local. Only stops are waited for: the end of the process is left to
@@ -83,7 +83,7 @@ impl Process {
 
     /// Waits for the end of the process.
     pub fn ends(&mut self) -> ExitStatus {
-        rlock_testkit::eventually("the end of the process", SOON, || {
+        crate::eventually("the end of the process", SOON, || {
             self.child.try_wait().expect("the process is a child")
         })
     }

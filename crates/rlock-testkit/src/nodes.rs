@@ -1,27 +1,28 @@
 //! Two nodes of a cluster, between which the slot of `lock` moves.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
 use std::time::Duration;
 
+use crate::commands::{number, say, story};
+use crate::{TestServer, eventually};
 use redis::Connection;
-use rlock_testkit::{TestServer, eventually};
-
-use crate::waiting::{number, say, story};
 
 /// How long nodes may take to agree.
-pub(crate) const AGREED: Duration = Duration::from_secs(30);
+pub const AGREED: Duration = Duration::from_secs(30);
 
 /// Two nodes; `lock`, which all tests use, is on the first.
-pub(crate) struct Cluster {
-    pub(crate) nodes: [TestServer; 2],
-    pub(crate) ids: [String; 2],
-    pub(crate) slot: i64,
+pub struct Cluster {
+    /// The two servers.
+    pub nodes: [TestServer; 2],
+    /// Their names in the cluster.
+    pub ids: [String; 2],
+    /// The slot of the lock.
+    pub slot: i64,
 }
 
 impl Cluster {
+    /// Two nodes, each with half of the slots.
     #[track_caller]
-    pub(crate) fn start() -> Cluster {
+    pub fn start() -> Cluster {
         let node =
             || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", "5000");
         let nodes = [node().start(), node().start()];
@@ -45,13 +46,14 @@ impl Cluster {
         Cluster { nodes, ids, slot }
     }
 
-    pub(crate) fn clients(&self) -> [Connection; 2] {
+    /// A connection to each node.
+    pub fn clients(&self) -> [Connection; 2] {
         self.nodes.each_ref().map(TestServer::connect)
     }
 
     /// The slot of the lock begins to move from the first node to the second.
     #[track_caller]
-    pub(crate) fn begin_to_move(&self) {
+    pub fn begin_to_move(&self) {
         let [first, second] = &mut self.clients();
         let (slot, [one, two]) = (self.slot, &self.ids);
         story(second, &[(&format!("CLUSTER SETSLOT {slot} IMPORTING {one}"), "OK")]);
@@ -60,34 +62,34 @@ impl Cluster {
 
     /// The lock moves; its slot is still the first node's.
     #[track_caller]
-    pub(crate) fn move_lock(&self) {
+    pub fn move_lock(&self) {
         self.move_key("lock");
     }
 
     /// One key moves; its slot is still the first node's.
     #[track_caller]
-    pub(crate) fn move_key(&self, key: &str) {
+    pub fn move_key(&self, key: &str) {
         let line = format!("MIGRATE 127.0.0.1 {} {key} 0 5000", self.nodes[1].port());
         story(&mut self.nodes[0].connect(), &[(&line, "OK")]);
     }
 
     /// The slot is the second node's from here on.
     #[track_caller]
-    pub(crate) fn end_move(&self) {
+    pub fn end_move(&self) {
         let line = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.ids[1]);
         self.clients().iter_mut().rev().for_each(|client| story(client, &[(&line, "OK")]));
     }
 
     /// The keys of the slot that have not moved.
     #[track_caller]
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let client = &mut self.nodes[0].connect();
         redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(self.slot).arg(1_000).query(client).unwrap()
     }
 
     /// How many keys of the slot each node has.
     #[track_caller]
-    pub(crate) fn keys(&self) -> [i64; 2] {
+    pub fn keys(&self) -> [i64; 2] {
         let line = format!("CLUSTER COUNTKEYSINSLOT {}", self.slot);
         self.clients().each_mut().map(|client| number(client, &line))
     }
@@ -95,7 +97,7 @@ impl Cluster {
 
 /// What a client is told who was sent to the second node by `ASK`.
 #[track_caller]
-pub(crate) fn asking(second: &mut Connection, line: &str) -> String {
+pub fn asking(second: &mut Connection, line: &str) -> String {
     story(second, &[("ASKING", "OK")]);
     say(second, line)
 }

@@ -53,6 +53,7 @@ struct Shared {
 }
 
 impl Proxy {
+    /// Starts a proxy for the server on this port.
     pub async fn to(target: u16) -> Proxy {
         super::limit_everything();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port for the proxy");
@@ -75,6 +76,7 @@ impl Proxy {
         self.shared.target
     }
 
+    /// The URL of the proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }

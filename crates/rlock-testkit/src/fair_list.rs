@@ -1,19 +1,18 @@
 //! A fair queue of natives that have gone, and one of Redisson's behind them.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
-use redis::Connection;
-use rlock_testkit::eventually;
-
+use crate::commands::{SOON, say, server_time, story};
+use crate::eventually;
 use crate::redisson::{FAIR_TAKES, run_fair};
-use crate::waiting::{SOON, say, server_time, story};
+use redis::Connection;
 
-pub(crate) const HOUR: i64 = 3_600_000;
-pub(crate) const MINUTE: i64 = 60_000;
+/// An hour in ms.
+pub const HOUR: i64 = 3_600_000;
+/// A minute in ms.
+pub const MINUTE: i64 = 60_000;
 
 /// Alice holds the lock; four natives wait for it, and one of Redisson's behind them for an hour.
 #[track_caller]
-pub(crate) fn awaited(client: &mut Connection) {
+pub fn awaited(client: &mut Connection) {
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     for n in 0..4 {
         let line = format!("RLOCK.ACQUIRE lock n{n} 60000 FAIR ENQUEUE 0 news:{{lock}}");
@@ -25,14 +24,15 @@ pub(crate) fn awaited(client: &mut Connection) {
     assert!(ahead(client, "n3") > 20 * MINUTE && ahead(client, "java:1") > HOUR);
 }
 
+/// The owners in the fair list, in order.
 #[track_caller]
-pub(crate) fn list(client: &mut Connection) -> String {
+pub fn list(client: &mut Connection) -> String {
     say(client, "LRANGE redisson_lock_queue:{lock} 0 -1")
 }
 
 /// How many ms are left before an owner counts as gone.
 #[track_caller]
-pub(crate) fn ahead(client: &mut Connection, owner: &str) -> i64 {
+pub fn ahead(client: &mut Connection, owner: &str) -> i64 {
     let score = say(client, &format!("ZSCORE redisson_lock_timeout:{{lock}} {owner}"));
     let score: f64 = score.trim_matches('"').parse().unwrap_or_else(|_| panic!("{owner}: {score}"));
     score as i64 - server_time(client)
@@ -41,7 +41,7 @@ pub(crate) fn ahead(client: &mut Connection, owner: &str) -> i64 {
 /// All are in their places still, and none counts as alive for longer than five minutes after the lease, and a turn more
 /// than the one before it.
 #[track_caller]
-pub(crate) fn counted_as_gone_in_time(client: &mut Connection) {
+pub fn counted_as_gone_in_time(client: &mut Connection) {
     eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
     assert_eq!(list(client), r#"["n0", "n1", "n2", "n3", "java:1"]"#);
     for (owner, turns) in [("n0", 0), ("n1", 1), ("n2", 2), ("n3", 3), ("java:1", 4)] {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 use redis::Connection;
-use rlock_testkit::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 
 use super::run;
 
@@ -15,7 +15,9 @@ const SLOTS: usize = 16_384;
 
 /// Primaries that share the slots equally, each with one replica or none.
 pub struct Cluster {
+    /// Each has an equal share of the slots.
     pub primaries: Vec<TestServer>,
+    /// One for each primary, or none.
     pub replicas: Vec<TestServer>,
 }
 
@@ -72,6 +74,7 @@ impl Cluster {
         });
     }
 
+    /// All of them.
     pub fn servers(&self) -> impl Iterator<Item = &TestServer> {
         self.primaries.iter().chain(&self.replicas)
     }
@@ -162,10 +165,12 @@ pub fn failing_soon() -> ServerBuilder {
     node(3_000).conf("cluster-replica-validity-factor", "0")
 }
 
+/// The name of a node in its cluster.
 pub fn id(server: &TestServer) -> String {
     run(&mut server.connect(), "CLUSTER MYID")
 }
 
+/// The slot of a name.
 pub fn slot(connection: &mut Connection, name: &str) -> usize {
     run(connection, &format!("CLUSTER KEYSLOT {name}"))
 }
