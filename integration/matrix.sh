@@ -46,7 +46,8 @@ export RLOCK_TEST_OLD_SERVER
 # All of the workspace is selected either way, so that nothing is built twice with other features. A name that several
 # crates have selects the tests of each.
 module_tests=()
-for file in tests/*.rs integration/*.rs; do
+for file in tests/*/main.rs integration/*.rs integration/*/main.rs; do
+    file=${file%/main.rs}
     file=${file##*/}
     module_tests+=(--test "${file%.rs}")
 done

@@ -95,7 +95,7 @@ server_test() {
     edge-read-lease-unknown) echo reads_after_load those_that_the_primary_before_gave_are_known ;;
     edge-effects-begin-late) echo attach a_replica_that_attaches_has_every_lock ;;
     take-back-without-id) echo departures a_grant_that_another_call_has_replaced_is_not_taken_back ;;
-    read-take-back-takes-all) echo modes one_grant_of_many_is_taken_back ;;
+    read-take-back-takes-all) echo kinds one_grant_of_many_is_taken_back ;;
     downgrade-in-silence) echo read_write_redisson its_waiters_are_told ;;
     fair-in-silence) echo fair_turns a_foreign_waiter_is_called_however_little_time_it_has ;;
     fair-head-dies) echo fair the_deadline_of_a_native_at_the_head_is_kept_ahead ;;
@@ -122,8 +122,8 @@ build_tests() {
     sed -n "s|.*Executable.*(\(.*\))$|\1|p" "$log" | sed "s|^[^/]|$PWD/&|"
 }
 
-# The newest program that cargo has built for a test.
-program() { printf '%s\n' "$tests" | grep "/$1-[0-9a-f]*$"; }
+# Of these programs, that of a test.
+program() { printf '%s\n' "$1" | grep "/$2-[0-9a-f]*$"; }
 
 bugs=$(sed -n 's/^ *(Self::[A-Za-z]*, "\([a-z-]*\)"),$/\1/p' crates/rlock-core/src/bugs.rs)
 [ -n "$bugs" ] || die "there are no bugs in crates/rlock-core/src/bugs.rs"
@@ -135,11 +135,12 @@ done
 say "building the model, the tests of the core, the fuzzer, the module and its tests, with bugs to plant"
 quick_cargo build --quiet --release --locked -p rlock-model --features planted-bugs
 core=$(build_tests -p rlock-core --features planted-bugs)
+# The program of a test file is that of the room that it stands in.
+room_of() { basename "$(dirname tests/*/"$1.rs" integration/*/"$1.rs" | grep -v '\*')"; }
 named=$(for each in $wanted; do server_test "$each"; done | sort -u)
+rooms=$(printf '%s\n' "$named" | while read -r file _; do room_of "$file"; done | sort -u)
 # shellcheck disable=SC2046 # a list of arguments
-server=$(build_tests -p rlock-module --features planted-bugs $(printf '%s\n' "$named" | sed 's/^\([a-z_]*\) .*/--test \1/' | sort -u))
-tests="$core
-$server"
+server=$(build_tests -p rlock-module --features planted-bugs $(printf -- '--test %s ' $rooms))
 fuzzer=$(CARGO_TARGET_DIR=$out/fuzz ./scripts/fuzz.sh plant operations 2>"$log") || { cat "$log" >&2; exit 1; }
 [ -n "$fuzzer" ] || die "the fuzzer was not built"
 quick_cargo build --quiet --release --locked -p rlock-module --features planted-bugs
@@ -174,7 +175,7 @@ fuzzer_finds() {
 
 # Tests read files by paths from their package's folder.
 core_test_finds() {
-    test=$(program "$1")
+    test=$(program "$core" "$1")
     shift
     # Not in a subshell, from which nothing could end the script.
     cd crates/rlock-core
@@ -198,7 +199,7 @@ units_find() {
 server_finds() {
     # shellcheck disable=SC2046 # a file and a test
     set -- $(server_test "$bug")
-    [ $# = 2 ] && found 200 "$(program "$1")" "$2"
+    [ $# = 2 ] && found 200 "$(program "$server" "$(room_of "$1")")" "$1::$2"
 }
 
 # --- Without a bug everything passes, or finding one means nothing ------------------------------
@@ -212,7 +213,7 @@ for proof in model_finds fuzzer_finds properties_find units_find; do
     fi
 done
 while read -r file test; do
-    if found 200 "$(program "$file")" "$test"; then
+    if found 200 "$(program "$server" "$(room_of "$file")")" "$file::$test"; then
         cat "$log" >&2
         die "the server test $file $test fails without a bug"
     fi
@@ -254,7 +255,7 @@ for bug in $wanted; do
     cell='–'
     if server_finds; then
         # Whole names, where only the beginning was given.
-        cell="\`$1\`: $(sed -n 's/^test \([a-z_]*\) \.\.\. FAILED$/\1/p' "$log" | head -n 1 | tr _ ' ')"
+        cell="\`$1\`: $(sed -n 's/^test [a-z_]*::\([a-z_]*\) \.\.\. FAILED$/\1/p' "$log" | head -n 1 | tr _ ' ')"
         by="$by server:$1"
     elif [ $# != 0 ]; then
         say "$bug: NOT FOUND by the server test that is named for it: $*"

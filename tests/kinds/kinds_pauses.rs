@@ -8,7 +8,7 @@ use std::time::Duration;
 use rlock_testkit::commands;
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
-use crate::departures::{ALL, nexts, nexts_have_them};
+use crate::kinds_departures::{ALL, nexts, nexts_have_them};
 use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text};
 use rlock_testkit::kinds::{All, KINDS, at_once};
 use rlock_testkit::waiting::waiters;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use rlock_testkit::{TestServer, eventually};
 
 const PAGES: [(&str, &str); 3] = [
-    ("README.md", include_str!("../README.md")),
-    ("docs/COMMANDS.md", include_str!("../docs/COMMANDS.md")),
-    ("docs/clients/other.md", include_str!("../docs/clients/other.md")),
+    ("README.md", include_str!("../../README.md")),
+    ("docs/COMMANDS.md", include_str!("../../docs/COMMANDS.md")),
+    ("docs/clients/other.md", include_str!("../../docs/clients/other.md")),
 ];
 
 const DEADLINE: Duration = Duration::from_secs(20);

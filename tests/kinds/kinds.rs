@@ -2,15 +2,6 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-#[path = "modes/clock.rs"]
-mod clock;
-#[path = "modes/departures.rs"]
-mod departures;
-#[path = "modes/pauses.rs"]
-mod pauses;
-#[path = "modes/wakeups.rs"]
-mod wakeups;
-
 use std::time::Duration;
 
 use redis::Connection;

@@ -101,7 +101,7 @@ fn a_server_goes_on_without_a_command_that_the_module_needs() {
 #[test]
 fn a_server_goes_on_after_a_panic_at_load() {
     let mut run = Command::new(env::current_exe().unwrap());
-    run.args(["--exact", "with_a_panic_at_load", "--ignored"]).env("RLOCK_FAULT_AT_LOAD", "1");
+    run.args(["--exact", "refused_loads::with_a_panic_at_load", "--ignored"]).env("RLOCK_FAULT_AT_LOAD", "1");
     let run = run.output().unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success() && said.contains("1 passed"), "{said}");

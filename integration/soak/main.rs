@@ -3,13 +3,9 @@
 //! `RLOCK_SOAK_SECONDS` says for how long (15), `RLOCK_SEED` what the dice say. Nobody but their holders
 //! touches the clean locks, so they are never held twice but by readers; the others are deleted, renamed and time out.
 
-#[path = "soak/client.rs"]
 mod client;
-#[path = "soak/dice.rs"]
 mod dice;
-#[path = "soak/ending.rs"]
 mod ending;
-#[path = "soak/faults.rs"]
 mod faults;
 
 use std::env;

@@ -8,7 +8,7 @@ use redis::{Connection, Value};
 use rlock_testkit::TestServer;
 use rlock_testkit::commands::{agrees, ask, say, story};
 
-const PAGE: &str = include_str!("../docs/COMMANDS.md");
+const PAGE: &str = include_str!("../../docs/COMMANDS.md");
 
 /// Lines that do everything that is counted, and what each counts.
 const COUNTED: [(&str, &str, &[&str]); 23] = [

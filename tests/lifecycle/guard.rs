@@ -228,8 +228,10 @@ const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
 /// A server takes its environment from the process that starts it, so that is one of its own.
 fn while_loading() {
     let me = env::current_exe().unwrap();
-    let run =
-        Command::new(me).args(["--exact", "with_a_faulty_load", "--ignored"]).env(AT_LOAD, "1").output();
+    let run = Command::new(me)
+        .args(["--exact", "guard::with_a_faulty_load", "--ignored"])
+        .env(AT_LOAD, "1")
+        .output();
     let run = run.unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success() && said.contains("1 passed"), "{said}");

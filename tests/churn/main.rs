@@ -3,9 +3,7 @@
 //!
 //! One thread does everything, so that the model is exact. `RLOCK_SEED` repeats a run that failed.
 
-#[path = "churn/dice.rs"]
 mod dice;
-#[path = "churn/scene.rs"]
 mod scene;
 
 use std::env;

@@ -1,0 +1,7 @@
+//! Clusters, and slots that move.
+
+mod cluster;
+mod migration;
+mod migration_arrivals;
+mod migration_modes;
+mod permits_elsewhere;

@@ -1,0 +1,4 @@
+//! PERMITS.
+
+mod permits;
+mod permits_waiting;

@@ -1,0 +1,4 @@
+//! SESSION.
+
+mod session;
+mod session_ends;
