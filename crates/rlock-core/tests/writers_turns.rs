@@ -1,13 +1,10 @@
-//! Random histories of natives that read and write while one of Redisson's waits to write, now and then: nobody who
-//! waits here is left asleep, and nobody new comes to read once it is that one's turn. A failure prints the shortest
-//! history that fails, and proptest keeps its seed beside this file.
+//! Natives read while a Redisson writer waits: how often the module checks that, and until when it holds readers back.
 
-use proptest::prelude::*;
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Expiry, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, Value};
 
 const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -16,30 +13,6 @@ const TURN_MS: u64 = 300;
 const WINDOW: i64 = 20;
 /// How often it is looked whether one that waits to write still does.
 const LOOK_MS: u64 = 500;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Ask { owner: usize, mode: Mode, waits: bool },
-    Release { owner: usize },
-    Listen { listens: bool },
-    ForeignWrite,
-    ForeignDelete,
-    Pass { ms: u64 },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let owner = 0..OWNERS.len();
-    let mode = prop_oneof![5 => Just(Mode::Read), 1 => Just(Mode::Write)];
-    let ms = prop_oneof![1..40_u64, 40..2_000_u64];
-    prop_oneof![
-        8 => (owner.clone(), mode, any::<bool>()).prop_map(|(owner, mode, waits)| Step::Ask { owner, mode, waits }),
-        7 => owner.prop_map(|owner| Step::Release { owner }),
-        2 => any::<bool>().prop_map(|listens| Step::Listen { listens }),
-        2 => Just(Step::ForeignWrite),
-        1 => Just(Step::ForeignDelete),
-        4 => ms.prop_map(|ms| Step::Pass { ms }),
-    ]
-}
 
 fn lock() -> LockRef {
     LockRef { db: 0, key: (*b"k").into() }
@@ -65,30 +38,6 @@ impl Scene {
         });
         sim.with(|world| world.now = UnixMs(10_000_000));
         Self(sim)
-    }
-
-    /// How many hold the lock, and whether one of them writes.
-    fn holders(&self) -> (usize, bool) {
-        self.0.with(|world| {
-            let now = world.now;
-            match world.keys.get(&lock()) {
-                Some(Value::ReadWrite(value)) if !matches!(value.expiry, Expiry::At(at) if at < now) => {
-                    (value.reads.len() + value.writes.len(), !value.writes.is_empty())
-                }
-                _ => (0, false),
-            }
-        })
-    }
-
-    /// Whether a writer is alone, but for its own reading.
-    fn is_exclusive(&self) -> bool {
-        self.0.with(|world| match world.keys.get(&lock()) {
-            Some(Value::ReadWrite(value)) => match value.writes.keys().next() {
-                Some(writer) => value.writes.len() == 1 && value.reads.keys().all(|reader| reader == writer),
-                None => true,
-            },
-            _ => true,
-        })
     }
 
     fn waits(&self, owner: &str) -> bool {
@@ -127,37 +76,11 @@ impl Scene {
         }
     }
 
-    /// Answers that are under way arrive.
-    fn deliver(&self) {
-        let tickets: Vec<_> = self.0.with(|world| world.clients.keys().copied().collect());
-        for ticket in tickets {
-            self.0.deliver(ticket);
-        }
-    }
-
     fn listen(&self, listens: bool) {
         self.0.with(|world| {
             world.foreign_writers = listens.into();
             world.foreign_waiters = listens.into();
         });
-    }
-
-    fn take(&self, step: Step) {
-        match step {
-            Step::Ask { owner, mode, waits } => drop(self.ask(owner, mode, waits)),
-            Step::Release { owner } => self.release(owner),
-            Step::Listen { listens } => self.listen(listens),
-            Step::ForeignWrite => {
-                let listens = self.0.with(|world| world.foreign_writers > 0);
-                if listens && self.holders().0 == 0 {
-                    let until = self.0.with(|world| world.now.after(lease(LEASE)));
-                    self.0.foreign_acquire(&lock(), b"foreign", Expiry::At(until));
-                }
-            }
-            Step::ForeignDelete => self.0.foreign_write(&lock(), None),
-            Step::Pass { ms } => self.0.pass_and_fire(ms),
-        }
-        self.deliver();
     }
 }
 
@@ -228,66 +151,6 @@ fn nobody_is_kept_waiting_by_the_dead() {
     assert_eq!(late, Answer::Later);
     scene.0.pass_and_fire(5_000 + LOOK_MS + 50);
     assert!(scene.reads("e"), "it waits for the dead");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
-
-    #[test]
-    fn nobody_is_left_asleep(steps in prop::collection::vec(step(), 1..60)) {
-        let scene = Scene::new();
-        for step in steps {
-            scene.take(step);
-            prop_assert!(scene.is_exclusive(), "somebody holds the lock beside a writer");
-        }
-        // Nobody of Redisson's waits any more, and those who hold the lock keep it.
-        scene.listen(false);
-        scene.0.pass_and_fire(LOOK_MS + 50);
-        scene.deliver();
-        let (holders, writing) = scene.holders();
-        let first = scene.0.locks(|locks| locks.head(lock().name()).map(|head| (head.mode, head.owner.clone())));
-        if let Some((mode, owner)) = first {
-            let shared = mode == Mode::Read && holders > 0 && !writing;
-            let foreign = scene.0.with(|world| matches!(world.keys.get(&lock()), Some(Value::Lock(_))));
-            prop_assert!(foreign || (holders > 0 && !shared), "{} sleeps", owner.escape_ascii());
-        }
-        // All leases end.
-        scene.0.pass_and_fire(u64::try_from(LEASE * 20).expect("a time"));
-        scene.deliver();
-        for owner in OWNERS {
-            prop_assert!(!scene.waits(owner), "{owner} sleeps");
-        }
-    }
-
-    #[test]
-    fn nobody_new_reads_once_it_is_the_writers_turn(steps in prop::collection::vec(step(), 1..60)) {
-        let scene = Scene::new();
-        scene.listen(true);
-        // It is read by one after the other until it is the other's turn.
-        prop_assert!(scene.ask(0, Mode::Read, false).is_some());
-        for owner in [1, 2, 3] {
-            scene.ask(owner, Mode::Read, false);
-        }
-        prop_assert!(matches!(scene.ask(4, Mode::Read, false), Some(Answer::Now(Reply::Denied))));
-        let mut read: Vec<bool> = OWNERS.iter().map(|owner| scene.reads(owner)).collect();
-        for step in steps {
-            // Whoever listens stays, and the lock is neither deleted nor freed by a lease.
-            if matches!(step, Step::Listen { .. } | Step::ForeignDelete) {
-                continue;
-            }
-            if scene.0.with(|world| world.clock.0) > 8_000 {
-                break;
-            }
-            scene.take(step);
-            if scene.holders().0 == 0 {
-                break;
-            }
-            for (owner, read) in OWNERS.iter().zip(&mut read) {
-                prop_assert!(*read || !scene.reads(owner), "{owner} came in");
-                *read = scene.reads(owner);
-            }
-        }
-    }
 }
 
 /// The sweep of what is remembered of readers let natives in at once; and a moment that had begun lasted as it was meant
