@@ -1,40 +1,17 @@
 //! What fuzzing has found, told as a story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
-    self, Budget, ByList, Channel, FairScript, Foreign, Ground, History, Kinds, Lock, Ms, Op, Options, Owner,
-    Script, Span, Wait, WaitMs, Word,
+    Budget, ByList, Channel, FairScript, Foreign, Ground, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
+    Wait, WaitMs, Word,
 };
 
-const LOCK: Lock = Lock(0);
-const BLOCK: Wait = Wait::Block(WaitMs(0));
-const LONG: i64 = 60_000;
+use crate::build::{self, BLOCK, LOCK, LONG, acquire, check, fair, read, redisson};
+
 const LONGEST: i64 = 1 << 43;
 
 /// The turn of one of Redisson's that waits to write comes after 100 ms.
-const OPTIONS: Options = Options {
-    max_waiters: 5,
-    max_waiters_per_key: 5,
-    grant_confirm: 5_000,
-    turn_grants: 1_000,
-    turn_ms: 100,
-    window: 15,
-    fair_turn: 20,
-    kinds: Kinds::ReadWrite,
-    budget: Budget::Usual,
-};
-
-fn acquire(owner: usize, word: Word, lease: i64, wait: Wait, fair: bool) -> Op {
-    let (lock, owner, lease, holds, fenced) = (LOCK, Owner(owner), Ms(lease), None, false);
-    Op::Acquire { lock, owner, lease, word, holds, wait, fenced, fair }
-}
-
-fn read(owner: usize, lease: i64, wait: Wait) -> Op {
-    acquire(owner, Word::Read, lease, wait, false)
-}
-
-fn check(options: Options, ops: impl IntoIterator<Item = Op>) {
-    operations::check(&History { options, ops: ops.into_iter().collect() });
-}
+const OPTIONS: Options =
+    Options { turn_grants: 1_000, turn_ms: 100, fair_turn: 20, kinds: Kinds::ReadWrite, ..build::OPTIONS };
 
 /// A clock that was set back left more of the longest lease than any lease lasts: nobody seemed to read, and one of
 /// Redisson's that waited to write was passed over for as long as natives came.
@@ -51,8 +28,8 @@ fn the_longest_lease_and_a_clock_that_is_set_back() {
 /// comes to read is kept waiting, where nobody had come here before.
 #[test]
 fn who_is_found_reading_counts_from_then_on() {
-    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
-    let found = [Op::Foreign { lock: LOCK, what }, Op::Primary(false), Op::Primary(true)];
+    let reads = redisson(Script::Read, 4, LONG);
+    let found = [reads, Op::Primary(false), Op::Primary(true)];
     let end = Op::ForceRelease { lock: LOCK, owner: None };
     for wait in [Wait::No, Wait::Block(WaitMs(30))] {
         let ops = [Op::Listen(true)].into_iter().chain(found);
@@ -63,9 +40,8 @@ fn who_is_found_reading_counts_from_then_on() {
 /// From when it took over, that is, and not from when they had begun to read.
 #[test]
 fn who_is_found_reading_counts_from_no_time_before() {
-    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
-    let before =
-        [Op::Listen(true), Op::Foreign { lock: LOCK, what }, Op::Primary(false), Op::Pass(Span(500))];
+    let reads = redisson(Script::Read, 4, LONG);
+    let before = [Op::Listen(true), reads, Op::Primary(false), Op::Pass(Span(500))];
     let after = [Op::Primary(true), Op::Pass(Span(60)), read(1, LONG, Wait::No)];
     check(OPTIONS, before.into_iter().chain(after));
 }
@@ -83,13 +59,13 @@ fn a_turn_that_ends_as_a_reader_is_looked_at() {
         Op::Pass(Span(10)),
         Op::ForceRelease { lock: LOCK, owner: None },
     ];
-    let what = Foreign::Redisson { script: Script::Read, owner: Owner(1), lease: Ms(40) };
+    let reads = redisson(Script::Read, 1, 40);
     let reads_already = [
         Op::Listen(true),
         read(0, 582, Wait::No),
         read(1, 41, Wait::Block(WaitMs(29))),
         Op::Stall(Span(779)),
-        Op::Foreign { lock: LOCK, what },
+        reads,
         Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(7) },
     ];
     for ops in [unheard, reads_already] {
@@ -119,13 +95,13 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_just_got() {
     ];
     for goes in goes {
         let mut ops = vec![
-            acquire(3, Word::None, 28, Wait::No, false),
+            acquire(3, Word::None, 28, Wait::No),
             joins(5),
             Op::Pass(Span(29)),
-            acquire(2, Word::None, LONG, message, true),
+            fair(acquire(2, Word::None, LONG, message)),
             read(0, LONG, BLOCK),
             joins(6),
-            acquire(1, Word::None, LONG, BLOCK, true),
+            fair(acquire(1, Word::None, LONG, BLOCK)),
         ];
         ops.extend(goes);
         ops.push(Op::Pass(Span(50)));
@@ -152,7 +128,7 @@ fn an_end_is_put_right_after_grants_have_gone_back() {
                 joins(6, 16),
                 joins(5, 300_000),
                 Op::Primary(true),
-                acquire(1, Word::Write, LONG, Wait::Enqueue(WaitMs(0), Channel(0)), false),
+                acquire(1, Word::Write, LONG, Wait::Enqueue(WaitMs(0), Channel(0))),
                 read(2, lease, BLOCK),
                 Op::Cancel { lock: LOCK, owner: Owner(1) },
                 Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(sooner)) },
@@ -167,13 +143,13 @@ fn an_end_is_put_right_after_grants_have_gone_back() {
 /// Before 1970 by the clock: the oracle took the longest lease of nobody for one that lasts.
 #[test]
 fn a_clock_that_is_set_back_to_before_its_zero() {
-    let script = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(1_200) };
+    let reads = redisson(Script::Read, 4, 1_200);
     let ops = [
         Op::Listen(true),
         Op::Step(-10_000),
         read(2, 10, BLOCK),
         read(1, 28, BLOCK),
-        Op::Foreign { lock: LOCK, what: script },
+        reads,
         Op::Stall(Span(600)),
         read(0, 10, Wait::Enqueue(WaitMs(0), Channel(0))),
         Op::Pass(Span(1)),
@@ -185,10 +161,9 @@ fn a_clock_that_is_set_back_to_before_its_zero() {
 /// when the moment has passed. The oracle asked for it in the very millisecond in which it does.
 #[test]
 fn a_moment_has_passed_after_its_last_millisecond() {
-    let what = Foreign::Redisson { script: Script::Read, owner: Owner(4), lease: Ms(LONG) };
+    let reads = redisson(Script::Read, 4, LONG);
     let kept_waiting = [read(4, LONG, Wait::No), Op::Pass(Span(100)), read(0, 2, Wait::No)];
-    let left_free =
-        [Op::ForceRelease { lock: LOCK, owner: Some(Owner(4)) }, Op::Foreign { lock: LOCK, what }];
+    let left_free = [Op::ForceRelease { lock: LOCK, owner: Some(Owner(4)) }, reads];
     let ops = [Op::Listen(true)].into_iter().chain(kept_waiting).chain(left_free);
     let late = [read(2, 26, BLOCK), Op::Pass(Span(15)), Op::Pass(Span(29))];
     check(OPTIONS, ops.chain(late));
@@ -226,8 +201,8 @@ fn who_leaves_a_list_already_leaves_it_once() {
         let what = ByList::Script { script, owner: Owner(5), ahead: 0, budget: 1, lease: Ms(1) };
         Op::ByList { lock, what }
     };
-    let plain = |owner, wait| acquire(owner, Word::None, 1, wait, false);
-    let fair = |owner, wait| acquire(owner, Word::None, 1, wait, true);
+    let plain = |owner, wait| acquire(owner, Word::None, 1, wait);
+    let fair = |owner, wait| fair(acquire(owner, Word::None, 1, wait));
     let ops = [
         plain(2, Wait::No),
         joins(LOCK),
@@ -248,12 +223,12 @@ fn who_leaves_a_list_already_leaves_it_once() {
 fn who_was_dropped_and_asks_again_waits_anew() {
     let message = Wait::Enqueue(WaitMs(0), Channel(0));
     let ops = [
-        acquire(0, Word::None, 20, Wait::No, false),
+        acquire(0, Word::None, 20, Wait::No),
         Op::Subscribe(Channel(0), false),
-        acquire(2, Word::None, LONG, message, false),
-        acquire(1, Word::None, LONG, BLOCK, false),
+        acquire(2, Word::None, LONG, message),
+        acquire(1, Word::None, LONG, BLOCK),
         Op::Flush,
-        acquire(2, Word::None, LONG, BLOCK, false),
+        acquire(2, Word::None, LONG, BLOCK),
         Op::Pass(Span(1)),
     ];
     check(Options { kinds: Kinds::Plain, budget: Budget::HalfDone(3), ..OPTIONS }, ops);
@@ -267,7 +242,7 @@ fn the_timer_rests_while_writes_are_refused() {
     let joins = Op::ByList { lock: LOCK, what };
     let ops = [
         joins,
-        acquire(0, Word::None, LONG, BLOCK, true),
+        fair(acquire(0, Word::None, LONG, BLOCK)),
         joins,
         Op::ByList { lock: LOCK, what: ByList::DeleteList },
         Op::Ground(Ground::Refused),
@@ -293,18 +268,18 @@ fn who_is_refused_has_not_come_back() {
         Op::Acquire { lock: other, owner, lease, word, holds, wait, fenced, fair: plain }
     };
     let ops = [
-        acquire(1, Word::None, 1, Wait::No, plain),
+        acquire(1, Word::None, 1, Wait::No),
         joins(other, 0),
-        acquire(0, Word::None, 1, BLOCK, true),
-        acquire(2, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)), plain),
+        fair(acquire(0, Word::None, 1, BLOCK)),
+        acquire(2, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0))),
         Op::Disconnect(0),
         joins(LOCK, 330_000),
         elsewhere(BLOCK),
-        acquire(0, Word::None, 1, BLOCK, true),
+        fair(acquire(0, Word::None, 1, BLOCK)),
         joins(LOCK, 0),
         Op::Step(60_000),
         elsewhere(Wait::No),
-        acquire(0, Word::None, 1, Wait::No, plain),
+        acquire(0, Word::None, 1, Wait::No),
     ];
     check(Options { kinds: Kinds::Fair, max_waiters: 2, window: 0, fair_turn: 1, ..OPTIONS }, ops);
 }
@@ -320,8 +295,8 @@ fn a_native_that_comes_to_be_the_first_goes_back_into_the_list() {
     };
     let ops = [
         lock(5, 40, 560),
-        acquire(1, Word::None, 30, Wait::Block(WaitMs(29)), true),
-        acquire(3, Word::None, 5, BLOCK, true),
+        fair(acquire(1, Word::None, 30, Wait::Block(WaitMs(29)))),
+        fair(acquire(3, Word::None, 5, BLOCK)),
         by_list(ByList::DeleteDeadlines),
         lock(1, 3_600_000, LONGEST),
         Op::Pass(Span(38)),
@@ -339,17 +314,17 @@ fn who_leaves_the_list_twice_comes_back_to_its_own_place() {
         Op::ByList { lock: LOCK, what }
     };
     let ops = [
-        acquire(0, Word::None, 42, Wait::No, true),
+        fair(acquire(0, Word::None, 42, Wait::No)),
         by_list(FairScript::Lock, 5, 3, 1_000),
         by_list(FairScript::Lock, 6, 3_600_000, 36),
-        acquire(2, Word::None, 42, BLOCK, true),
-        acquire(3, Word::None, 60, BLOCK, true),
+        fair(acquire(2, Word::None, 42, BLOCK)),
+        fair(acquire(3, Word::None, 60, BLOCK)),
         by_list(FairScript::ForceUnlock, 5, 3, 2),
-        acquire(2, Word::None, 42, Wait::Block(WaitMs(1)), false),
-        acquire(2, Word::None, 36, Wait::No, true),
+        acquire(2, Word::None, 42, Wait::Block(WaitMs(1))),
+        fair(acquire(2, Word::None, 36, Wait::No)),
         by_list(FairScript::ForceUnlock, 1, 3, 2),
         by_list(FairScript::Lock, 5, 3_600_000, LONGEST),
-        acquire(2, Word::None, 1, BLOCK, true),
+        fair(acquire(2, Word::None, 1, BLOCK)),
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }
@@ -365,14 +340,14 @@ fn a_native_that_asks_again_does_not_join_the_list_a_second_time() {
         Op::ByList { lock: LOCK, what }
     };
     let ops = [
-        acquire(2, Word::None, 36, Wait::No, false),
+        acquire(2, Word::None, 36, Wait::No),
         lock(5, 3_600_000, LONGEST),
-        acquire(1, Word::None, 27, Wait::Block(WaitMs(26)), true),
+        fair(acquire(1, Word::None, 27, Wait::Block(WaitMs(26)))),
         Op::Step(780_000),
-        acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(35), Channel(1)), true),
+        fair(acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(35), Channel(1)))),
         lock(5, 3_600_000, LONGEST),
         lock(1, 36, 36),
-        acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)), true),
+        fair(acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)))),
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }

@@ -2,55 +2,25 @@
 //! side by side.
 
 use rlock_oracle::operations::{
-    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs,
-    Word,
+    Count, Foreign, Kinds, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs, Word,
 };
 
-const LOCK: Lock = Lock(0);
-const LONG: Ms = Ms(60_000);
-const BLOCK: Wait = Wait::Block(WaitMs(0));
-const DELETE: Op = Op::Foreign { lock: LOCK, what: Foreign::Delete };
-
-/// A foreign turn comes after the second hand-off, and lasts 15 ms.
-const OPTIONS: Options = Options {
-    max_waiters: 5,
-    max_waiters_per_key: 5,
-    grant_confirm: 5_000,
-    turn_grants: 2,
-    turn_ms: 1_000,
-    window: 15,
-    fair_turn: 5_000,
-    kinds: Kinds::Plain,
-    budget: Budget::Usual,
-};
-
-fn take(owner: usize, word: Word, lease: i64, wait: Wait) -> Op {
-    Op::Acquire {
-        lock: LOCK,
-        owner: Owner(owner),
-        word,
-        lease: Ms(lease),
-        holds: Some(Count(1)),
-        wait,
-        fenced: false,
-        fair: false,
-    }
-}
+use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, acquire, check, once, redisson};
 
 fn release(owner: usize) -> Op {
-    Op::Release { lock: LOCK, owner: Owner(owner), word: Word::None, down_to: Some(Count(0)), lease: None }
+    build::release(owner, Word::None)
 }
 
 fn read(owner: usize, lease: i64, wait: Wait) -> Op {
-    take(owner, Word::Read, lease, wait)
+    once(build::read(owner, lease, wait))
 }
 
 fn write(owner: usize, wait: Wait) -> Op {
-    take(owner, Word::Write, 60_000, wait)
+    once(acquire(owner, Word::Write, LONG, wait))
 }
 
 fn read_write(ops: Vec<Op>) {
-    operations::check(&History { options: Options { kinds: Kinds::Mixed, ..OPTIONS }, ops });
+    check(Options { kinds: Kinds::Mixed, ..OPTIONS }, ops);
 }
 
 /// A reader whose lease had ended asked to write while another read: its own field was cleared away as a dead one's
@@ -87,19 +57,14 @@ fn who_goes_may_have_kept_out_a_writer_that_waits_to_read_too() {
 #[test]
 fn who_goes_may_have_kept_out_another_kind_of_waiter() {
     let mut ops = vec![
-        take(0, Word::None, 60_000, Wait::No),
-        take(1, Word::None, 60_000, BLOCK),
+        once(acquire(0, Word::None, 60_000, Wait::No)),
+        once(acquire(1, Word::None, 60_000, BLOCK)),
         DELETE,
         redisson(Script::Read, 4, 10),
     ];
     ops.extend([write(2, BLOCK), Op::Foreign { lock: LOCK, what: Foreign::Persist }, Op::Pass(Span(20))]);
     ops.extend([Op::Disconnect(0), Op::Pass(Span(0))]);
     read_write(ops);
-}
-
-fn redisson(script: Script, owner: usize, lease: i64) -> Op {
-    let what = Foreign::Redisson { script, owner: Owner(owner), lease: Ms(lease) };
-    Op::Foreign { lock: LOCK, what }
 }
 
 /// Redisson's reader re-entered for a shorter time than before. When another reader left, the key was to end with
@@ -116,16 +81,7 @@ fn a_reader_lives_as_long_as_the_longest_of_its_leases() {
 /// one before it.
 #[test]
 fn a_lease_that_a_release_asks_for_is_that_of_every_hold() {
-    let again = Op::Acquire {
-        lock: LOCK,
-        owner: Owner(0),
-        word: Word::Read,
-        lease: LONG,
-        holds: None,
-        wait: Wait::No,
-        fenced: false,
-        fair: false,
-    };
+    let again = build::read(0, LONG, Wait::No);
     let (word, down_to, lease) = (Word::None, Some(Count(2)), Some(Ms(10)));
     let fewer = Op::Release { lock: LOCK, owner: Owner(0), word, down_to, lease };
     read_write(vec![read(0, 60_000, Wait::No), again, again, fewer, write(1, BLOCK), Op::Pass(Span(20))]);
@@ -167,16 +123,7 @@ fn who_goes_lets_others_in_whatever_the_clock_says() {
 /// the reader behind it waited for the next look.
 #[test]
 fn a_key_that_is_put_right_keeps_nobody_waiting() {
-    let writer = Op::Acquire {
-        lock: LOCK,
-        owner: Owner(1),
-        word: Word::Write,
-        lease: LONG,
-        holds: None,
-        wait: Wait::Block(WaitMs(1)),
-        fenced: false,
-        fair: false,
-    };
+    let writer = acquire(1, Word::Write, LONG, Wait::Block(WaitMs(1)));
     let mut ops = vec![read(4, 60_000, Wait::No), writer, Op::Stall(Span(1)), read(0, 60_000, BLOCK)];
     ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);
     read_write(ops);
@@ -196,5 +143,5 @@ fn a_forced_release_of_dead_readers_does_not_end_a_turn() {
     ]);
     ops.extend([Op::Stall(Span(179)), read(2, 1, Wait::No), Op::ForceRelease { lock: LOCK, owner: None }]);
     ops.push(Op::Pass(Span(10)));
-    operations::check(&History { options, ops });
+    check(options, ops);
 }

@@ -1,8 +1,6 @@
 //! What once went wrong with FAIR.
 
-mod fair_scene;
-
-use fair_scene::{
+use crate::fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
 use rlock_core::call::Answer;

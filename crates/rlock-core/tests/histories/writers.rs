@@ -1,55 +1,23 @@
 //! Histories of one of Redisson's that waits to write among native readers, run in `rlock-core` and in the oracle side
 //! by side.
 
-use rlock_oracle::operations::{
-    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs,
-    Word,
-};
+use rlock_oracle::operations::{Kinds, Ms, Op, Options, Owner, Script, Span, Wait, Word};
 
-const LOCK: Lock = Lock(0);
-const BLOCK: Wait = Wait::Block(WaitMs(0));
-const DELETE: Op = Op::Foreign { lock: LOCK, what: Foreign::Delete };
-
-/// The turn of one that waits to write comes after two readers, and the lock is left free for 15 ms then.
-const OPTIONS: Options = Options {
-    max_waiters: 5,
-    max_waiters_per_key: 5,
-    grant_confirm: 5_000,
-    turn_grants: 2,
-    turn_ms: 100_000,
-    window: 15,
-    fair_turn: 5_000,
-    kinds: Kinds::ReadWrite,
-    budget: Budget::Usual,
-};
-
-fn read(owner: usize, lease: i64, wait: Wait) -> Op {
-    Op::Acquire {
-        lock: LOCK,
-        owner: Owner(owner),
-        word: Word::Read,
-        lease: Ms(lease),
-        holds: None,
-        wait,
-        fenced: false,
-        fair: false,
-    }
-}
+use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, check, read};
 
 /// A reader goes.
 fn release(owner: usize) -> Op {
-    Op::Release { lock: LOCK, owner: Owner(owner), word: Word::Read, down_to: Some(Count(0)), lease: None }
+    build::release(owner, Word::Read)
 }
 
 fn redisson(script: Script) -> Op {
-    let what = Foreign::Redisson { script, owner: Owner(4), lease: Ms(60_000) };
-    Op::Foreign { lock: LOCK, what }
+    build::redisson(script, 4, LONG)
 }
 
 /// Redisson's waits to write, and these things happen.
 fn while_one_waits_to_write(ops: impl IntoIterator<Item = Op>) {
-    let ops = [Op::Listen(true)].into_iter().chain(ops).collect();
-    operations::check(&History { options: OPTIONS, ops });
+    let options = Options { turn_ms: 100_000, kinds: Kinds::ReadWrite, ..OPTIONS };
+    check(options, [Op::Listen(true)].into_iter().chain(ops));
 }
 
 /// Two read, and it is the turn of the one that waits to write: a third one waits.

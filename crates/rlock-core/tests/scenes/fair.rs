@@ -1,8 +1,8 @@
 //! FAIR: natives and those of Redisson's fair lock in one order, step by step.
 
-mod fair_scene;
-
-use fair_scene::{Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, TURN, lock, waiting};
+use crate::fair_scene::{
+    Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, TURN, lock, waiting,
+};
 use rlock_core::call::Answer;
 use rlock_core::request::Renew;
 use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, events};

@@ -1,9 +1,7 @@
 //! What else happens while departures and hand-offs are half done: with the smallest budgets a server does one thing of each
 //! kind in an event-loop cycle.
 
-mod fair_scene;
-
-use fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
+use crate::fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
 use rlock_core::call::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::settings::{AtOnce, Settings};

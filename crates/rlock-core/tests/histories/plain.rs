@@ -2,43 +2,17 @@
 //! side.
 
 use rlock_oracle::operations::{
-    self, Budget, Channel, Count, Foreign, Ground, History, Kinds, Lock, Ms, Op, Options, Owner, Span, Wait,
-    WaitMs, Word,
+    Channel, Count, Foreign, Ground, Ms, Op, Options, Owner, Span, Wait, WaitMs, Word,
 };
 
-const LOCK: Lock = Lock(0);
-const LONG: Ms = Ms(60_000);
-const BLOCK: Wait = Wait::Block(WaitMs(0));
-const DELETE: Op = Op::Foreign { lock: LOCK, what: Foreign::Delete };
-
-/// A foreign turn comes after the second hand-off, and lasts 15 ms.
-const OPTIONS: Options = Options {
-    max_waiters: 5,
-    max_waiters_per_key: 5,
-    grant_confirm: 5_000,
-    turn_grants: 2,
-    turn_ms: 1_000,
-    window: 15,
-    fair_turn: 5_000,
-    kinds: Kinds::Plain,
-    budget: Budget::Usual,
-};
+use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, check, once};
 
 fn acquire(owner: usize, wait: Wait) -> Op {
-    Op::Acquire {
-        lock: LOCK,
-        owner: Owner(owner),
-        word: Word::None,
-        lease: LONG,
-        holds: Some(Count(1)),
-        wait,
-        fenced: false,
-        fair: false,
-    }
+    once(build::acquire(owner, Word::None, LONG, wait))
 }
 
 fn release(owner: usize) -> Op {
-    Op::Release { lock: LOCK, owner: Owner(owner), word: Word::None, down_to: Some(Count(0)), lease: None }
+    build::release(owner, Word::None)
 }
 
 /// The lock is left to foreign waiters, while owners 3 and 4 wait here.
@@ -55,10 +29,10 @@ fn window_is_open() -> Vec<Op> {
 /// of them was told that the lock is free, and our own waiters waited for the window to end.
 #[test]
 fn a_window_ends_when_somebody_takes_the_lock() {
-    let taken = Op::Foreign { lock: LOCK, what: Foreign::Take { owner: Owner(4), lease: Some(LONG) } };
+    let taken = Op::Foreign { lock: LOCK, what: Foreign::Take { owner: Owner(4), lease: Some(Ms(LONG)) } };
     let mut ops = window_is_open();
     ops.extend([taken, Op::ForceRelease { lock: LOCK, owner: None }, Op::Pass(Span(1))]);
-    operations::check(&History { options: OPTIONS, ops });
+    check(OPTIONS, ops);
 }
 
 /// The end of a window was kept by the wall clock. When that was set back, our own waiters slept until it had
@@ -71,7 +45,7 @@ fn a_window_is_as_long_as_it_is_whatever_the_clock_does() {
             ops.extend([Op::Pass(Span(2)), Op::Step(*step)]);
         }
         ops.push(Op::Pass(Span(20)));
-        operations::check(&History { options: OPTIONS, ops });
+        check(OPTIONS, ops);
     }
 }
 
@@ -83,7 +57,7 @@ fn a_window_ends_after_a_step_that_the_timer_could_not_look_at() {
             let mut ops = window_is_open();
             ops.extend([Op::Ground(ground), Op::Step(step), Op::Pass(Span(5)), Op::Step(step)]);
             ops.extend([Op::Stall(Span(30)), Op::Ground(Ground::Firm), Op::Pass(Span(20))]);
-            operations::check(&History { options: OPTIONS, ops });
+            check(OPTIONS, ops);
         }
     }
 }
@@ -106,7 +80,7 @@ fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
     let forced = Op::ForceRelease { lock: LOCK, owner: None };
     let put = Op::Foreign {
         lock: LOCK,
-        what: Foreign::Put { owner: Owner(4), holds: Count(1), lease: Some(LONG) },
+        what: Foreign::Put { owner: Owner(4), holds: Count(1), lease: Some(Ms(LONG)) },
     };
     let longer = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(200)) };
     for end in [&[forced][..], &[DELETE], &[Op::Flush], &[put], &[longer], &[DELETE, put], &[release(1)]] {
@@ -114,7 +88,7 @@ fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
         ops.push(Op::Pass(Span(10)));
         ops.extend(end);
         ops.extend([Op::Pass(Span(5)), Op::Pass(Span(120_000)), Op::Pass(Span(120_000))]);
-        operations::check(&History { options, ops });
+        check(options, ops);
     }
 }
 
@@ -124,7 +98,7 @@ fn an_unconfirmed_grant_is_counted_when_it_ends() {
     for late in [[Op::Pass(Span(60)), Op::Pass(Span(1))], [Op::Stall(Span(60)), Op::Pass(Span(1))]] {
         let (options, mut ops) = unconfirmed();
         ops.extend(late);
-        operations::check(&History { options, ops });
+        check(options, ops);
     }
 }
 
@@ -140,7 +114,7 @@ fn a_lock_that_ends_with_nobody_waiting_ends_its_streak() {
             ops.extend([acquire(0, Wait::No), acquire(1, BLOCK), release(0), Op::Deliver(0)]);
             ops.extend(&end);
         }
-        operations::check(&History { options: OPTIONS, ops });
+        check(OPTIONS, ops);
     }
 }
 
@@ -148,13 +122,13 @@ fn a_lock_that_ends_with_nobody_waiting_ends_its_streak() {
 fn before_a_take_back(what: Op) {
     let ops =
         vec![acquire(0, Wait::No), acquire(1, BLOCK), release(0), Op::Disconnect(0), what, Op::Pass(Span(1))];
-    operations::check(&History { options: OPTIONS, ops });
+    check(OPTIONS, ops);
 }
 
 #[test]
 fn nothing_is_taken_back_from_an_owner_that_was_heard_of() {
     before_a_take_back(Op::Cancel { lock: LOCK, owner: Owner(1) });
-    before_a_take_back(Op::Renew { lock: LOCK, owner: Owner(1), word: Word::None, lease: LONG });
+    before_a_take_back(Op::Renew { lock: LOCK, owner: Owner(1), word: Word::None, lease: Ms(LONG) });
 }
 
 #[test]
@@ -176,20 +150,11 @@ fn a_take_back_waits_until_writes_are_taken() {
         Op::Ground(Ground::Firm),
         Op::Pass(Span(50)),
     ];
-    operations::check(&History { options: OPTIONS, ops });
+    check(OPTIONS, ops);
 }
 
 fn fenced(owner: usize, wait: Wait) -> Op {
-    Op::Acquire {
-        lock: LOCK,
-        owner: Owner(owner),
-        word: Word::None,
-        lease: LONG,
-        holds: Some(Count(1)),
-        wait,
-        fenced: true,
-        fair: false,
-    }
+    build::fenced(acquire(owner, wait))
 }
 
 /// Tokens grow in the same millisecond, after the clock was set back, after the lock is gone, and from owner to
@@ -215,7 +180,7 @@ fn tokens_grow() {
         Op::Foreign { lock: LOCK, what: Foreign::Token(Some(Count(3))) },
         fenced(4, Wait::No),
     ];
-    operations::check(&History { options: OPTIONS, ops });
+    check(OPTIONS, ops);
 }
 
 /// A token key that holds no integer, or the largest token: who asks is told, who waited for a token is told
@@ -228,9 +193,9 @@ fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
         let mut ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), fenced(2, message), acquire(3, BLOCK)];
         ops.extend([spoil, fenced(4, BLOCK), fenced(0, Wait::No), release(0), Op::Deliver(0), release(3)]);
         ops.extend([fenced(1, Wait::No), acquire(1, Wait::No)]);
-        operations::check(&History { options: OPTIONS, ops });
+        check(OPTIONS, ops);
         // The last in the queue: the lock is free then, and foreign waiters are told so.
         let ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), spoil, release(0), acquire(2, Wait::No)];
-        operations::check(&History { options: OPTIONS, ops });
+        check(OPTIONS, ops);
     }
 }
