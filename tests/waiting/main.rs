@@ -2,6 +2,7 @@
 
 mod block;
 mod cancel;
+mod churn;
 mod clock;
 mod closing;
 mod departures;

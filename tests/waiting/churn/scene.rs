@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use redis::{Connection, RedisResult, Value};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
-use crate::dice::Dice;
 use rlock_testkit::commands::{SOON, number, say, text};
 use rlock_testkit::waiting::queue;
 
@@ -66,7 +65,7 @@ pub(crate) struct Churn {
     pub(crate) server: TestServer,
     pub(crate) client: Connection,
     pub(crate) heard: Subscriber,
-    pub(crate) dice: Dice,
+    pub(crate) dice: fastrand::Rng,
     pub(crate) seed: u64,
     pub(crate) locks: [Lock; 3],
     pub(crate) came: u64,
@@ -110,8 +109,12 @@ impl Churn {
     pub(crate) fn new(seed: u64) -> Churn {
         let server = TestServer::builder().conf("rlock.grant-confirm-ms", CONFIRM).start();
         let heard = Subscriber::connect(&server).subscribe(&["one", "two", "three"]);
-        let (client, dice, locks) = (server.connect(), Dice(seed), Default::default());
+        let (client, dice, locks) = (server.connect(), fastrand::Rng::with_seed(seed), Default::default());
         Churn { server, client, heard, dice, seed, locks, came: 0, grants: 0, steps: Vec::new() }
+    }
+
+    pub(crate) fn one_of(&mut self, choices: &[&'static str]) -> &'static str {
+        choices[self.dice.usize(..choices.len())]
     }
 
     /// Says a line and compares the answer.
@@ -156,10 +159,10 @@ impl Churn {
     /// An owner waits, or waits anew.
     #[track_caller]
     pub(crate) fn wait(&mut self, n: usize, owner: &str, wait: &str) -> Via {
-        if self.blocked() < BLOCKED && self.dice.below(6) == 0 {
+        if self.blocked() < BLOCKED && self.dice.usize(..6) == 0 {
             return self.block(n, owner, wait);
         }
-        let channel = CHANNELS[self.dice.below(CHANNELS.len())];
+        let channel = CHANNELS[self.dice.usize(..CHANNELS.len())];
         self.tell(&ask(n, owner, &format!("ENQUEUE {wait} {channel}")), "[0, 0, 0]");
         Via::Channel(channel)
     }

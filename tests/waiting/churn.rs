@@ -3,7 +3,6 @@
 //!
 //! One thread does everything, so that the model is exact. `RLOCK_SEED` repeats a run that failed.
 
-mod dice;
 mod scene;
 
 use std::env;
@@ -21,7 +20,7 @@ const REPLACED: &str = "!UNBLOCKED the same owner waits by a later call";
 
 impl Churn {
     fn long_wait(&mut self) -> &'static str {
-        self.dice.one_of(&["0", "900000", "3600000"])
+        self.one_of(&["0", "900000", "3600000"])
     }
 
     #[track_caller]
@@ -29,7 +28,7 @@ impl Churn {
         self.came += 1;
         let owner = format!("o{}", self.came);
         if self.locks[n].holder.is_none() {
-            let how = self.dice.one_of(&["", "BLOCK 0", "BLOCK 1", "ENQUEUE 0 one", "ENQUEUE 1 deaf"]);
+            let how = self.one_of(&["", "BLOCK 0", "BLOCK 1", "ENQUEUE 0 one", "ENQUEUE 1 deaf"]);
             self.tell(&ask(n, &owner, how), "[1, 600000, 0]");
             self.locks[n].holder = Some((owner, 1));
         } else {
@@ -42,7 +41,7 @@ impl Churn {
     /// Somebody who waits, if anybody does: the place in the queue.
     fn anybody(&mut self, n: usize) -> Option<usize> {
         let length = self.locks[n].queue.len();
-        (length > 0).then(|| self.dice.below(length))
+        (length > 0).then(|| self.dice.usize(..length))
     }
 
     /// Waits anew: the place is kept, and whoever was blocked is told.
@@ -86,7 +85,7 @@ impl Churn {
         let Some(offset) = places.position(|waiter| matches!(waiter.via, Via::Block(..))) else { return };
         let waiter = self.locks[n].queue.remove(place + offset).unwrap();
         let Via::Block(mut connection, id) = waiter.via else { unreachable!() };
-        if self.dice.below(2) == 0 {
+        if self.dice.usize(..2) == 0 {
             self.tell(&format!("CLIENT KILL ID {id}"), "1");
             assert_eq!(answer(&mut connection), "the connection ended");
             if MODES[n] != "FAIR" {
@@ -105,7 +104,7 @@ impl Churn {
     fn release(&mut self, n: usize) {
         let Some((owner, holds)) = self.locks[n].holder.clone() else { return };
         let key = KEYS[n];
-        match self.dice.below(4) {
+        match self.dice.usize(..4) {
             0 => self.tell(&format!("RLOCK.FORCERELEASE {key} {owner}"), "1"),
             1 => self.tell(&format!("RLOCK.RELEASE {key} {owner} ALL"), "1"),
             _ if holds > 1 => {
@@ -124,7 +123,7 @@ impl Churn {
         if self.locks[n].holder.is_none() {
             return;
         }
-        let (key, word) = (KEYS[n], self.dice.one_of(&["DEL", "UNLINK", "RENAME", "PEXPIRE"]));
+        let (key, word) = (KEYS[n], self.one_of(&["DEL", "UNLINK", "RENAME", "PEXPIRE"]));
         match word {
             "RENAME" => self.tell(&format!("RENAME {key} renamed"), "OK"),
             "PEXPIRE" => self.tell(&format!("PEXPIRE {key} 1"), "1"),
@@ -164,7 +163,7 @@ impl Churn {
             Via::Block(mut connection, _) => assert_eq!(answer(&mut connection), "[1, 600000, 0]", "{owner}"),
             Via::Channel(channel) => {
                 self.hear(channel, &format!("granted 0 {owner} {key} 1 {CONFIRM} 0{}", told_as(n)));
-                match self.dice.below(2) {
+                match self.dice.usize(..2) {
                     0 => self.tell(&format!("RLOCK.RENEW {key} {owner} {LEASE}"), "1"),
                     _ => self.tell(&ask(n, &owner, "HOLDS 1"), "[1, 600000, 0]"),
                 }
@@ -191,9 +190,9 @@ impl Churn {
 
     #[track_caller]
     fn step(&mut self) {
-        let (n, grows) = (self.dice.below(KEYS.len()), self.came < OWNERS * 6 / 10);
+        let (n, grows) = (self.dice.usize(..KEYS.len()), self.came < OWNERS * 6 / 10);
         let come = if grows { 60 } else { 25 };
-        let die = self.dice.below(100);
+        let die = self.dice.usize(..100);
         match (die < come, self.anybody(n)) {
             (true, _) | (_, None) => self.come(n),
             (_, Some(place)) => match (die - come) * 100 / (100 - come) {
