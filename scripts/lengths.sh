@@ -14,7 +14,6 @@ exceptions='
 314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
 303 crates/rlock-oracle/src/operations/state.rs   the whole state in one place
 312 integration/deployments/sentinels.rs          the histories of one deployment
-301 src/ffi/command.rs                            to be split: descriptions, and registration
 407 tests/waiting/enqueue.rs                      all of ENQUEUE
 '
 
