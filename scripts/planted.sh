@@ -31,7 +31,7 @@ server_test() {
     forget-timer) echo block a_wait_ends_with_null ;;
     wake-late) echo wakeups a_lease_that_ends_wakes_the_next ;;
     forget-take-back) echo departures a_grant_whose_client_is_gone_goes_to_the_next ;;
-    forget-settle) echo departures a_grant_whose_owner_was_heard_of_is_not_taken_back ;;
+    forget-settle) echo kinds_departures a_grant_whose_owner_was_heard_of_is_not_taken_back ;;
     publish-before-write) echo wakeups a_lock_that_nobody_here_takes_is_published ;;
     shorten-on-re-entry) echo acquire a_re_entry_never_shortens_the_lease ;;
     holds-adds) echo acquire a_repeat_with_holds_never_holds_twice ;;

@@ -1,4 +1,4 @@
-//! Wall clocks that step, as in `clock`, with those who wait to read, to write, and with FAIR.
+//! Wall clocks that step, for every kind of lock.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Clients that go, and panics, as in `departures`, with those who wait to read, to write, and with FAIR.
+//! Clients that go, and panics, for every kind of lock.
 //!
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
@@ -144,7 +144,7 @@ fn a_panic_sends_everybody_who_waits_away() {
         let server = TestServer::builder().module(fault_module_path()).start();
         let client = &mut server.connect();
         let mut grants = Subscriber::channel(&server, "grants");
-        for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4]]) {
+        for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4], KINDS[6]]) {
             let all = All::held_and_awaited(&server, client);
             for kind in KINDS {
                 let line = format!("{} ENQUEUE 0 grants", kind.ask(kind.name, "eve"));

@@ -1,5 +1,4 @@
-//! Pauses, failing disks, full memory and scripts, as in `pauses`, `handoff` and `enqueue`, with those who wait to read, to
-//! write, and with FAIR.
+//! Pauses, failing disks, full memory and scripts, for every kind of lock.
 
 use std::fs;
 use std::thread::sleep;

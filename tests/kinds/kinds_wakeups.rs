@@ -1,4 +1,4 @@
-//! The wake-ups of `wakeups` again, with those who wait to read, to write, and with FAIR.
+//! Ways to free a lock, for every kind of lock.
 //!
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 

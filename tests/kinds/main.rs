@@ -1,4 +1,4 @@
-//! Wake-ups and traps of waiting again, for every kind of lock.
+//! Wake-ups and traps of waiting, for every kind of lock.
 
 mod kinds;
 mod kinds_clock;

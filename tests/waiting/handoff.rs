@@ -202,21 +202,6 @@ fn a_forced_release_hands_on() {
 }
 
 #[test]
-fn memory_that_is_full_does_not_stop_a_hand_off() {
-    let mut scene = Scene::new();
-    let (bob, carol) = (scene.wait("bob", "50000"), scene.wait("carol", "50000"));
-    let full = [("CONFIG SET maxmemory-policy noeviction", "OK"), ("CONFIG SET maxmemory 1", "OK")];
-    story(&mut scene.client, &full);
-    assert!(say(&mut scene.client, "RLOCK.ACQUIRE lock dave 1000").starts_with("!OOM "));
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), "[1, 50000, 0]");
-    // Nor that of a lease that ends.
-    story(&mut scene.client, &[("RLOCK.RENEW lock bob 20", "1")]);
-    assert_eq!(carol.answer(), "[1, 50000, 0]");
-    story(&mut scene.client, &[("HGETALL lock", r#"["carol", "1"]"#)]);
-}
-
-#[test]
 fn a_hand_off_raises_its_event() {
     let mut scene = Scene::new();
     let bob = scene.wait("bob", "200000");

@@ -1,11 +1,9 @@
 //! While writes are paused or refused nobody is granted a lock; after it the queue is served.
 
-use std::fs;
-use std::thread::sleep;
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, transaction};
+use rlock_testkit::commands::{SOON, counter, number, say, server_time, story, transaction};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ReplicaStream, TestServer, eventually};
 
@@ -100,17 +98,6 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
 }
 
 #[test]
-fn a_client_that_goes_during_a_pause_leaves_the_queue() {
-    let (server, mut client, bob, carol) = queue_behind_alice("300");
-    story(&mut client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
-    story(&mut client, &[(&format!("CLIENT KILL ID {}", bob.client_id()), "1")]);
-    eventually("alice's lease to end", SOON, || (say(&mut client, "PTTL lock") == "-2").then_some(()));
-    story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
-    assert_eq!(carol.answer(), "[1, 50000, 0]");
-    assert_eq!(counter(&server, "waiters_gone"), 1);
-}
-
-#[test]
 fn a_transaction_may_pause_and_release() {
     let (_server, mut client, bob, _carol) = queue_behind_alice("100000");
     let lines = ["CLIENT PAUSE 60000 WRITE", "RLOCK.RELEASE lock alice", "HKEYS lock"];
@@ -150,41 +137,4 @@ fn nothing_is_granted_while_too_few_replicas_are_there() {
     carol.waits_on(A_WHILE * 2);
     let _replica = ReplicaStream::open(&server);
     assert_eq!(carol.answer(), "[1, 50000, 0]");
-}
-
-#[test]
-fn nothing_is_taken_back_while_too_few_replicas_are_there() {
-    let (server, mut client, bob, carol) = queue_behind_alice("100000");
-    let kill = format!("CLIENT KILL ID {}", bob.client_id());
-    let lines = ["RLOCK.RELEASE lock alice", "CONFIG SET min-replicas-to-write 1", &kill];
-    assert_eq!(transaction(&mut client, &lines), "[1, OK, 1]");
-    carol.waits_on(A_WHILE);
-    story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#), ("CONFIG SET min-replicas-to-write 0", "OK")]);
-    assert_eq!(carol.answer(), "[1, 50000, 0]");
-    assert_eq!(counter(&server, "revokes"), 1);
-}
-
-#[test]
-fn nothing_is_granted_while_the_disk_fails() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let mut client = server.connect();
-    story(&mut client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = wait(&server, "bob");
-    story(&mut client, &[("PEXPIRE lock 2000", "1")]);
-    // The snapshot cannot take the place of a directory.
-    let snapshot = server.dir().join("dump.rdb");
-    fs::create_dir(&snapshot).unwrap();
-    let mut save = |wanted: &str| {
-        eventually("a snapshot", Duration::from_secs(30), || {
-            ask(&mut client, &["BGSAVE"]);
-            sleep(Duration::from_millis(20));
-            (server.info("persistence")["rdb_last_bgsave_status"] == wanted).then_some(())
-        });
-    };
-    save("err");
-    assert!(bob.still_waits(), "the snapshot failed too late for this test");
-    bob.waits_on(Duration::from_millis(2_500));
-    fs::remove_dir(&snapshot).unwrap();
-    save("ok");
-    assert_eq!(bob.answer(), "[1, 50000, 0]");
 }

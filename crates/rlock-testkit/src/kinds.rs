@@ -1,4 +1,4 @@
-//! How a lock is held and awaited in every mode but the plain one, of which each test file tells by itself.
+//! How a lock is held and awaited: one of each kind.
 
 use std::time::Duration;
 
@@ -21,13 +21,14 @@ pub struct Kind {
 }
 
 /// One of each kind.
-pub const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 7] = [
     Kind { name: "page", holders: &["alice"], holds: "WRITE", waits: "READ" },
     Kind { name: "book", holders: &["alice"], holds: "READ", waits: "WRITE" },
     Kind { name: "news", holders: &["alice", "amy", "anna"], holds: "READ", waits: "WRITE" },
     Kind { name: "note", holders: &["alice"], holds: "WRITE", waits: "WRITE" },
     Kind { name: "fair", holders: &["alice"], holds: "FAIR", waits: "FAIR" },
     Kind { name: "both", holders: &["alice"], holds: "HOLDS 1", waits: "FAIR FENCED" },
+    Kind { name: "plain", holders: &["alice"], holds: "", waits: "" },
 ];
 
 impl Kind {
@@ -55,7 +56,7 @@ impl Kind {
     #[track_caller]
     pub fn wait_in(self, server: &TestServer, db: u32, key: &str, owner: &str) -> Waiting {
         let line = format!("{} BLOCK 60000", self.ask(key, owner));
-        Waiting::start_in(server, db, &line.split(' ').collect::<Vec<_>>())
+        Waiting::start_in(server, db, &line.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
     /// The same, but for one who waits in a mode in which nobody shares the lock.
