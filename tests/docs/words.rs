@@ -1,6 +1,9 @@
 //! What users and operators read keeps to the words of the project: crates/rlock-testkit/src/docs/style.rs lists the
-//! patterns that are not used, and what to write in their place.
+//! patterns that are not used, and what to write in their place. Comments, test names and messages of Rust files keep to
+//! them as well, except for the places that tests/docs/words.txt counts: a file must not get more of them.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -94,4 +97,59 @@ fn what_users_read_keeps_to_the_words() {
         assert!(used, "{file} has no \"{words}\" any more: remove it from EXCEPTIONS");
     }
     assert!(failures.is_empty(), "{} places:\n{}\n", failures.len(), failures.join("\n"));
+}
+
+/// The number of places in each file, `COUNT FILE` in each line. The list only gets shorter.
+const KNOWN: &str = "tests/docs/words.txt";
+
+/// Where the project's own Rust files are.
+const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "benches", "clients"];
+
+/// The files that spell the patterns out.
+const ABOUT_WORDS: &str = "crates/rlock-testkit/src/docs/";
+
+fn known() -> BTreeMap<String, usize> {
+    let text = fs::read_to_string(Path::new(ROOT).join(KNOWN)).unwrap_or_default();
+    let entry = |line: &str| {
+        let (count, path) = line.split_once(' ')?;
+        Some((path.to_string(), count.parse().ok()?))
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+/// Each file of code with the places where a pattern is found.
+fn code_findings(style: &Style) -> Vec<(String, Vec<Finding>)> {
+    let files = CODE.iter().flat_map(|folder| below(folder, "rs"));
+    let files = files.filter(|file| !file.contains("/target/") && !file.starts_with(ABOUT_WORDS));
+    let read = |path: String| {
+        let text = fs::read_to_string(Path::new(ROOT).join(&path)).expect("a Rust file");
+        let findings = Prose::source(&text).iter().flat_map(|prose| style.findings(prose)).collect();
+        (path, findings)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn no_file_of_code_gets_more_places_that_do_not_keep_to_the_words() {
+    let (known, mut lowered) = (known(), String::new());
+    let mut failures = String::new();
+    for (path, findings) in code_findings(&Style::new()) {
+        let allowed = known.get(&path).copied().unwrap_or_default();
+        let left = findings.len().min(allowed);
+        if left > 0 {
+            writeln!(lowered, "{left} {path}").expect("a string takes everything");
+        }
+        if findings.len() > allowed {
+            let count = findings.len();
+            writeln!(failures, "{path}: {count} places, {KNOWN} allows {allowed}:").expect("as above");
+            for Finding { line, words, better } in findings {
+                writeln!(failures, "  {line}: \"{words}\"; better: {better}").expect("as above");
+            }
+        }
+    }
+    // Lowers the list to what is left; it never raises a number.
+    if std::env::var_os("RLOCK_WORDS_LOWER").is_some() {
+        fs::write(Path::new(ROOT).join(KNOWN), lowered).expect("writing the list");
+    }
+    assert!(failures.is_empty(), "{failures}");
 }
