@@ -21,6 +21,8 @@ pub(super) struct LockRecord {
     pub(super) revokes: VecDeque<Grant>,
     /// The native grants since waiting Redisson clients last had their chance.
     pub(super) streak: Option<Streak>,
+    /// When the latest read lease ends that was granted here; `None` where no native reads any more.
+    pub(super) read_ends: Option<UnixMs>,
     /// What is known of native readers, whom others may join.
     pub(super) reading: Option<Reading>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
@@ -35,9 +37,11 @@ pub(super) struct LockRecord {
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, reading, leaving, uncapped, ties, term: _ } = self;
+        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties, term: _ } =
+            self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
-        idle && streak.is_none() && reading.is_none() && leaving.is_none() && uncapped.is_none()
+        let unread = read_ends.is_none() && reading.is_none();
+        idle && streak.is_none() && unread && leaving.is_none() && uncapped.is_none()
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
@@ -46,13 +50,17 @@ impl LockRecord {
         watched > 0 || known > 0
     }
 
+    fn is_old_reading(&self, now: UnixMs, clock: MonoMs) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.is_old(self.read_ends, now, clock))
+    }
+
     /// Forgets what was known in an earlier term, and returns its ties: there may be a million.
     fn begin_term(&mut self, term: u64) -> Option<Box<Ties>> {
         if self.term == term {
             return None;
         }
         self.term = term;
-        (self.streak, self.reading, self.uncapped) = (None, None, None);
+        (self.streak, self.read_ends, self.reading, self.uncapped) = (None, None, None, None);
         self.ties.take()
     }
 
@@ -64,7 +72,7 @@ impl LockRecord {
             awaited: awaited.into(),
             watched: (awaited || kept).into(),
             known: known.into(),
-            reading: (self.term == term && self.reading.is_some()).into(),
+            read_ends: (self.term == term && self.read_ends.is_some()).into(),
         }
     }
 }
@@ -75,7 +83,7 @@ pub(super) struct Counts {
     awaited: usize,
     watched: usize,
     known: usize,
-    pub(super) reading: usize,
+    pub(super) read_ends: usize,
 }
 
 impl Counts {
@@ -85,7 +93,7 @@ impl Counts {
         replace(&mut self.awaited, before.awaited, after.awaited);
         replace(&mut self.watched, before.watched, after.watched);
         replace(&mut self.known, before.known, after.known);
-        replace(&mut self.reading, before.reading, after.reading);
+        replace(&mut self.read_ends, before.read_ends, after.read_ends);
     }
 
     /// Whether commands must look at any record.
@@ -95,7 +103,7 @@ impl Counts {
 
     /// A term begins: see [`Locks::known`].
     pub(super) fn begin_term(&mut self) {
-        (self.known, self.reading) = (0, 0);
+        (self.known, self.read_ends) = (0, 0);
     }
 }
 
@@ -184,7 +192,7 @@ impl Locks {
         for (lock, record) in self.records.from(start).take(most) {
             let is_old = record.term != self.term
                 || record.streak.is_some_and(|streak| streak.is_old(clock))
-                || record.reading.as_ref().is_some_and(|reading| reading.is_old(now, clock));
+                || record.is_old_reading(now, clock);
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
@@ -193,7 +201,9 @@ impl Locks {
         for lock in old {
             self.edit_known(lock.name(), |record| {
                 record.streak = record.streak.filter(|streak| !streak.is_old(clock));
-                record.reading = record.reading.take().filter(|reading| !reading.is_old(now, clock));
+                if record.is_old_reading(now, clock) {
+                    (record.read_ends, record.reading) = (None, None);
+                }
             });
         }
     }
