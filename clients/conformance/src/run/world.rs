@@ -42,7 +42,7 @@ impl Run<'_> {
                 driver.stop();
                 self.disturbed.push(process.to_string());
             }
-            Signal::Cont => driver.signal(libc::SIGCONT),
+            Signal::Cont => driver.signal(rustix::process::Signal::CONT),
             Signal::Kill => {
                 self.pool.drivers.remove(process);
                 self.killed.push(process.to_string());

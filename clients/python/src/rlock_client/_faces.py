@@ -89,8 +89,8 @@ class BaseClient(Generic[L, W]):
     """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
 
     `name`: for owners and connections; the program's by default. `lease`: how long a lock outlives its process; it is
-    renewed every third of it. `wait`: the limit of `acquire`, none by default. `session_grace`: a lock is free so soon
-    after the connection of its process has ended; without it, at its lease's end. `response_timeout`: how long the
+    renewed every third of it. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
+    outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long the
     server may take to answer; a sixth of the lease by default, at most 5 s. `on_event`: receives every `Event`, in the
     thread that renews the locks: it must be quick, and must not use locks.
     """
