@@ -134,7 +134,7 @@ def test_options(server: Server, client: Client) -> None:
             client.lock("a", session_grace=grace)  # type: ignore[arg-type]
     with pytest.raises(Invalid):
         Client(server.url, session_grace=0.01)
-    with pytest.raises(TypeError, match="a lock has no option leaze"):
+    with pytest.raises(TypeError, match="leaze"):
         client.lock("a", leaze=3)  # type: ignore[call-arg]
 
 

@@ -109,12 +109,13 @@ class BaseClient(Generic[L, W]):
         response_timeout: Seconds | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        self._defaults: Options = {"lease": lease, "wait": wait, "session_grace": session_grace}
-        response = min(5_000 * MS, max(50 * MS, nanoseconds("a lease", lease, 1) // 6))
+        self._lease = nanoseconds("a lease", lease, 1)
+        self._wait = None if wait is None else nanoseconds("a wait", wait)
+        self._grace = None if session_grace is None else nanoseconds("a session grace", session_grace, 100)
+        response = min(5_000 * MS, max(50 * MS, self._lease // 6))
         if response_timeout is not None:
             response = nanoseconds("a response timeout", response_timeout, 1)
         self._engine = Engine(_endpoint.of(server), name, response, Hook(on_event))
-        self._spec("any")
         weakref.finalize(self, self._engine.close, 0)
 
     @property
@@ -139,21 +140,23 @@ class BaseClient(Generic[L, W]):
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
         return self._lock(self, self._spec(name, **options)._replace(mode=b"PERMIT", permits=permits))
 
-    def _spec(self, lock: str | bytes, fenced: bool = False, **options: Unpack[Options]) -> Spec:
+    def _spec(
+        self,
+        lock: str | bytes,
+        fenced: bool = False,
+        *,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+        session_grace: Seconds | None = None,
+    ) -> Spec:
         if not isinstance(lock, (str, bytes)) or not lock:
             raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")
-        if unknown := options.keys() - Options.__annotations__.keys():
-            raise TypeError(f"a lock has no option {', '.join(unknown)}")
-        chosen: dict[str, Any] = {**self._defaults} | {
-            name: value for name, value in options.items() if value is not None
-        }
-        times = {
-            name: None if chosen.get(name) is None else nanoseconds(f"a {name.replace('_', ' ')}", chosen[name], least)
-            for name, least in (("lease", 1), ("wait", 0), ("session_grace", 100))
-        }
-        lease = (times["lease"] or 0) // MS * MS
-        response = min(self._engine.response, max(50 * MS, lease // 6))
-        plan = Plan(lease, times["wait"], chosen.get("renew", True), fenced, response, times["session_grace"])
+        time = (self._lease if lease is None else nanoseconds("a lease", lease, 1)) // MS * MS
+        limit = self._wait if wait is None else nanoseconds("a wait", wait)
+        grace = self._grace if session_grace is None else nanoseconds("a session grace", session_grace, 100)
+        response = min(self._engine.response, max(50 * MS, time // 6))
+        plan = Plan(time, limit, renew, fenced, response, grace)
         return Spec(lock.encode() if isinstance(lock, str) else lock, plan)
 
 
