@@ -66,8 +66,7 @@ impl Process {
     fn send(&self, signal: impl FnOnce(Pid) -> Result<(), Errno>) {
         let mut child = self.lock();
         if let Ok(None) = child.try_wait() {
-            // The child is not reaped while the lock is held, so the id is still its own. A failure is no reason to panic in a
-            // drop: the wait after it has a deadline.
+            // The child is not reaped while the lock is held, so the id is still its own. Only an unknown signal fails.
             let _ = signal(Pid::from_child(&child));
         }
     }
