@@ -61,7 +61,7 @@ fn a_step_back_delays_neither_the_end_of_a_wait_nor_a_hand_off() {
     let short: Vec<_> = KINDS
         .map(|kind| {
             let line = format!("{} BLOCK 1000", kind.ask(kind.name, "short"));
-            (kind, Waiting::start(&server, &line.split(' ').collect::<Vec<_>>()))
+            (kind, Waiting::start(&server, &line.split_ascii_whitespace().collect::<Vec<_>>()))
         })
         .into();
     step(&server, client, -HOUR);

@@ -145,7 +145,7 @@ fn enqueue_works_in_multi_and_scripts() {
         let lines = [bob.as_str(), &format!("RLOCK.CANCEL {key} bob"), &bob];
         assert_eq!(commands::transaction(client, &lines), "[[0, 0, 0], 1, [0, 0, 0]]", "{kind:?}");
         let carol = enqueues("carol");
-        let words: Vec<_> = carol.split(' ').collect();
+        let words: Vec<_> = carol.split_ascii_whitespace().collect();
         let script = ["EVAL", "return redis.call('RLOCK.ACQUIRE', KEYS[1], unpack(ARGV))", "1"];
         assert_eq!(text(&ask(client, &[&script, &words[1..]].concat())), "[0, 0, 0]", "{kind:?}");
         assert_eq!(waiters(client, key), "bob carol", "{kind:?}");

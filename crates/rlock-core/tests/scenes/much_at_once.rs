@@ -5,26 +5,21 @@ use rlock_core::events::ListChange;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
-use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
+use rlock_core::settings::Settings;
+use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
+
+use crate::fair_scene::{lease, settings};
 
 const HOUR: i64 = 3_600_000;
 
-fn lease(ms: i64) -> LeaseMs {
-    LeaseMs::new(ms).expect("a lease")
-}
-
 fn sim() -> Sim {
     Sim::new(Settings {
-        admission: Admission::Open,
         limits: Limits { server: 1_000_000, lock: 1_000 },
-        grant_confirm: lease(500),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),
-        max_ties: 1_000,
-        at_once: AtOnce::USUAL,
+        ..settings()
     })
 }
 

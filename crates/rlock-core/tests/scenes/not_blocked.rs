@@ -3,24 +3,18 @@
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
-use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, WaitMs};
+use rlock_core::settings::Settings;
+use rlock_core::{Error, Mode, Owner, Reply, WaitMs};
 use rlock_sim::Sim;
 
-fn lease(ms: i64) -> LeaseMs {
-    LeaseMs::new(ms).expect("a lease")
-}
+use crate::fair_scene::{lease, settings};
 
 fn sim() -> Sim {
     Sim::new(Settings {
-        admission: Admission::Open,
         limits: Limits { server: 2, lock: 2 },
-        grant_confirm: lease(500),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: None,
         fair_turn: lease(1_000),
-        max_ties: 1_000,
-        at_once: AtOnce::USUAL,
+        ..settings()
     })
 }
 

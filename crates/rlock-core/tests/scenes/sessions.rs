@@ -3,16 +3,14 @@
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
-use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, LeaseMs, Mode, Owner, PermitLimit, Reply, WaitMs};
+use rlock_core::settings::Settings;
+use rlock_core::{Mode, Owner, PermitLimit, Reply, WaitMs};
 use rlock_sim::Sim;
+
+use crate::fair_scene::{lease, settings};
 
 const LEASE: i64 = 60_000;
 const GRACE: i64 = 100;
-
-fn ms(ms: i64) -> LeaseMs {
-    LeaseMs::new(ms).expect("a lease")
-}
 
 fn lock() -> LockRef {
     LockRef { db: 0, key: b"lock"[..].into() }
@@ -21,14 +19,11 @@ fn lock() -> LockRef {
 /// A server where somebody listens on the channel of grants.
 fn sim() -> Sim {
     let sim = Sim::new(Settings {
-        admission: Admission::Open,
         limits: Limits { server: 1_000, lock: 1_000 },
-        grant_confirm: ms(5_000),
+        grant_confirm: lease(5_000),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: None,
-        fair_turn: ms(1_000),
-        max_ties: 1_000,
-        at_once: AtOnce::USUAL,
+        fair_turn: lease(1_000),
+        ..settings()
     });
     sim.with(|world| world.heard.insert(b"channel"[..].into()));
     sim
@@ -37,13 +32,13 @@ fn sim() -> Sim {
 fn acquire(sim: &Sim, connection: u64, owner: &str) -> Reply {
     let request = Acquire {
         owner: Owner::new(owner.as_bytes()).expect("an owner"),
-        lease: ms(LEASE),
+        lease: lease(LEASE),
         mode: Mode::Mutex,
         permits: None,
         fair: false,
         arrive_at: None,
         fenced: false,
-        session: Some(ms(GRACE)),
+        session: Some(lease(GRACE)),
         wait: Some(Wait::Enqueue(WaitMs::new(0).expect("a wait"), b"channel")),
     };
     match sim.acquire(connection, &lock(), &request).expect("an answer") {
@@ -111,16 +106,16 @@ fn a_replica_tells_of_no_end() {
 #[test]
 fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     let sim = sim();
-    let permit = |connection, owner: &str, lease| {
+    let permit = |connection, owner: &str, ms| {
         let request = Acquire {
             owner: Owner::new(owner.as_bytes()).expect("an owner"),
-            lease: ms(lease),
+            lease: lease(ms),
             mode: Mode::Permit,
             permits: PermitLimit::new(2),
             fair: false,
             arrive_at: None,
             fenced: false,
-            session: Some(ms(GRACE)),
+            session: Some(lease(GRACE)),
             wait: None,
         };
         let answer = sim.acquire(connection, &lock(), &request);

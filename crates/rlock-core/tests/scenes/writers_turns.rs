@@ -3,9 +3,11 @@
 use rlock_core::call::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
-use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::settings::Settings;
+use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, Value};
+
+use crate::fair_scene::{lease, settings};
 
 const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const LEASE: i64 = 10_000;
@@ -18,23 +20,16 @@ fn lock() -> LockRef {
     LockRef { db: 0, key: (*b"k").into() }
 }
 
-fn lease(ms: i64) -> LeaseMs {
-    LeaseMs::new(ms).expect("a lease")
-}
-
 struct Scene(Sim);
 
 impl Scene {
     fn new() -> Self {
         let sim = Sim::new(Settings {
-            admission: Admission::Open,
             limits: Limits { server: 100, lock: 100 },
-            grant_confirm: lease(500),
             turns: Turns { after_grants: 4, after_ms: TURN_MS },
             foreign_window: Some(lease(WINDOW)),
             fair_turn: lease(1_000),
-            max_ties: 1_000,
-            at_once: AtOnce::USUAL,
+            ..settings()
         });
         sim.with(|world| world.now = UnixMs(10_000_000));
         Self(sim)

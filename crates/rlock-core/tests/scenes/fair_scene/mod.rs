@@ -70,7 +70,7 @@ pub(crate) fn lock(number: u8) -> LockRef {
     LockRef { db: 0, key: [b'k', b'0' + number].into() }
 }
 
-fn lease(ms: i64) -> LeaseMs {
+pub(crate) fn lease(ms: i64) -> LeaseMs {
     LeaseMs::new(ms).expect("a lease")
 }
 
