@@ -11,10 +11,17 @@ export interface Plan {
   readonly wait: number;
   readonly renew: boolean;
   readonly fenced: boolean;
+  /** The grace of a session, in ms; 0 for none. */
+  readonly session?: number;
   /** How long the server may take to answer a command, in ms. */
   readonly response: number;
   /** What a coarse clock may be wrong by, in ms: taken off each deadline. */
   readonly slack: number;
+}
+
+/** What is known of a connection's life, also after its end: when the last command was sent that was answered on it. */
+export interface Life {
+  proven: number;
 }
 
 export type Command = "ENQUEUE" | "ACQUIRE" | "RENEW" | "CANCEL" | "RELEASE";
@@ -38,7 +45,7 @@ export type Notice = "granted" | "timeout" | "dropped";
 
 export type Input =
   | { readonly type: "start" | "linkUp" | "linkDown" | "tick" | "release" }
-  | { readonly type: "reply"; readonly id: number; readonly sentAt: number; readonly answer: Answer }
+  | { readonly type: "reply"; readonly id: number; readonly sentAt: number; readonly answer: Answer; readonly life?: Life | undefined }
   | { readonly type: "message"; readonly notice: Notice; readonly token: number }
   | { readonly type: "lose"; readonly why: Why }
   | { readonly type: "cancel"; readonly error: unknown };
@@ -56,7 +63,8 @@ export type Output =
       readonly command: Command;
       readonly wait?: number;
       readonly look?: boolean;
-      readonly by: number;
+      /** Of a renewal that must not lengthen the lease. */
+      readonly lease?: number;
     }
   | { readonly type: "timer"; readonly at: number | undefined }
   | { readonly type: "held"; readonly token: number }
@@ -88,8 +96,10 @@ export function leaseEnd(sentAt: number, plan: Pick<Plan, "lease" | "slack">): n
 
 export class Machine {
   phase: Phase = "new";
-  /** By the local clock, while the lock is held. */
-  deadline = 0;
+  /** By the local clock, while the lock is held; a session apart. */
+  #leaseEnd = 0;
+  /** Of the connection that a session ties the hold to. */
+  #life: Life = { proven: 0 };
   readonly #plan: Plan;
   #out: Output[] = [];
   #now = 0;
@@ -119,6 +129,12 @@ export class Machine {
     this.#plan = plan;
   }
 
+  /** By the local clock, while the lock is held: the end of the lease, or of the session if it may be earlier. */
+  get deadline(): number {
+    const { session = 0, slack } = this.#plan;
+    return session === 0 ? this.#leaseEnd : Math.min(this.#leaseEnd, leaseEnd(this.#life.proven, { lease: session, slack }));
+  }
+
   /** Whether it needs messages now. */
   get waits(): boolean {
     return this.#plan.wait !== 0 && ["asking", "queued", "confirming"].includes(this.phase);
@@ -144,7 +160,7 @@ export class Machine {
         this.#end = this.#now + (this.#plan.wait || 2 * this.#plan.response);
         return this.#ask();
       case "reply":
-        return this.#reply(input.id, input.sentAt, input.answer);
+        return this.#reply(input);
       case "message":
         return this.#message(input.notice, input.token);
       case "linkDown":
@@ -169,10 +185,10 @@ export class Machine {
     return this.phase === "new" || this.phase === "asking" || this.phase === "queued" || this.phase === "confirming";
   }
 
-  #send(command: Command, more: { wait?: number; look?: boolean } = {}): void {
+  #send(command: Command, more: { wait?: number; look?: boolean; lease?: number } = {}): void {
     this.#id += 1;
     this.#pending = this.#id;
-    this.#out.push({ type: "send", id: this.#id, command, ...more, by: this.#now + this.#plan.response });
+    this.#out.push({ type: "send", id: this.#id, command, ...more });
   }
 
   #ask(): void {
@@ -198,33 +214,33 @@ export class Machine {
     this.#send(this.#plan.fenced ? "ACQUIRE" : "RENEW");
   }
 
-  #hold(sentAt: number): void {
-    const deadline = leaseEnd(sentAt, this.#plan);
+  #hold(sentAt: number, life: Life | undefined): void {
+    this.#leaseEnd = leaseEnd(sentAt, this.#plan);
+    this.#life = life ?? this.#life;
     // The reply lay in a buffer for longer than the lease: only the server can tell.
-    if (deadline <= this.#now) return this.#confirm(this.#token);
+    if (this.deadline <= this.#now) return this.#confirm(this.#token);
     this.phase = "held";
-    this.deadline = deadline;
-    this.#renewAt = sentAt + this.#plan.lease / 3;
+    this.#renewAt = this.#plan.renew ? sentAt + this.#plan.lease / 3 : Infinity;
     this.#pending = undefined;
     this.#next = undefined;
     this.#out.push({ type: "held", token: this.#token });
   }
 
-  #reply(id: number, sentAt: number, answer: Answer): void {
+  #reply({ id, sentAt, answer, life }: Extract<Input, { type: "reply" }>): void {
     if (answer.kind === "error" && answer.failure === "unanswered") this.#stray = true;
     if (id !== this.#pending) return;
     this.#pending = undefined;
     if (answer.kind === "error" && answer.failure === "unsent") this.down = true;
     switch (this.phase) {
       case "asking":
-        return this.#asked(sentAt, answer);
+        return this.#asked(sentAt, answer, life);
       case "confirming":
         if (answer.kind === "held") this.#token = answer.token;
-        if (answer.kind === "held" || (answer.kind === "integer" && answer.value === 1)) return this.#hold(sentAt);
+        if (answer.kind === "held" || (answer.kind === "integer" && answer.value === 1)) return this.#hold(sentAt, life);
         if (answer.kind === "error") return this.#failed(answer.failure, answer.error);
         return this.#ask();
       case "held":
-        return this.#renewed(sentAt, answer);
+        return this.#renewed(sentAt, answer, life);
       case "releasing":
         return this.#released(answer);
       case "leaving":
@@ -233,11 +249,11 @@ export class Machine {
     }
   }
 
-  #asked(sentAt: number, answer: Answer): void {
+  #asked(sentAt: number, answer: Answer, life: Life | undefined): void {
     switch (answer.kind) {
       case "held":
         this.#token = answer.token;
-        return this.#hold(sentAt);
+        return this.#hold(sentAt, life);
       case "queued": {
         this.phase = "queued";
         this.#pause = FIRST_PAUSE;
@@ -286,7 +302,7 @@ export class Machine {
   #again(): void {
     this.#pause = FIRST_PAUSE;
     if (this.phase === "asking" || this.phase === "queued" || this.phase === "confirming") return this.#ask();
-    if (this.phase === "held" && this.#plan.renew) return this.#send("RENEW");
+    if (this.phase === "held" && (this.#plan.renew || this.#plan.session)) return this.#renew();
     if (this.phase === "releasing") return this.#repeat();
     if (this.phase === "leaving") return this.#depart();
   }
@@ -305,7 +321,7 @@ export class Machine {
         return this.#ask();
       case "held": {
         const window = Math.min(WINDOW, this.#plan.lease / 30);
-        if (this.#renews() && this.#now >= this.#renewAt - window) this.#send("RENEW");
+        if (this.#renews() && this.#now >= this.#renewAt - window) this.#renew();
         return;
       }
       case "releasing":
@@ -319,22 +335,29 @@ export class Machine {
   }
 
   #renews(): boolean {
-    return this.#plan.renew && this.#pending === undefined && !this.down;
+    return this.#pending === undefined && !this.down;
   }
 
-  #renewed(sentAt: number, answer: Answer): void {
+  /** A lease that is not renewed keeps its end: only its tie is new. */
+  #renew(): void {
+    this.#send("RENEW", this.#plan.renew ? {} : { lease: Math.max(1, Math.ceil(this.#leaseEnd - this.#now)) });
+  }
+
+  #renewed(sentAt: number, answer: Answer, life: Life | undefined): void {
     if (answer.kind === "error" && answer.failure !== "gone") {
       // Short pauses first: most failures are over soon.
       const doublings = Math.min(this.#failures, DOUBLINGS);
       this.#failures += 1;
-      this.#renewAt = this.#now + this.#plan.lease / 12 / 2 ** (DOUBLINGS - doublings);
+      const time = Math.min(this.#plan.lease, this.#plan.session ? this.#plan.session : Infinity);
+      this.#renewAt = this.#now + time / 12 / 2 ** (DOUBLINGS - doublings);
       this.#out.push({ type: "renewalFailed", error: answer.error });
       return;
     }
     if (answer.kind !== "integer" || answer.value !== 1) return this.#lose("taken");
     this.#failures = 0;
-    this.deadline = Math.max(this.deadline, leaseEnd(sentAt, this.#plan));
-    this.#renewAt = sentAt + this.#plan.lease / 3;
+    this.#life = life ?? this.#life;
+    if (this.#plan.renew) this.#leaseEnd = Math.max(this.#leaseEnd, leaseEnd(sentAt, this.#plan));
+    this.#renewAt = this.#plan.renew ? sentAt + this.#plan.lease / 3 : Infinity;
     this.#out.push({ type: "renewed" });
   }
 
@@ -356,7 +379,7 @@ export class Machine {
     }
     if (this.phase !== "held") return;
     this.phase = "releasing";
-    this.#giveUp = this.deadline;
+    this.#giveUp = this.#leaseEnd;
     this.#next = undefined;
     if (!this.down) this.#send("RELEASE");
   }
