@@ -38,7 +38,7 @@ export class Acquisition {
     const { client, machine } = this;
     for (const output of machine.input(input, client.clock.now())) this.#carryOut(output);
     // It waited for both connections, and needs one from now on.
-    if (machine.down && !machine.waits && input.type !== "linkDown" && client.link.commands.life) this.feed({ type: "linkUp" });
+    if (machine.down && !machine.waits && input.type !== "linkDown" && client.link.commands.connection) this.feed({ type: "linkUp" });
   }
 
   tick(): void {
@@ -180,13 +180,12 @@ export class Acquisition {
     const { client, order } = this;
     const { commands, heard, driver } = client.link;
     const sentAt = client.clock.now();
-    const { life } = commands;
     const request = words(command, order, { ...(lease !== undefined && { lease }), enqueue: [wait, client.channel] });
     const requested = command === "ENQUEUE" && !heard ? Promise.reject(NOT_SUBSCRIBED) : commands.request(request);
     // A repeat also asks how long the holder's lease can last, which not every user may.
     const holder = look === true ? commands.request(["PTTL", order.lock]).catch(() => undefined) : undefined;
     Promise.all([requested, holder]).then(
-      ([reply, holderLease]) => this.feed({ type: "reply", id, sentAt, answer: answer(command, reply, holderLease), life }),
+      ([reply, holderLease]) => this.feed({ type: "reply", id, sentAt, answer: answer(command, reply, holderLease) }),
       (cause: unknown) => {
         const { failure: kind, error } = failure(order.lock, cause, driver.follows);
         this.feed({ type: "reply", id, sentAt, answer: { kind: "error", failure: kind, error } });

@@ -7,7 +7,7 @@ import { Clock } from "./clock.js";
 import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
-import { Guard, Handle, WriteGuard, grace, known, waiting } from "./lock.js";
+import { Guard, Handle, WriteGuard, known, sessionGrace, waiting } from "./lock.js";
 import type { Lock, LockOptions, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
 import { Timers } from "./timers.js";
 import { address, failure, message, milliseconds, words, type Order } from "./wire.js";
@@ -38,7 +38,7 @@ export class Client {
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */
   readonly identity: string;
   /** @internal */
-  readonly defaults: { readonly lease: number; readonly wait: number; readonly session: number };
+  readonly defaults: { readonly lease: number; readonly wait: number; readonly grace: number };
   /** @internal */
   readonly clock = new Clock();
   /** @internal */
@@ -61,7 +61,7 @@ export class Client {
     known("a client", options, ["name", "lease", "wait", "sessionGrace", "responseTimeout", "onEvent"]);
     if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw new Invalid("onEvent is a function");
     const lease = milliseconds("lease", options.lease ?? 30_000, 1);
-    this.defaults = { lease, wait: waiting("wait", options.wait ?? Infinity), session: grace(options.sessionGrace) };
+    this.defaults = { lease, wait: waiting("wait", options.wait ?? Infinity), grace: sessionGrace(options.sessionGrace, 0) };
     const program = basename(process.argv[1] ?? "node").replace(/\.[cm]?[jt]s$/, "");
     const name = `${word(options.name ?? program, "rlock-client")}@${word(hostname(), "localhost")}:${String(process.pid)}`;
     const random = randomUUID().replaceAll("-", "");
@@ -72,6 +72,7 @@ export class Client {
     const pace = { clock: this.clock, response: this.response, grace: () => this.#grace() };
     this.link = new Link(driver, pace, name, this.channel, {
       up: (heard) => this.#each((each) => each.machine.waits === heard, { type: "linkUp" }),
+      alive: (sentAt) => this.#each((each) => each.order.grace > 0, { type: "alive", sentAt }),
       down: (all) => this.#each((each) => all || each.machine.waits, { type: "linkDown" }),
       refused: (error, all) => this.#each((each) => all || each.machine.waits, { type: "cancel", error }),
       disconnected: (error) => this.tell({ type: "disconnected", error }),
@@ -147,7 +148,7 @@ export class Client {
     if (this.#closing) throw new Closed();
     if (this.link.driver.cluster) {
       if (order.wait !== 0) throw new Unsupported("this client does not wait for locks in a cluster; use tryAcquire()");
-      if (order.session !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
+      if (order.grace !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
     }
     if (order.wait !== 0) this.link.listen();
     signal?.throwIfAborted();
@@ -169,7 +170,7 @@ export class Client {
   enter(acquisition: Acquisition): void {
     this.acquisitions.set(address(acquisition.order), acquisition);
     this.timers.enter(acquisition);
-    if (acquisition.order.session !== 0) this.link.commands.beat();
+    if (acquisition.order.grace !== 0) this.link.commands.beat();
   }
 
   /** @internal */
@@ -210,7 +211,7 @@ export class Client {
   /** The shortest grace of the sessions in use. */
   #grace(): number {
     let shortest = Infinity;
-    for (const { order } of this.acquisitions.values()) if (order.session !== 0) shortest = Math.min(shortest, order.session);
+    for (const { order } of this.acquisitions.values()) if (order.grace !== 0) shortest = Math.min(shortest, order.grace);
     return shortest;
   }
 
@@ -229,7 +230,7 @@ export class Client {
     if (acquisition) return acquisition.feed({ type: "message", notice, token });
     // Its wait is over. A named owner may be in use again by the time that the release arrives.
     if (notice !== "granted" || !claim.owner.startsWith(`${this.identity}:`)) return;
-    const order = { ...claim, lease: 1, wait: 0, renew: false, fair: false, fenced: false, session: 0 };
+    const order = { ...claim, lease: 1, wait: 0, renew: false, fair: false, fenced: false, grace: 0 };
     this.link.commands.request(words("RELEASE", order)).catch(() => undefined);
   }
 }

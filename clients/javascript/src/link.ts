@@ -1,7 +1,6 @@
 /** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
 import type { Clock } from "./clock.js";
 import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
-import type { Life } from "./machine.js";
 import { ServerError, Unsent, failure } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
@@ -42,9 +41,8 @@ function asReply(error: unknown): unknown {
 
 /** One connection, opened again whenever it is lost. */
 export class Line {
-  /** Of the connection that is up. */
-  life: Life | undefined;
-  #connection: Connection | undefined;
+  /** The one that is up. */
+  connection: Connection | undefined;
   #error: RlockError = UNKNOWN;
   /** Ends the connection that is up, or being set up. */
   #fail: (cause: unknown) => void = () => undefined;
@@ -55,34 +53,29 @@ export class Line {
   constructor(
     readonly driver: Driver,
     readonly pace: Pace,
-    readonly on: { up(line: Line): Promise<unknown>; down(error: RlockError): void },
+    readonly on: { up(line: Line): Promise<unknown>; alive?(sentAt: number): void; down(error: RlockError): void },
   ) {
     void this.#open();
   }
 
   /** Sends at once, or not at all. Rejects with a `ServerError` for an error reply; otherwise the outcome is unknown. */
   async request(words: string[], patience = this.pace.response): Promise<unknown> {
-    const [connection, life] = [this.#connection, this.life];
-    if (!connection || !life) throw new Unsent(this.#error);
-    const sentAt = this.pace.clock.now();
+    const { connection } = this;
+    if (!connection) throw new Unsent(this.#error);
     // What an idle client sends keeps no process alive.
     const idle = words[0] === "PING" || words[0] === "PUBSUB";
-    const answered = () => (life.proven = Math.max(life.proven, sentAt));
     try {
-      const reply = await this.#within(patience, connection.send(words), words[0] ?? "", idle);
-      answered();
-      return reply;
+      return await this.#within(patience, connection.send(words), words[0] ?? "", idle);
     } catch (error) {
       const told = asReply(error);
-      if (told instanceof ServerError) answered();
       // Why the connection failed says more than that it is closed.
-      throw told instanceof ServerError || life === this.life ? told : this.#error;
+      throw told instanceof ServerError || connection === this.connection ? told : this.#error;
     }
   }
 
   async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
-    if (!this.#connection) throw new Unsent(this.#error);
-    await this.#within(this.pace.response, this.#connection.subscribe(channel, receive), "SUBSCRIBE", true);
+    if (!this.connection) throw new Unsent(this.#error);
+    await this.#within(this.pace.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
   }
 
   /** The connection is of no use, for instance as the server on the other end is not the one that is looked for. */
@@ -90,20 +83,24 @@ export class Line {
     this.#fail(cause);
   }
 
-  /** A session's grace has room for a heartbeat's pause, its answer, and a quarter in which its holds are tied to another connection. */
+  /**
+   * Asks after a pause whether the server is there, and again. A session's grace has room for the pause, the answer, and a quarter
+   * in which its holds are tied to another connection.
+   */
   beat(): void {
-    const { life, pace } = this;
-    if (!life) return;
+    const { connection, pace } = this;
+    if (!connection) return;
     clearTimeout(this.#next);
-    const grace = pace.grace();
-    const pause = Math.min(pace.response / 2, grace / 4);
-    const later = (ms: number) => {
-      if (life === this.life) this.#next = setTimeout(() => this.beat(), ms).unref();
+    const ask = async () => {
+      const sentAt = pace.clock.now();
+      const reply = this.request(["PING"], Math.min(pace.response, pace.grace() / 2));
+      // An error is an answer too.
+      const answered = await reply.then(() => true).catch((error: unknown) => error instanceof ServerError);
+      if (connection !== this.connection) return;
+      if (answered) this.on.alive?.(sentAt);
+      this.beat();
     };
-    const due = life.proven + pause - pace.clock.now();
-    if (due > 0) return later(due);
-    const again = () => later(pause / 8);
-    void this.request(["PING"], Math.min(pace.response, grace / 2)).then(again, again);
+    this.#next = setTimeout(() => void ask(), Math.min(pace.response / 2, pace.grace() / 4)).unref();
   }
 
   close(): void {
@@ -142,7 +139,7 @@ export class Line {
       if (this.#fail !== fail) return;
       this.#fail = () => undefined;
       connection?.close();
-      this.life = this.#connection = undefined;
+      this.connection = undefined;
       if (this.#error instanceof Closed) return;
       this.#error = failure("", asReply(cause)).error;
       clearTimeout(this.#next);
@@ -165,8 +162,7 @@ export class Line {
       const opened = await this.#within(timeout, connect(), "connecting", true);
       if (this.#fail !== fail) return;
       opened.unref();
-      this.#connection = opened;
-      this.life = { proven: pace.clock.now() };
+      this.connection = opened;
       this.beat();
       await this.on.up(this);
       this.#pause = FIRST_PAUSE;
@@ -179,6 +175,8 @@ export class Line {
 export interface LinkEvents {
   /** `heard`: messages arrive too. */
   up(heard: boolean): void;
+  /** A heartbeat that was sent at that time was answered. */
+  alive(sentAt: number): void;
   /** `all`: commands cannot be sent either. */
   down(all: boolean): void;
   disconnected(error: RlockError): void;
@@ -194,7 +192,7 @@ export class Link {
   /** Whether the server that grants is the one whose messages are heard. */
   heard = false;
   #messages: Line | undefined;
-  #subscribed: Life | undefined;
+  #subscribed: Connection | undefined;
   #lostAt: number | undefined;
   #settle: (error?: RlockError) => void = () => undefined;
   /** Of the first attempt to connect. */
@@ -219,6 +217,7 @@ export class Link {
         this.#settle();
         void this.#verify();
       },
+      alive: (sentAt) => on.alive(sentAt),
       down: (error) => this.#down(error, true),
     });
   }
@@ -229,7 +228,7 @@ export class Link {
       up: async (line) => {
         await this.#introduce(line);
         await line.subscribe(this.channel, (text) => this.on.message(text));
-        this.#subscribed = line.life;
+        this.#subscribed = line.connection;
         void this.#verify();
       },
       down: (error) => this.#down(error, false),
@@ -270,12 +269,12 @@ export class Link {
 
   /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
   async #verify(): Promise<void> {
-    const [granting, hearing] = [this.commands.life, this.#messages?.life];
+    const [granting, hearing] = [this.commands.connection, this.#messages?.connection];
     if (!granting || (this.#messages && (!hearing || hearing !== this.#subscribed))) return;
     if (this.#lostAt !== undefined) this.on.reconnected(performance.now() - this.#lostAt);
     this.#lostAt = undefined;
     if (!hearing) return;
-    const same = () => granting === this.commands.life && hearing === this.#messages?.life;
+    const same = () => granting === this.commands.connection && hearing === this.#messages?.connection;
     try {
       const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.channel]);
       if (!same()) return;

@@ -48,8 +48,8 @@ export function waiting(word: string, value: number): number {
   return value === Infinity ? value : milliseconds(word, value, 0);
 }
 
-export function grace(value: number | undefined): number {
-  return value === undefined ? 0 : milliseconds("sessionGrace", value, 100);
+export function sessionGrace(value: number | undefined, otherwise: number): number {
+  return value === undefined ? otherwise : milliseconds("sessionGrace", value, 100);
 }
 
 const READ = ["lease", "wait", "renew", "sessionGrace", "owner"];
@@ -150,15 +150,15 @@ export class Handle<G extends Guard> {
   ) {
     if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
     known("this lock", options, OPTIONS[mode]);
-    const { renew = true, fair = false, fenced = false, owner, sessionGrace } = options;
+    const { renew = true, fair = false, fenced = false, owner } = options;
     const bytes = Buffer.byteLength(owner ?? "x");
     if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
     const { defaults } = client;
     const lease = milliseconds("lease", options.lease ?? defaults.lease, 1);
     const wait = waiting("wait", options.wait ?? defaults.wait);
-    const session = sessionGrace === undefined ? defaults.session : grace(sessionGrace);
+    const grace = sessionGrace(options.sessionGrace, defaults.grace);
     this.#client = client;
-    this.#order = { lock: name, mode, lease, wait, renew, fair, fenced, session, permits };
+    this.#order = { lock: name, mode, lease, wait, renew, fair, fenced, grace, permits };
     this.#owner = owner;
     this.#guard = guard;
   }

@@ -12,16 +12,11 @@ export interface Plan {
   readonly renew: boolean;
   readonly fenced: boolean;
   /** The grace of a session, in ms; 0 for none. */
-  readonly session?: number;
+  readonly grace: number;
   /** How long the server may take to answer a command, in ms. */
   readonly response: number;
   /** What a coarse clock may be wrong by, in ms: taken off each deadline. */
   readonly slack: number;
-}
-
-/** What is known of a connection's life, also after its end: when the last command was sent that was answered on it. */
-export interface Life {
-  proven: number;
 }
 
 export type Command = "ENQUEUE" | "ACQUIRE" | "RENEW" | "CANCEL" | "RELEASE";
@@ -45,7 +40,9 @@ export type Notice = "granted" | "timeout" | "dropped";
 
 export type Input =
   | { readonly type: "start" | "linkUp" | "linkDown" | "tick" | "release" }
-  | { readonly type: "reply"; readonly id: number; readonly sentAt: number; readonly answer: Answer; readonly life?: Life | undefined }
+  | { readonly type: "reply"; readonly id: number; readonly sentAt: number; readonly answer: Answer }
+  /** A command that was sent at that time was answered on the link. */
+  | { readonly type: "alive"; readonly sentAt: number }
   | { readonly type: "message"; readonly notice: Notice; readonly token: number }
   | { readonly type: "lose"; readonly why: Why }
   | { readonly type: "cancel"; readonly error: unknown };
@@ -98,8 +95,9 @@ export class Machine {
   phase: Phase = "new";
   /** By the local clock, while the lock is held; a session apart. */
   #leaseEnd = 0;
-  /** Of the connection that a session ties the hold to. */
-  #life: Life = { proven: 0 };
+  /** Whether a session ties the hold to the link that is up, and when the last command was sent that was answered while it did. */
+  #tied = false;
+  #proven = 0;
   readonly #plan: Plan;
   #out: Output[] = [];
   #now = 0;
@@ -131,8 +129,8 @@ export class Machine {
 
   /** By the local clock, while the lock is held: the end of the lease, or of the session if it may be earlier. */
   get deadline(): number {
-    const { session = 0, slack } = this.#plan;
-    return session === 0 ? this.#leaseEnd : Math.min(this.#leaseEnd, leaseEnd(this.#life.proven, { lease: session, slack }));
+    const { grace, slack } = this.#plan;
+    return grace === 0 ? this.#leaseEnd : Math.min(this.#leaseEnd, leaseEnd(this.#proven, { lease: grace, slack }));
   }
 
   /** Whether it needs messages now. */
@@ -161,10 +159,14 @@ export class Machine {
         return this.#ask();
       case "reply":
         return this.#reply(input);
+      case "alive":
+        if (this.#tied) this.#proven = Math.max(this.#proven, input.sentAt);
+        return;
       case "message":
         return this.#message(input.notice, input.token);
       case "linkDown":
         this.down = true;
+        this.#tied = false;
         return;
       case "linkUp":
         this.down = false;
@@ -214,9 +216,9 @@ export class Machine {
     this.#send(this.#plan.fenced ? "ACQUIRE" : "RENEW");
   }
 
-  #hold(sentAt: number, life: Life | undefined): void {
+  #hold(sentAt: number): void {
     this.#leaseEnd = leaseEnd(sentAt, this.#plan);
-    this.#life = life ?? this.#life;
+    this.#tie(sentAt);
     // The reply lay in a buffer for longer than the lease: only the server can tell.
     if (this.deadline <= this.#now) return this.#confirm(this.#token);
     this.phase = "held";
@@ -226,21 +228,21 @@ export class Machine {
     this.#out.push({ type: "held", token: this.#token });
   }
 
-  #reply({ id, sentAt, answer, life }: Extract<Input, { type: "reply" }>): void {
+  #reply({ id, sentAt, answer }: Extract<Input, { type: "reply" }>): void {
     if (answer.kind === "error" && answer.failure === "unanswered") this.#stray = true;
     if (id !== this.#pending) return;
     this.#pending = undefined;
     if (answer.kind === "error" && answer.failure === "unsent") this.down = true;
     switch (this.phase) {
       case "asking":
-        return this.#asked(sentAt, answer, life);
+        return this.#asked(sentAt, answer);
       case "confirming":
         if (answer.kind === "held") this.#token = answer.token;
-        if (answer.kind === "held" || (answer.kind === "integer" && answer.value === 1)) return this.#hold(sentAt, life);
+        if (answer.kind === "held" || (answer.kind === "integer" && answer.value === 1)) return this.#hold(sentAt);
         if (answer.kind === "error") return this.#failed(answer.failure, answer.error);
         return this.#ask();
       case "held":
-        return this.#renewed(sentAt, answer, life);
+        return this.#renewed(sentAt, answer);
       case "releasing":
         return this.#released(answer);
       case "leaving":
@@ -249,11 +251,11 @@ export class Machine {
     }
   }
 
-  #asked(sentAt: number, answer: Answer, life: Life | undefined): void {
+  #asked(sentAt: number, answer: Answer): void {
     switch (answer.kind) {
       case "held":
         this.#token = answer.token;
-        return this.#hold(sentAt, life);
+        return this.#hold(sentAt);
       case "queued": {
         this.phase = "queued";
         this.#pause = FIRST_PAUSE;
@@ -302,7 +304,7 @@ export class Machine {
   #again(): void {
     this.#pause = FIRST_PAUSE;
     if (this.phase === "asking" || this.phase === "queued" || this.phase === "confirming") return this.#ask();
-    if (this.phase === "held" && (this.#plan.renew || this.#plan.session)) return this.#renew();
+    if (this.phase === "held" && (this.#plan.renew || this.#plan.grace > 0)) return this.#renew();
     if (this.phase === "releasing") return this.#repeat();
     if (this.phase === "leaving") return this.#depart();
   }
@@ -340,22 +342,27 @@ export class Machine {
 
   /** A lease that is not renewed keeps its end: only its tie is new. */
   #renew(): void {
-    this.#send("RENEW", this.#plan.renew ? {} : { lease: Math.max(1, Math.ceil(this.#leaseEnd - this.#now)) });
+    this.#send("RENEW", this.#plan.renew ? {} : { lease: Math.floor(((this.#leaseEnd - this.#now) * 100) / 99) + 4 });
   }
 
-  #renewed(sentAt: number, answer: Answer, life: Life | undefined): void {
+  /** What is answered after this on the same link proves that the server has the hold still. */
+  #tie(sentAt: number): void {
+    this.#tied = !this.down;
+    this.#proven = Math.max(this.#proven, sentAt);
+  }
+
+  #renewed(sentAt: number, answer: Answer): void {
     if (answer.kind === "error" && answer.failure !== "gone") {
       // Short pauses first: most failures are over soon.
       const doublings = Math.min(this.#failures, DOUBLINGS);
       this.#failures += 1;
-      const time = Math.min(this.#plan.lease, this.#plan.session ? this.#plan.session : Infinity);
-      this.#renewAt = this.#now + time / 12 / 2 ** (DOUBLINGS - doublings);
+      this.#renewAt = this.#now + this.#plan.lease / 12 / 2 ** (DOUBLINGS - doublings);
       this.#out.push({ type: "renewalFailed", error: answer.error });
       return;
     }
     if (answer.kind !== "integer" || answer.value !== 1) return this.#lose("taken");
     this.#failures = 0;
-    this.#life = life ?? this.#life;
+    this.#tie(sentAt);
     if (this.#plan.renew) this.#leaseEnd = Math.max(this.#leaseEnd, leaseEnd(sentAt, this.#plan));
     this.#renewAt = this.#plan.renew ? sentAt + this.#plan.lease / 3 : Infinity;
     this.#out.push({ type: "renewed" });

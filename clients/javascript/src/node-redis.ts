@@ -80,7 +80,7 @@ function clustered(target: Like): Connection {
 
 /** The primary's address, as one of the Sentinels knows it. */
 async function primary(target: Sentinels, timeout: number): Promise<object> {
-  const { name, sentinelRootNodes: nodes, sentinelClientOptions: settings, nodeAddressMap: map } = target;
+  const { name, sentinelRootNodes: nodes, sentinelClientOptions: settings = {}, nodeAddressMap: map } = target;
   let trouble: unknown = new Error("no Sentinel is given");
   for (const node of nodes) {
     // One that hangs must leave time for the others.

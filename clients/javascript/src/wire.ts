@@ -18,7 +18,7 @@ export interface Order {
   readonly fair: boolean;
   readonly fenced: boolean;
   /** The grace of its session in ms, 0 for none. */
-  readonly session: number;
+  readonly grace: number;
   /** Of a semaphore, how many owners may hold it at once. */
   readonly permits?: number | undefined;
 }
@@ -34,7 +34,7 @@ export function words(command: Command, order: Order, more: { lease?: number; ho
   const key = [`RLOCK.${command === "ENQUEUE" ? "ACQUIRE" : command}`, order.lock, order.owner];
   // The server knows permits by the key.
   const mode = order.mode === "READ" || order.mode === "WRITE" ? [order.mode] : [];
-  const session = order.session === 0 ? [] : ["SESSION", order.session];
+  const session = order.grace === 0 ? [] : ["SESSION", order.grace];
   const all = {
     ACQUIRE: [
       ...[lease, "HOLDS", holds ?? 1, ...mode, ...session],
