@@ -192,7 +192,8 @@ export class Link {
   /** Whether the server that grants is the one whose messages are heard. */
   heard = false;
   #messages: Line | undefined;
-  #subscribed: Connection | undefined;
+  /** Connections that are introduced and, if for messages, subscribed. */
+  readonly #ready = new WeakSet<Connection>();
   #lostAt: number | undefined;
   #settle: (error?: RlockError) => void = () => undefined;
   /** Of the first attempt to connect. */
@@ -215,7 +216,7 @@ export class Link {
         on.up(false);
         await this.#introduce(line);
         this.#settle();
-        void this.#verify();
+        this.#verify(line);
       },
       alive: (sentAt) => on.alive(sentAt),
       down: (error) => this.#down(error, true),
@@ -228,8 +229,7 @@ export class Link {
       up: async (line) => {
         await this.#introduce(line);
         await line.subscribe(this.channel, (text) => this.on.message(text));
-        this.#subscribed = line.connection;
-        void this.#verify();
+        this.#verify(line);
       },
       down: (error) => this.#down(error, false),
     });
@@ -267,14 +267,17 @@ export class Link {
     if (error instanceof Permission) this.on.refused(error, all);
   }
 
-  /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
-  async #verify(): Promise<void> {
+  #verify(line: Line): void {
+    if (line.connection) this.#ready.add(line.connection);
     const [granting, hearing] = [this.commands.connection, this.#messages?.connection];
-    if (!granting || (this.#messages && (!hearing || hearing !== this.#subscribed))) return;
+    if (!granting || !this.#ready.has(granting) || (this.#messages && (!hearing || !this.#ready.has(hearing)))) return;
     if (this.#lostAt !== undefined) this.on.reconnected(performance.now() - this.#lostAt);
     this.#lostAt = undefined;
-    if (!hearing) return;
-    const same = () => granting === this.commands.connection && hearing === this.#messages?.connection;
+    if (hearing) void this.#hear(() => granting === this.commands.connection && hearing === this.#messages?.connection);
+  }
+
+  /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
+  async #hear(same: () => boolean): Promise<void> {
     try {
       const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.channel]);
       if (!same()) return;
