@@ -13,7 +13,8 @@ for tool in node npm; do
         exit 1
     }
 done
-npm ci --no-audit --no-fund --loglevel=error
+# Again only when what is to be installed has changed.
+[ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error
 npm run --silent build
 case ${1:-newest} in
 newest)
