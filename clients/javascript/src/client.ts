@@ -69,16 +69,7 @@ export class Client {
     this.channel = `rlock:grants:${random}`;
     this.tell = hook(options.onEvent);
     this.response = milliseconds("responseTimeout", options.responseTimeout ?? Math.min(Math.max(lease / 6, 50), 5_000), 1);
-    const pace = { clock: this.clock, response: this.response, grace: () => this.#grace() };
-    this.link = new Link(driver, pace, name, this.channel, {
-      up: (heard) => this.#each((each) => each.machine.waits === heard, { type: "linkUp" }),
-      alive: (sentAt) => this.#each((each) => each.order.grace > 0, { type: "alive", sentAt }),
-      down: (all) => this.#each((each) => all || each.machine.waits, { type: "linkDown" }),
-      refused: (error, all) => this.#each((each) => all || each.machine.waits, { type: "cancel", error }),
-      disconnected: (error) => this.tell({ type: "disconnected", error }),
-      reconnected: (after) => this.tell({ type: "reconnected", after }),
-      message: (text) => this.#receive(text),
-    });
+    this.link = new Link(driver, this, name);
   }
 
   /** Waits for the first connection, and asks whether the server has the module. */
@@ -170,7 +161,7 @@ export class Client {
   enter(acquisition: Acquisition): void {
     this.acquisitions.set(address(acquisition.order), acquisition);
     this.timers.enter(acquisition);
-    if (acquisition.order.grace !== 0) this.link.commands.beat();
+    if (acquisition.order.grace !== 0) this.link.commands.beat(acquisition.order.grace);
   }
 
   /** @internal */
@@ -208,21 +199,22 @@ export class Client {
     if (left.length > 0) throw new Unflushed(String(left.length));
   }
 
-  /** The shortest grace of the sessions in use. */
-  #grace(): number {
+  /** The shortest grace of the sessions in use. @internal */
+  grace(): number {
     let shortest = Infinity;
     for (const { order } of this.acquisitions.values()) if (order.grace !== 0) shortest = Math.min(shortest, order.grace);
     return shortest;
   }
 
-  #each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
-    // Locks that are held come first: their leases are running.
+  /** Locks that are held come first: their leases are running. @internal */
+  each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
     const chosen = [...this.acquisitions.values()].filter(which);
     const held = (acquisition: Acquisition) => Number(acquisition.machine.phase !== "held");
     for (const acquisition of chosen.sort((a, b) => held(a) - held(b))) acquisition.feed(input);
   }
 
-  #receive(text: string): void {
+  /** @internal */
+  receive(text: string): void {
     const told = message(text);
     if (!told) return;
     const { claim, notice, token } = told;

@@ -1,7 +1,7 @@
 import * as ioredis from "ioredis";
-import type { RedisOptions } from "ioredis";
+import type { Redis as Full, RedisOptions } from "ioredis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
-import type { Connection, Driver } from "./link.js";
+import type { Driver } from "./link.js";
 
 export * from "./index.js";
 
@@ -14,13 +14,7 @@ export interface Like {
 type Target = string | RedisOptions | Like;
 
 /** What is used of a connection: the same in all versions. */
-interface Raw extends Pick<Connection, "connect"> {
-  readonly stream?: { unref(): void; destroy(): void };
-  disconnect(): void;
-  call(command: string, ...words: string[]): Promise<unknown>;
-  subscribe(channel: string): Promise<unknown>;
-  on(event: string, receive: (first?: unknown, second?: unknown) => void): unknown;
-}
+type Raw = Pick<Full, "connect" | "disconnect" | "call" | "subscribe" | "on"> & { readonly stream?: Full["stream"] };
 
 type Class = new (...settings: (string | object)[]) => Raw;
 
@@ -46,10 +40,7 @@ const OURS = {
   keyPrefix: "",
   stringNumbers: false,
   readOnly: false,
-  monitor: false,
   role: "master",
-  disableClientInfo: true,
-  connectionName: undefined,
 };
 
 function isLike(target: Target): target is Like {
@@ -82,10 +73,10 @@ function driver(target: Target): Driver {
         connect: () => redis.connect(),
         send: ([command = "", ...words]) => redis.call(command, ...words),
         subscribe(channel, receive) {
-          redis.on("message", (_, message) => receive(String(message)));
+          redis.on("message", (_, message) => receive(message));
           return redis.subscribe(channel);
         },
-        on: (event, told) => redis.on(event, told),
+        on: (event, told) => redis.on(event as "error", told),
         unref: () => redis.stream?.unref(),
         close() {
           redis.disconnect();

@@ -1,5 +1,6 @@
 /** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
-import type { Clock } from "./clock.js";
+import type { Acquisition } from "./acquisition.js";
+import type { Client } from "./client.js";
 import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
 import { ServerError, Unsent, failure } from "./wire.js";
 
@@ -21,13 +22,6 @@ export interface Driver {
   open(timeout: number): Connection | Promise<Connection>;
 }
 
-/** In ms: how long the server may take to answer, and the shortest grace of the sessions in use. */
-export interface Pace {
-  readonly clock: Clock;
-  readonly response: number;
-  grace(): number;
-}
-
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 1_000;
 /** A handshake takes several round trips, with TLS some more, and may be the first of a busy process. */
@@ -47,19 +41,20 @@ export class Line {
   /** Ends the connection that is up, or being set up. */
   #fail: (cause: unknown) => void = () => undefined;
   #pause = FIRST_PAUSE;
-  /** The next attempt to connect, or the next heartbeat. */
+  /** The next attempt to connect, or the next heartbeat, and when that is due. */
   #next: NodeJS.Timeout | undefined;
+  #beatAt = Infinity;
 
   constructor(
     readonly driver: Driver,
-    readonly pace: Pace,
+    readonly client: Client,
     readonly on: { up(line: Line): Promise<unknown>; alive?(sentAt: number): void; down(error: RlockError): void },
   ) {
     void this.#open();
   }
 
   /** Sends at once, or not at all. Rejects with a `ServerError` for an error reply; otherwise the outcome is unknown. */
-  async request(words: string[], patience = this.pace.response): Promise<unknown> {
+  async request(words: string[], patience = this.client.response): Promise<unknown> {
     const { connection } = this;
     if (!connection) throw new Unsent(this.#error);
     // What an idle client sends keeps no process alive.
@@ -75,7 +70,7 @@ export class Line {
 
   async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
     if (!this.connection) throw new Unsent(this.#error);
-    await this.#within(this.pace.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
+    await this.#within(this.client.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
   }
 
   /** The connection is of no use, for instance as the server on the other end is not the one that is looked for. */
@@ -87,20 +82,25 @@ export class Line {
    * Asks after a pause whether the server is there, and again. A session's grace has room for the pause, the answer, and a quarter
    * in which its holds are tied to another connection.
    */
-  beat(): void {
-    const { connection, pace } = this;
-    if (!connection) return;
-    clearTimeout(this.#next);
+  beat(grace = this.client.grace()): void {
+    const { connection, client } = this;
+    const pause = Math.min(client.response / 2, grace / 4);
+    const at = client.clock.now() + pause;
+    // One that is due sooner, or under way, is not put off.
+    if (!connection || at >= this.#beatAt) return;
     const ask = async () => {
-      const sentAt = pace.clock.now();
-      const reply = this.request(["PING"], Math.min(pace.response, pace.grace() / 2));
+      const sentAt = client.clock.now();
+      const reply = this.request(["PING"], Math.min(client.response, client.grace() / 2));
       // An error is an answer too.
       const answered = await reply.then(() => true).catch((error: unknown) => error instanceof ServerError);
       if (connection !== this.connection) return;
       if (answered) this.on.alive?.(sentAt);
+      this.#beatAt = Infinity;
       this.beat();
     };
-    this.#next = setTimeout(() => void ask(), Math.min(pace.response / 2, pace.grace() / 4)).unref();
+    clearTimeout(this.#next);
+    this.#beatAt = at;
+    this.#next = setTimeout(() => void ask(), pause).unref();
   }
 
   close(): void {
@@ -133,7 +133,7 @@ export class Line {
   }
 
   async #open(): Promise<void> {
-    const { pace } = this;
+    const { client } = this;
     let connection: Connection | undefined;
     const fail = (cause: unknown) => {
       if (this.#fail !== fail) return;
@@ -144,12 +144,12 @@ export class Line {
       this.#error = failure("", asReply(cause)).error;
       clearTimeout(this.#next);
       this.#next = setTimeout(() => void this.#open(), this.#pause * (0.5 + Math.random() / 2)).unref();
-      this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, pace.grace() / 8);
+      this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, client.grace() / 8);
       this.on.down(this.#error);
     };
     this.#fail = fail;
     // Holds that are tied to the last connection must be tied to this one within their grace.
-    const timeout = Math.min(Math.max(pace.response, LEAST_TO_CONNECT), pace.grace() / 2);
+    const timeout = Math.min(Math.max(client.response, LEAST_TO_CONNECT), client.grace() / 2);
     const connect = async () => {
       connection = await this.driver.open(timeout);
       connection.on("error", fail);
@@ -163,6 +163,7 @@ export class Line {
       if (this.#fail !== fail) return;
       opened.unref();
       this.connection = opened;
+      this.#beatAt = Infinity;
       this.beat();
       await this.on.up(this);
       this.#pause = FIRST_PAUSE;
@@ -172,19 +173,7 @@ export class Line {
   }
 }
 
-export interface LinkEvents {
-  /** `heard`: messages arrive too. */
-  up(heard: boolean): void;
-  /** A heartbeat that was sent at that time was answered. */
-  alive(sentAt: number): void;
-  /** `all`: commands cannot be sent either. */
-  down(all: boolean): void;
-  disconnected(error: RlockError): void;
-  reconnected(after: number): void;
-  /** The server will not let this user wait, or in at all. */
-  refused(error: RlockError, all: boolean): void;
-  message(text: string): void;
-}
+const waits = (each: Acquisition) => each.machine.waits;
 
 /** Both connections. */
 export class Link {
@@ -201,34 +190,32 @@ export class Link {
 
   constructor(
     readonly driver: Driver,
-    readonly pace: Pace,
+    readonly client: Client,
     readonly name: string,
-    readonly channel: string,
-    readonly on: LinkEvents,
   ) {
     this.settled = new Promise((resolve, reject) => {
       this.#settle = (error) => (error ? reject(error) : resolve());
     });
     this.settled.catch(() => undefined);
-    this.commands = new Line(driver, pace, {
+    this.commands = new Line(driver, client, {
       up: async (line) => {
         // Before anything else: what is held is tied to this connection.
-        on.up(false);
+        client.each((each) => !each.machine.waits, { type: "linkUp" });
         await this.#introduce(line);
         this.#settle();
         this.#verify(line);
       },
-      alive: (sentAt) => on.alive(sentAt),
+      alive: (sentAt) => client.each((each) => each.order.grace > 0, { type: "alive", sentAt }),
       down: (error) => this.#down(error, true),
     });
   }
 
   /** Opens the connection for messages, once. */
   listen(): void {
-    this.#messages ??= new Line(this.driver, this.pace, {
+    this.#messages ??= new Line(this.driver, this.client, {
       up: async (line) => {
         await this.#introduce(line);
-        await line.subscribe(this.channel, (text) => this.on.message(text));
+        await line.subscribe(this.client.channel, (text) => this.client.receive(text));
         this.#verify(line);
       },
       down: (error) => this.#down(error, false),
@@ -261,17 +248,19 @@ export class Link {
     this.heard = false;
     if (this.#lostAt === undefined) {
       this.#lostAt = performance.now();
-      this.on.disconnected(error);
+      this.client.tell({ type: "disconnected", error });
     }
-    this.on.down(all);
-    if (error instanceof Permission) this.on.refused(error, all);
+    const concerns = (each: Acquisition) => all || each.machine.waits;
+    this.client.each(concerns, { type: "linkDown" });
+    // The server will not let this user wait, or in at all.
+    if (error instanceof Permission) this.client.each(concerns, { type: "cancel", error });
   }
 
   #verify(line: Line): void {
     if (line.connection) this.#ready.add(line.connection);
     const [granting, hearing] = [this.commands.connection, this.#messages?.connection];
     if (!granting || !this.#ready.has(granting) || (this.#messages && (!hearing || !this.#ready.has(hearing)))) return;
-    if (this.#lostAt !== undefined) this.on.reconnected(performance.now() - this.#lostAt);
+    if (this.#lostAt !== undefined) this.client.tell({ type: "reconnected", after: performance.now() - this.#lostAt });
     this.#lostAt = undefined;
     if (hearing) void this.#hear(() => granting === this.commands.connection && hearing === this.#messages?.connection);
   }
@@ -279,15 +268,15 @@ export class Link {
   /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
   async #hear(same: () => boolean): Promise<void> {
     try {
-      const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.channel]);
+      const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.client.channel]);
       if (!same()) return;
       if (!Array.isArray(reply) || Number(reply[1]) !== 1) throw new Error("the subscription is on another server");
       this.heard = true;
-      this.on.up(true);
+      this.client.each(waits, { type: "linkUp" });
     } catch (cause) {
       const { failure: kind, error } = failure("", cause);
       if (!same()) return;
-      if (kind === "final") this.on.refused(error, false);
+      if (kind === "final") this.client.each(waits, { type: "cancel", error });
       this.#messages?.doubt(cause);
     }
   }

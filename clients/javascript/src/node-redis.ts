@@ -37,8 +37,6 @@ const OURS = {
   keyPrefix: undefined,
   pingInterval: undefined,
   readonly: undefined,
-  disableClientInfo: true,
-  name: undefined,
   maintNotifications: "disabled",
 };
 
