@@ -70,7 +70,9 @@ fn run(plan: &Plan) -> Result<(), String> {
     } else if plan.is_alone("stalls") || plan.is_alone("clients") && results.clients.is_some() {
         store::save_beside(results)?
     } else {
-        println!("\nnot stored: only a run of everything is, of stalls, of clients, or of uncontended on another server");
+        println!(
+            "\nnot stored: only a run of everything is, of stalls, of clients, or of uncontended on another server"
+        );
         return Ok(());
     };
     store::render()?;
@@ -107,7 +109,8 @@ fn measure(plan: &Plan) -> Results {
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));
     }
-    let clients = plan.wants("clients").then(|| clients::run(plan, &progress)).filter(|rows| !rows.is_empty());
+    let clients =
+        plan.wants("clients").then(|| clients::run(plan, &progress)).filter(|rows| !rows.is_empty());
     let stalls = plan.wants("stalls").then(|| stalls::run(plan, &progress));
     progress.end();
     environment.load[1] = environment::load();

@@ -110,9 +110,8 @@ fn counted(server: &TestServer, count: u64, work: impl FnOnce() -> (u64, u64)) -
 
 fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
     let spread = |values: &[f64]| Spread::of(values.to_vec());
-    let ratio = |own: &[f64], base: &[f64]| {
-        Spread::of(own.iter().zip(base).map(|(own, base)| own / base).collect())
-    };
+    let ratio =
+        |own: &[f64], base: &[f64]| Spread::of(own.iter().zip(base).map(|(own, base)| own / base).collect());
     LibraryCosts {
         library: library.name().into(),
         rounds: own.pair_us.len(),
@@ -127,7 +126,9 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
             waiters: WAITERS,
             us: spread(&own.crowd_us),
             to_own: ratio(&own.crowd_us, &base.crowd_us),
-            longest_ms: rounded(own.crowd_us.iter().fold(0.0, |most: f64, us| most.max(*us)) * WAITERS as f64 / 1e3),
+            longest_ms: rounded(
+                own.crowd_us.iter().fold(0.0, |most: f64, us| most.max(*us)) * WAITERS as f64 / 1e3,
+            ),
             overtaken: own.overtaken,
             server_us: spread(&own.crowd_server_us),
             commands: spread(&own.crowd_commands),

@@ -16,9 +16,17 @@ pub(crate) fn tables(clients: Option<&Clients>) -> String {
          ### {WAITERS} waiters of one lock\n\n{}",
         environment(&clients.environment),
         guarantees(),
-        table(clients, "| | µs | ratio to rlock-client | its own CPU, µs | server CPU, µs | commands |", pair),
+        table(
+            clients,
+            "| | µs | ratio to rlock-client | its own CPU, µs | server CPU, µs | commands |",
+            pair
+        ),
         table(clients, "| | µs | ratio to rlock-client |", hand_off),
-        table(clients, "| | µs for each | ratio to rlock-client | longest wait, ms | overtaken by | server CPU, µs | commands |", crowd),
+        table(
+            clients,
+            "| | µs for each | ratio to rlock-client | longest wait, ms | overtaken by | server CPU, µs | commands |",
+            crowd
+        ),
     )
 }
 
