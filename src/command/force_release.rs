@@ -3,10 +3,10 @@
 use rlock_core::{Error, Reply, call, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
-/// Takes a lock from whoever holds it.
+/// Takes a lock from its holders.
 pub(crate) struct ForceRelease;
 
 impl Command for ForceRelease {
@@ -15,7 +15,7 @@ impl Command for ForceRelease {
         name: c"rlock.forcerelease",
         flags: c"write",
         acl: c"write slow dangerous",
-        // Who may lock may not therefore take locks from others.
+        // Permission to lock is not permission to take locks from others.
         locks: Locks::No,
         summary: c"Releases a lock without its owner, or only if the given owner holds it; 0 if nothing was released",
         complexity: super::COST,
@@ -25,8 +25,8 @@ impl Command for ForceRelease {
         args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String).optional()],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
-        let request = request::ForceRelease::parse(after_key(args))?;
-        call::force_release(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
+    fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
+        let request = request::ForceRelease::parse(after_key(ctx))?;
+        call::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

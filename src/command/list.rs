@@ -4,13 +4,13 @@ use rlock_core::request::{self, Cursor};
 use rlock_core::{Error, MonoMs};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Respond, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, Locks, Respond, Spec};
 use crate::waiters;
 
-/// Tells which locks are waited for.
+/// Lists the locks with waiters.
 pub(crate) struct List;
 
-/// Some of them, and where to go on.
+/// Some of them, and where the next page begins.
 pub(crate) struct Page {
     cursor: Vec<u8>,
     entries: Vec<Entry>,
@@ -20,7 +20,7 @@ pub(crate) struct Page {
 struct Entry {
     key: Vec<u8>,
     waiter_count: usize,
-    /// How long the one who waits first has waited, in ms.
+    /// How long the first waiter has waited, in ms.
     longest_wait_ms: u64,
 }
 
@@ -43,8 +43,8 @@ impl Command for List {
         ],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Page, Error> {
-        let request = request::List::parse(args.all().skip(1))?;
+    fn run(ctx: CommandCtx<'_>) -> Result<Page, Error> {
+        let request = request::List::parse(ctx.args().all().skip(1))?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let after = match request.cursor {
             Cursor::Bound => None,

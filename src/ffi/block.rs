@@ -1,5 +1,5 @@
-//! Clients that wait: blocked by us without a time-out of the server's, since where an unblock and such
-//! a time-out meet in one turn of the loop, several servers abort. The time-outs are our own.
+//! Blocked clients. The module blocks them without a time-out of the server, because several servers abort if an unblock and
+//! that time-out meet in one event-loop cycle. The time-outs are the module's.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,12 +12,13 @@ use super::api::{api, optional_api};
 use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::scope::{Event, ScopedCtx};
 
 /// How a wait ended.
 pub(crate) struct Outcome {
     /// The call that waited.
     pub(crate) ticket: Ticket,
-    /// What it is answered.
+    /// The answer of that call.
     pub(crate) answer: Result<Reply, Error>,
 }
 
@@ -34,10 +35,10 @@ impl Blocked {
         Handle(self.0.addr())
     }
 
-    /// Lets the client go on with an answer, at the end of this turn of the server's loop.
+    /// Answers the client at the end of this event-loop cycle.
     pub(crate) fn unblock(self, outcome: Outcome) {
         let data: *mut Outcome = Box::into_raw(Box::new(outcome));
-        // It fails only for a client that is blocked on keys, which ours are not.
+        // It fails only for a client that is blocked on keys, which these are not.
         // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
         unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
     }
@@ -51,12 +52,11 @@ pub(super) fn blocked_so_far() -> u32 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// Blocks the client of the command under way, which sends no reply then. `None` if the server refuses: Valkey from
-/// 8.1 on does where the client is subscribed to anything.
-pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
+/// See [`super::CommandCtx::block`].
+pub(super) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
-    // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
+    // SAFETY: the context is that of a command which may block; the callbacks live as long as the module is loaded.
     let blocked = unsafe { block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
     if blocked.is_null() {
         return None;
@@ -67,12 +67,7 @@ pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     Some(Blocked(blocked))
 }
 
-/// Whether the command under way may block: not in a transaction or script, and not on a replica.
-pub(crate) fn may_block(ctx: Ctx<'_>) -> bool {
-    flags(ctx) & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE) as c_int == 0
-}
-
-/// Whether this server is no replica.
+/// Whether this server is a primary.
 pub(crate) fn is_primary(ctx: Ctx<'_>) -> bool {
     flags(ctx) & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
 }
@@ -94,7 +89,7 @@ unsafe extern "C" fn on_reply(
             (Ctx::from_raw(ctx), data.cast::<Outcome>().as_ref())
         };
         match outcome {
-            Some(outcome) => callbacks::with(|module| module.answer(ctx, outcome)),
+            Some(outcome) => callbacks::with(|module| module.answer(ScopedCtx::new(ctx, Event), outcome)),
             None => ctx.reply_error(&Error::Internal("a wait ended without an outcome")),
         }
     });
@@ -108,7 +103,9 @@ unsafe extern "C" fn on_disconnect(
     guarded(Callback::Disconnect, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| module.client_disconnected(ctx, Handle(blocked.addr())));
+        callbacks::with(|module| {
+            module.client_disconnected(ScopedCtx::new(ctx, Event), Handle(blocked.addr()))
+        });
     });
 }
 
@@ -121,7 +118,7 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
 }
 
 /// The number of the client whose command is under way.
-pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
+pub(super) fn client_id(ctx: Ctx<'_>) -> u64 {
     // SAFETY: the context is valid; 0 where it has no client.
     unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
 }

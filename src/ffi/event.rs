@@ -1,4 +1,4 @@
-//! What the server tells of itself. Nothing is written in these callbacks: a write there stands in the AOF before the change
+//! Events of the server. Nothing is written in these callbacks: a write there stands in the AOF before the change
 //! that it answers.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use redis_module::server_events::{ServerRole, register_server_events};
+use redis_module::server_events::{ROLE_CHANGED_SERVER_EVENTS_LIST, ServerRole};
 use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
 
@@ -14,10 +14,12 @@ use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
+use super::scope::{Event, ScopedCtx, Task};
 use super::{callbacks, key_event};
 
-/// The server events that we listen to ourselves.
-const SERVER_EVENTS: [u64; 8] = [
+/// The server events that the module listens to from its load on.
+const SERVER_EVENTS: [u64; 9] = [
+    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_CONFIG,
@@ -37,7 +39,7 @@ pub(crate) enum ServerEvent {
     Swapped([i32; 2]),
     /// It is a replica now.
     Demoted,
-    /// It is no replica any more.
+    /// It is a primary now.
     Promoted,
     /// It is a replica, and has what its primary has: all of it, or what was missing comes next.
     Synchronised,
@@ -51,8 +53,6 @@ pub(crate) enum ServerEvent {
     Disconnected(u64),
     /// CONFIG SET has changed the limit of its memory, or what is evicted.
     MaxMemoryChanged,
-    /// Its heart beats, about ten times a second.
-    Beat,
 }
 
 /// Whether the ends of connections are listened to.
@@ -84,21 +84,18 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what an earlier load listened to, but our memory may have outlived it.
+    // The server forgot what an earlier load listened to, but the module's memory may have outlived it.
     key_event::forget();
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
-    // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
+    // From Redis 8.4 on, which a function that came with it shows; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
     let events = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
     let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
-    // SAFETY: the context is that of the load, and the wrapper is used for this call only.
-    let context = redis_module::Context::new(ctx.as_ptr());
-    let all = heard == events().count() && register_server_events(&context).is_ok();
-    if !all {
+    if heard < events().count() {
         events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
-        return Err(LoadError::Refused("to tell of", c"server events"));
+        return Err(LoadError::Refused("to report", c"server events"));
     }
     Ok(())
 }
@@ -146,7 +143,7 @@ unsafe fn is_about_memory(data: *const c_void) -> bool {
     if change.config_names.is_null() || count == 0 {
         return false;
     }
-    // SAFETY: the server gives so many names, each a C string, which stay for this callback.
+    // SAFETY: the server gives this number of names, each a C string, which stay for this callback.
     let names = unsafe { slice::from_raw_parts(change.config_names, count) };
     // SAFETY: as above.
     names.iter().any(|name| unsafe { CStr::from_ptr(*name) }.to_bytes().starts_with(b"maxmemory"))
@@ -154,10 +151,16 @@ unsafe fn is_about_memory(data: *const c_void) -> bool {
 
 #[role_changed_event_handler]
 fn on_role_change(context: &redis_module::Context, role: ServerRole) {
-    guarded(Callback::ServerEvent, (), || {
-        let event = if role == ServerRole::Primary { ServerEvent::Promoted } else { ServerEvent::Demoted };
-        callbacks::with(|module| module.server_event(Ctx::of(context), event));
-    });
+    let event = if role == ServerRole::Primary { ServerEvent::Promoted } else { ServerEvent::Demoted };
+    callbacks::with(|module| module.server_event(ScopedCtx::new(Ctx::of(context), Event), event));
+}
+
+/// Calls the handlers that the crate lists. Its own callback, which would do the same, is a frame outside the guard.
+fn role_changed(ctx: Ctx<'_>, subevent: u64) {
+    let is_primary = subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
+    let role = if is_primary { ServerRole::Primary } else { ServerRole::Replica };
+    let context = redis_module::Context::new(ctx.as_ptr());
+    ROLE_CHANGED_SERVER_EVENTS_LIST.iter().for_each(|handler| handler(&context, role));
 }
 
 unsafe extern "C" fn on_server_event(
@@ -167,6 +170,14 @@ unsafe extern "C" fn on_server_event(
     data: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
+        // SAFETY: the context is valid for this callback.
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        if event.id == raw::REDISMODULE_EVENT_CRON_LOOP {
+            return callbacks::with(|module| module.beat(ScopedCtx::new(ctx, Task)));
+        }
+        if event.id == raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED {
+            return role_changed(ctx, subevent);
+        }
         let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
@@ -179,7 +190,6 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_CLIENT_CHANGE if subevent == gone => unsafe { disconnected(data) },
             // SAFETY: as above.
             raw::REDISMODULE_EVENT_SWAPDB => unsafe { swapped(data) },
-            raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             // SAFETY: the data are those of a change of the configuration.
             raw::REDISMODULE_EVENT_CONFIG if unsafe { is_about_memory(data) } => {
                 ServerEvent::MaxMemoryChanged
@@ -193,8 +203,6 @@ unsafe extern "C" fn on_server_event(
             }
             _ => return,
         };
-        // SAFETY: the context is valid for this callback.
-        let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| module.server_event(ctx, event));
+        callbacks::with(|module| module.server_event(ScopedCtx::new(ctx, Event), event));
     });
 }

@@ -1,4 +1,4 @@
-//! The one guard: no panic crosses into the server, where it would abort somebody's database.
+//! The one guard: no panic crosses into the server, where it would abort the server.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rlock_core::rare_warning::RareWarning;
 
+use super::fault;
 use super::log::warn_rarely;
 
 /// The kinds of callback that the server calls.
@@ -56,7 +57,7 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 static WARNINGS: [RareWarning; Callback::Scan as usize + 1] =
     [const { RareWarning::new() }; Callback::Scan as usize + 1];
 
-/// Set after a caught panic: what the module remembers is in doubt then.
+/// Set after a caught panic, which leaves the memory of the module in doubt.
 static IN_DOUBT: AtomicBool = AtomicBool::new(false);
 
 /// How many panics were caught since the load.
@@ -82,8 +83,7 @@ pub(super) fn install_panic_hook() {
 /// Runs a callback's body; a panic in it is logged and counted, and `on_panic` is the result.
 pub(super) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() -> T) -> T {
     let caught = panic::catch_unwind(AssertUnwindSafe(|| {
-        #[cfg(feature = "fault-injection")]
-        super::fault::strike(callback);
+        fault::strike(callback);
         body()
     }));
     match caught {
