@@ -9,11 +9,11 @@ use std::ffi::CStr;
 use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
 
 use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn_rarely};
 use crate::stats::STATS;
-use crate::{effects, keyspace};
+use crate::{effects, keyspace, waiters};
 
 mod fair_list;
 mod permits;
@@ -210,6 +210,9 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
     let head = if fair { fair_head(ctx, name) } else { None };
+    if head.is_some() {
+        events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(ctx, name));
+    }
     let heard = publish_to(ctx, &channel, message);
     let called = head.map_or(0, |head| publish_to(ctx, &names::fair_channel(&channel, &head), message));
     heard.saturating_add(called)

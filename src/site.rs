@@ -14,7 +14,9 @@ use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
-use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
+use crate::ffi::{
+    Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, listen_to_keys, may_block,
+};
 use crate::{keyspace, options, perform, permits, readers, stats, waiters};
 
 impl Server for Ctx<'_> {
@@ -30,7 +32,7 @@ impl Server for Ctx<'_> {
 
     fn now(&self) -> UnixMs {
         #[cfg(feature = "planted-bugs")]
-        if let Some(cached) = crate::events::cached_clock() {
+        if let Some(cached) = waiters::cached_clock() {
             return cached;
         }
         self.real_time()
@@ -87,6 +89,11 @@ impl Server for Ctx<'_> {
         waiters::set_timer(*self, in_ms);
     }
 
+    fn hear_keys(&self) {
+        // If the server refuses, its first command that needs them says so.
+        let _ = listen_to_keys(*self);
+    }
+
     fn note(&self, note: Note<'_>) {
         stats::count(&note);
     }
@@ -140,8 +147,12 @@ impl<'s> Lock for SiteLock<'s> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
-        let is_known = || waiters::locks(|locks| locks.has_native_readers(Lock::name(self)));
+        let is_known = || waiters::locks(|locks| locks.has_known_readers(Lock::name(self)));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known, || Server::now(&self.ctx)))
+    }
+
+    fn is_read(&self, key: &Key<'s>) -> bool {
+        keyspace::is_read(key)
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
@@ -155,6 +166,10 @@ impl<'s> Lock for SiteLock<'s> {
 
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
         readers::each(self.ctx, self.name, visit)
+    }
+
+    fn readers_from(&self, cursor: u64, most: usize) -> Option<(Vec<Reader>, Option<u64>)> {
+        readers::page(self.ctx, self.name, cursor, most)
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {

@@ -27,6 +27,9 @@ pub(crate) trait Callbacks: Sync {
     /// A sorted set was changed, not by an event of our own.
     fn sorted_set_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>);
 
+    /// A key was loaded from a file.
+    fn key_loaded(&self, key: StringRef<'_>);
+
     /// Something happened to the server.
     fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent);
 

@@ -235,16 +235,16 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the server's INFO has one of these fields in this section.
-    pub(crate) fn has_statistics(self, section: &CStr, fields: &[&CStr]) -> bool {
-        // SAFETY: the section's data is freed below and not used after that.
-        unsafe {
-            let data = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
-            let get = api!(RedisModule_ServerInfoGetFieldC);
-            let has = fields.iter().any(|field| !get(data, field.as_ptr()).is_null());
-            api!(RedisModule_FreeServerInfo)(self.raw, data);
-            has
+    /// Whether the server has any keys.
+    pub(crate) fn has_keys(self) -> bool {
+        let (before, mut db) = (self.db(), 0_i32);
+        // SAFETY: the context is valid.
+        let is_empty = |ctx: Self| unsafe { api!(RedisModule_DbSize)(ctx.raw) } == 0;
+        while self.select(db) && is_empty(self) {
+            db = db.saturating_add(1);
         }
+        let some = self.select(db);
+        self.select(before) && some
     }
 
     /// A text of the server's INFO.

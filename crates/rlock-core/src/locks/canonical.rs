@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
 use super::ties::Sessions;
-use super::{Due, HeldBack, Job, LockName, LockRef, Locks, Queue, Ticket, Turns, Via, Waiter};
+use super::{Due, HeldBack, Job, LockName, LockRef, Locks, Queue, ReadSearch, Ticket, Turns, Via, Waiter};
 use crate::types::{Expiry, Mode, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -108,6 +108,7 @@ impl Locks {
             ])
         });
         append_sorted(reading, form);
+        self.found_form(lens, form);
         let streaks = self.records.iter().filter_map(|(lock, record)| {
             let streak = record.streak?;
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
@@ -119,6 +120,26 @@ impl Locks {
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
+    }
+}
+
+impl Locks {
+    /// What is known of read leases that were not granted here, and the searches for them.
+    fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        for (lock, record) in self.records.iter() {
+            let Some(found) = &record.found_reads else { continue };
+            let (search, is_known) = found.state(self.era);
+            let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
+            let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
+            let lock = (lens.lock)(lock);
+            form.extend([lock, end(found.ends), is_known.into(), due.into(), search.is_some().into()]);
+            let Some(ReadSearch { cursor, readers, latest, .. }) = search else { continue };
+            let cursor = cursor.map_or(NONE, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX));
+            form.extend([cursor, end(*latest)]);
+            form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
+            form.push(NONE);
+        }
+        form.push(NONE);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 
+use super::found::FoundReads;
 use super::leaving::{Leaving, Walk};
 use super::reads::Reading;
 use super::ties::Ties;
@@ -23,28 +24,43 @@ pub(super) struct LockRecord {
     pub(super) streak: Option<Streak>,
     /// When the latest read lease ends that was granted here; `None` where no native reads any more.
     pub(super) read_ends: Option<UnixMs>,
+    /// What is known of other read leases.
+    pub(super) found_reads: Option<FoundReads>,
     /// What is known of native readers, whom others may join.
     pub(super) reading: Option<Reading>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
     pub(super) leaving: Option<Box<Leaving>>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
     pub(super) uncapped: Option<Walk>,
+    /// Whether that was done, while the lists of other locks may have such entries.
+    pub(super) is_capped: bool,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
 }
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties } = self;
+        let Self { queue, grants, revokes, streak, read_ends, found_reads, reading, .. } = self;
+        let Self { leaving, uncapped, is_capped, ties, .. } = self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
-        let unread = read_ends.is_none() && reading.is_none();
-        idle && streak.is_none() && unread && leaving.is_none() && uncapped.is_none()
+        let unread = read_ends.is_none() && found_reads.is_none() && reading.is_none();
+        let unlisted = leaving.is_none() && uncapped.is_none() && !is_capped;
+        idle && streak.is_none() && unread && unlisted
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
     pub(super) fn is_watched(&self) -> bool {
         let awaited = self.queue.is_some() || !self.grants.is_empty() || !self.revokes.is_empty();
         awaited || self.streak.is_some() || self.leaving.is_some() || self.ties.is_some()
+    }
+
+    /// The latest known end of a read lease.
+    pub(super) fn read_end(&self) -> Option<UnixMs> {
+        self.read_ends.max(self.found_reads.as_ref().and_then(|found| found.ends))
+    }
+
+    fn is_old_found(&self, now: UnixMs) -> bool {
+        self.found_reads.as_ref().is_some_and(|found| found.is_old(self.read_ends, now))
     }
 
     fn is_old_reading(&self, now: UnixMs, clock: MonoMs) -> bool {
@@ -56,9 +72,9 @@ impl LockRecord {
             awaited: self.queue.is_some().into(),
             watched: self.is_watched().into(),
             streaks: self.streak.is_some().into(),
-            read_ends: self.read_ends.is_some().into(),
+            read_ends: (self.read_ends.is_some() || self.found_reads.is_some()).into(),
             reading: self.reading.is_some().into(),
-            uncapped: self.uncapped.is_some().into(),
+            uncapped: (self.uncapped.is_some() || self.is_capped).into(),
             tied: self.ties.is_some().into(),
         }
     }
@@ -165,12 +181,15 @@ impl Locks {
 
     /// Forgets what time has ended without an event: of `most` records, those after the last ones.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
+        let doubts_lists = self.forget_list_doubts(clock);
         let after = self.forgotten_up_to.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
         for (lock, record) in self.records.from(start).take(most) {
-            let is_old =
-                record.streak.is_some_and(|streak| streak.is_old(clock)) || record.is_old_reading(now, clock);
+            let is_old = record.streak.is_some_and(|streak| streak.is_old(clock))
+                || record.is_old_reading(now, clock)
+                || record.is_old_found(now)
+                || record.is_capped && !doubts_lists;
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
@@ -178,9 +197,13 @@ impl Locks {
         for lock in old {
             self.edit_known(lock.name(), |record| {
                 record.streak = record.streak.filter(|streak| !streak.is_old(clock));
+                if record.is_old_found(now) {
+                    record.found_reads = None;
+                }
                 if record.is_old_reading(now, clock) {
                     (record.read_ends, record.reading) = (None, None);
                 }
+                record.is_capped &= doubts_lists;
             });
         }
     }

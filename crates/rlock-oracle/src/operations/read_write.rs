@@ -63,6 +63,7 @@ impl Oracle {
     /// ACQUIRE with READ or WRITE.
     #[expect(clippy::too_many_lines, reason = "one decision, as plainly as possible")]
     pub(super) fn acquire_read_write(&mut self, lock: Lock, owner: Owner, ask: Ask, token: i64) -> Answer {
+        self.is_met(lock);
         let hash = match self.hash(lock) {
             Ok(hash) => hash,
             Err(answer) => return answer,
