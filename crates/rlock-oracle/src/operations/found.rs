@@ -95,11 +95,18 @@ impl Oracle {
         !hash.writing && lasts.max().is_some_and(|last| hash.ends.is_some_and(|ends| ends < last))
     }
 
+    /// Whether a key ends before a lease of any reader.
+    fn ends_before_any(&self, lock: Lock) -> bool {
+        let Value::ReadWrite(hash) = self.value(lock) else { return false };
+        let last = owners().filter_map(|owner| self.reads_until(lock, owner)).max();
+        !hash.writing && last.is_some_and(|last| hash.ends.is_some_and(|ends| ends < last))
+    }
+
     /// When the timer has to look at keys: now, if one ends too early.
     pub(super) fn reads_due(&self) -> Option<u64> {
         let is_due = |lock: Lock| {
             let known = &self.places[lock.0].known_reads;
-            known.is_due && self.ends_early(lock)
+            known.is_due && self.ends_early(lock) || known.is_sought && self.ends_before_any(lock)
         };
         let may = self.primary && self.ground != Ground::Moved;
         (may && self.all_locks().any(is_due)).then_some(self.clock)
