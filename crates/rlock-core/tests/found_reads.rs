@@ -71,7 +71,7 @@ fn who_is_heard_of_is_not_all_there_are() {
     let mut ops = vec![read(0, 60_000), read(2, 60_000), redisson(Script::Read, 1, 60_000)];
     ops.extend(fail_over());
     ops.push(Op::Renew { lock: LOCK, owner: Number(2), word: Word::Read, lease: Ms(5_000) });
-    ops.extend([redisson(Script::RenewRead, 1, 2_000), Op::Pass(Span(10_000))]);
+    ops.extend([redisson(Script::RenewRead, 1, 8_000), Op::Pass(Span(20_000))]);
     history(ops);
 }
 
@@ -188,7 +188,7 @@ fn a_lease_key_that_comes_late_is_found() {
 #[test]
 fn a_lock_that_comes_back_is_searched_again() {
     let sim = sim();
-    data(&sim, &lock(0), 1, 1);
+    data(&sim, &lock(0), 100, 1);
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     let later = UnixMs(sim.with(|world| world.now.0 + 2 * HOUR));
