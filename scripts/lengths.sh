@@ -14,7 +14,6 @@ exceptions='
 314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
 312 integration/deployments/sentinels.rs          the histories of one deployment
 305 integration/soak/client.rs                    a kind of work in each function
-301 src/ffi/command.rs                            to be split: descriptions, and registration
 407 tests/enqueue.rs                              all of ENQUEUE
 '
 

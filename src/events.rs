@@ -9,7 +9,7 @@ use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, Databases, LockName, LockRef};
 use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
-use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
+use crate::ffi::{EventCtx, ServerEvent, Shared, StringRef, TaskCtx, is_primary};
 use crate::site::SiteLock;
 use crate::{discovery, effects, eviction, keyspace, perform, waiters};
 
@@ -32,10 +32,10 @@ const BEATS_BETWEEN_TRIES: u32 = 10;
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
-pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
+pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     match event.to_bytes() {
         b"expire" if !planted(Bug::EdgeReadLeaseUnknown) => {
-            events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key, None));
+            events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key));
         }
         b"restore" => key_came(ctx, key),
         _ => {}
@@ -64,12 +64,12 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), cause);
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause);
 }
 
 /// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
-fn key_came(ctx: Ctx<'_>, key: StringRef<'_>) {
-    if !is_primary(ctx) {
+fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
+    if !is_primary(*ctx) {
         return;
     }
     let core = waiters::core(&ctx);
@@ -80,14 +80,14 @@ fn key_came(ctx: Ctx<'_>, key: StringRef<'_>) {
             events::read_lease_came(core, LockName { db: ctx.db(), key: lock });
         }
     } else {
-        events::key_came(core, &mut SiteLock::new(ctx, key, None));
+        events::key_came(core, &mut SiteLock::new(ctx, key));
     }
 }
 
 /// A sorted set was changed, and it is not ourselves who told of it.
-pub(crate) fn sorted_set_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
+pub(crate) fn sorted_set_changed(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if waiters::locks(|locks| locks.is_watched()) {
-        events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), Cause::Other);
+        events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), Cause::Other);
     }
 }
 
@@ -103,7 +103,7 @@ fn cause(event: &CStr) -> Cause {
 }
 
 /// Something happened to the server.
-pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
+pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed(databases) => {
             events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
@@ -117,32 +117,32 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         ServerEvent::Promoted => {
             departures::promoted(waiters::core(&ctx));
             effects::begin();
-            discovery::promoted(ctx);
+            discovery::promoted(*ctx);
         }
         ServerEvent::Loads(from) => discovery::loads(from),
         ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
-            if is_primary(ctx) {
+            if is_primary(*ctx) {
                 events::data_came(waiters::core(&ctx));
             } else {
                 departures::synchronised(waiters::core(&ctx));
             }
-            discovery::loaded(ctx);
+            discovery::loaded(*ctx);
         }
         ServerEvent::SlotsCame => events::data_came(waiters::core(&ctx)),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
-        ServerEvent::MaxMemoryChanged => eviction::check(ctx),
-        ServerEvent::Beat => beat(ctx),
+        ServerEvent::MaxMemoryChanged => eviction::check(*ctx),
     }
 }
 
-fn beat(ctx: Ctx<'_>) {
+/// The server's heart beats.
+pub(crate) fn beat(ctx: TaskCtx<'_>) {
     #[cfg(feature = "planted-bugs")]
-    waiters::note_beat(ctx);
-    effects::look(ctx);
-    waiters::clear_doubt(ctx);
+    waiters::note_beat(*ctx);
+    effects::look(*ctx);
+    waiters::clear_doubt(&ctx);
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {

@@ -11,7 +11,10 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
 use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
 
-use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn_rarely};
+use crate::ffi::{
+    Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
+};
+use crate::scope::Scope;
 use crate::stats::STATS;
 use crate::{effects, keyspace, waiters};
 
@@ -25,15 +28,14 @@ pub(crate) use fair_list::{FairKeys, is_writing};
 /// a command effects are always built: there is no command that could be counted instead.
 ///
 /// The key is closed as soon as it is written: other modules hear of the events at once, and may delete it.
-pub(crate) fn perform(
-    ctx: Ctx<'_>,
+pub(crate) fn perform<S: Scope>(
+    ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
-    in_command: bool,
 ) -> Result<(), Error> {
     if change.mode == Mode::Permit {
-        return permits::perform(ctx, key, owner, change, in_command);
+        return permits::perform(ctx, key, owner, change);
     }
     let name = key.name();
     if let Some(message) = change.unlock_message.filter(|_| planted(Bug::EdgePublishBeforeWrite)) {
@@ -45,25 +47,22 @@ pub(crate) fn perform(
     let readers = read_write::Readers::of(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
-    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(ctx))?;
-    let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
+    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
+    let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
     let touched =
         change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched && !planted(Bug::EdgeChangeNotSignalled) {
         ctx.signal_modified(name);
     }
-    if !in_command || effects::are_read() {
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
-        note_failure(replicate(ctx, name, field, change, token.as_ref()));
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(ctx)));
-    } else {
-        STATS.unread_changes.add(1);
-        ctx.count_change();
+    if !S::counts_unread_change(ctx) {
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
+        note_failure(replicate(*ctx, name, field, change, token.as_ref()));
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
     }
     if let Some(readers) = &readers {
-        readers.notify_burial(ctx, name);
+        readers.notify_burial(*ctx, name);
     }
-    notify(ctx, name, change, token.as_ref());
+    notify(*ctx, name, change, token.as_ref());
     if let Some(readers) = &readers {
         readers.notify_leases(ctx);
     }
@@ -196,7 +195,7 @@ fn own(event: LockEvent) -> &'static CStr {
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
-pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
+pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
     if planted(Bug::EdgeUnlockMessageLost) {
         return 0;
     }
@@ -209,12 +208,12 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
         UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
-    let head = if fair { fair_head(ctx, name) } else { None };
+    let head = if fair { fair_head(*ctx, name) } else { None };
     if head.is_some() {
-        events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(ctx, name));
+        events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
     }
-    let heard = publish_to(ctx, &channel, message);
-    let called = head.map_or(0, |head| publish_to(ctx, &names::fair_channel(&channel, &head), message));
+    let heard = publish_to(*ctx, &channel, message);
+    let called = head.map_or(0, |head| publish_to(*ctx, &names::fair_channel(&channel, &head), message));
     heard.saturating_add(called)
 }
 

@@ -93,13 +93,6 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
     }
 
-    /// Works in another database from here on; false if there is none of that number.
-    #[must_use]
-    pub(crate) fn select(self, db: i32) -> bool {
-        // SAFETY: the context is that of a timer or a server event, whose client is the server's own.
-        unsafe { api!(RedisModule_SelectDb)(self.raw, db) == raw::REDISMODULE_OK as c_int }
-    }
-
     /// Whether something may be written outside a client's command: this is a primary that has its
     /// data, and no CLIENT PAUSE keeps the stream of effects still (writing then ends the server).
     pub(crate) fn may_write(self) -> bool {
@@ -195,15 +188,6 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
-    ///
-    /// There is no other way to count one than to send the command itself, which the server then throws
-    /// away; or keeps where nobody reads it, see `effects`.
-    pub(crate) fn count_change(self) {
-        // SAFETY: the context is that of a command. The answer is always the same.
-        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
-    }
-
     /// Publishes to the subscribers of this server, in a cluster to those of the key's shard, and says
     /// how many of this server's heard it.
     pub(crate) fn publish_here(self, channel: StringRef<'_>, message: StringRef<'_>) -> u64 {
@@ -235,16 +219,16 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the server has any keys.
+    /// Whether the server has any keys, in the database of the context or another one.
     pub(crate) fn has_keys(self) -> bool {
-        let (before, mut db) = (self.db(), 0_i32);
-        // SAFETY: the context is valid.
-        let is_empty = |ctx: Self| unsafe { api!(RedisModule_DbSize)(ctx.raw) } == 0;
-        while self.select(db) && is_empty(self) {
-            db = db.saturating_add(1);
-        }
-        let some = self.select(db);
-        self.select(before) && some
+        let (select, size) = (api!(RedisModule_SelectDb), api!(RedisModule_DbSize));
+        let before = self.db();
+        // SAFETY: the context is valid. Its database is the same again when this returns.
+        let is_selected = |db| unsafe { select(self.raw, db) } == raw::REDISMODULE_OK as c_int;
+        // SAFETY: as above.
+        let mut databases = (0_i32..).take_while(|db| is_selected(*db));
+        let some = databases.any(|_| unsafe { size(self.raw) } > 0);
+        is_selected(before) && some
     }
 
     /// A text of the server's INFO.

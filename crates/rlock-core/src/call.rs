@@ -8,7 +8,8 @@ use crate::fair;
 use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::permits_repair::check_expiry_soon;
+use crate::port::{InCommand, Lock};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
@@ -28,7 +29,7 @@ pub enum Answer {
 }
 
 /// RLOCK.ACQUIRE.
-pub fn acquire<P: Server>(
+pub fn acquire<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Acquire<'_>,
@@ -69,7 +70,7 @@ pub fn acquire<P: Server>(
 }
 
 /// RLOCK.RELEASE.
-pub fn release<P: Server>(
+pub fn release<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Release<'_>,
@@ -79,7 +80,7 @@ pub fn release<P: Server>(
 }
 
 /// RLOCK.RENEW.
-pub fn renew<P: Server>(
+pub fn renew<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Renew<'_>,
@@ -89,7 +90,7 @@ pub fn renew<P: Server>(
 }
 
 /// RLOCK.FORCERELEASE.
-pub fn force_release<P: Server>(
+pub fn force_release<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &ForceRelease<'_>,
@@ -99,7 +100,7 @@ pub fn force_release<P: Server>(
 }
 
 /// The connection that a waiter is tied to, if there is room for one more tie.
-fn waiters_session<P: Server>(
+fn waiters_session<P: InCommand>(
     core: Core<'_, P>,
     lock: LockName<'_>,
     request: &Acquire<'_>,
@@ -111,7 +112,7 @@ fn waiters_session<P: Server>(
 
 /// A command that changes what its owner, or any owner, holds.
 #[inline(always)]
-fn change_holds<P: Server>(
+fn change_holds<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: Option<&[u8]>,
@@ -134,7 +135,7 @@ fn change_holds<P: Server>(
 }
 
 /// RLOCK.CANCEL.
-pub fn cancel<P: Server>(
+pub fn cancel<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Cancel<'_>,
@@ -162,7 +163,7 @@ pub fn cancel<P: Server>(
 
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
 /// on a replica, not even on one that takes writes.
-fn may_wait<P: Server>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
+fn may_wait<P: InCommand>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
     match wait {
         Wait::Block(_) => core.port.may_block(),
         Wait::Enqueue(..) => core.port.is_primary(),
@@ -191,14 +192,14 @@ fn way_of(wait: Wait<'_>) -> (Via, Answer) {
 }
 
 /// A caller whose turn it is: the lock's queue was served before.
-struct Arrival<'a, P: Server> {
+struct Arrival<'a, P: InCommand> {
     core: Core<'a, P>,
     now: UnixMs,
     /// Where the lock has waiters, pending grants or the like; otherwise the call cannot cause work outside commands.
     entry: Option<Entry<'a, P>>,
 }
 
-impl<'a, P: Server> Arrival<'a, P> {
+impl<'a, P: InCommand> Arrival<'a, P> {
     /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
     fn of(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
         let now = core.port.now();
@@ -290,6 +291,7 @@ impl<'a, P: Server> Arrival<'a, P> {
             fair::join(core, lock, request.owner.bytes(), wait.wait());
         }
         schedule_next_check(core, lock);
+        check_expiry_soon(core, lock, request.mode);
         Ok(answer)
     }
 }

@@ -92,7 +92,7 @@ impl Locks {
         form.extend(self.sweeps.position(lens.lock));
         // Where foreign waiters never have a turn, nobody asks how many came to read.
         let turns = lens.turns.after_grants < u32::MAX;
-        let reading = self.records.iter().filter_map(|(lock, record)| {
+        let reading = self.all_known().filter_map(|(lock, record)| {
             let reading = record.reading.as_ref()?;
             let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
             Some([
@@ -109,7 +109,7 @@ impl Locks {
         });
         append_sorted(reading, form);
         self.found_form(lens, form);
-        let streaks = self.records.iter().filter_map(|(lock, record)| {
+        let streaks = self.all_known().filter_map(|(lock, record)| {
             let streak = record.streak?;
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);
@@ -126,7 +126,7 @@ impl Locks {
 impl Locks {
     /// What is known of read leases that were not granted here, and the searches for them.
     fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        for (lock, record) in self.records.iter() {
+        for (lock, record) in self.all_known() {
             let Some(found) = &record.found_reads else { continue };
             let (search, is_known) = found.state(self.era);
             let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));

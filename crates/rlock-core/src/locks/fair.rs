@@ -113,8 +113,7 @@ impl Locks {
     /// Whether this lock's fair list may have such entries, and was not met before.
     pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
         let met = |record: &LockRecord| record.is_capped || record.uncapped.is_some();
-        self.lists_doubted_until.is_some_and(|until| until > clock)
-            && !self.records.get(lock).is_some_and(met)
+        self.lists_doubted_until.is_some_and(|until| until > clock) && !self.known(lock).is_some_and(met)
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
@@ -132,7 +131,7 @@ impl Locks {
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.records.get(lock)?.uncapped?.passed())
+        Some(self.known(lock)?.uncapped?.passed())
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all

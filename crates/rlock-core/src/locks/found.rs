@@ -46,7 +46,7 @@ impl FoundReads {
 impl Locks {
     /// Whether all read leases of a lock are known, or are being searched for. With the end of the latest the knowledge ends.
     pub fn knows_reads(&self, lock: LockName<'_>, now: UnixMs) -> bool {
-        let Some(found) = self.records.get(lock).and_then(|record| record.found_reads.as_ref()) else {
+        let Some(found) = self.known(lock).and_then(|record| record.found_reads.as_ref()) else {
             return false;
         };
         let known = || found.known_in == Some(self.era) && self.read_end(lock).is_some_and(|end| end > now);
@@ -78,7 +78,7 @@ impl Locks {
 
     /// A lease key of a lock has come: what is known of its leases, if anything is, may lack that one.
     pub fn doubt_reads(&mut self, lock: LockName<'_>) {
-        if self.records.get(lock).is_some_and(|record| record.found_reads.is_some()) {
+        if self.known(lock).is_some_and(|record| record.found_reads.is_some()) {
             self.search_reads(lock);
         }
     }
