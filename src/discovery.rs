@@ -13,19 +13,21 @@ use crate::ffi::{Ctx, LoadedFrom, StringRef, is_primary, listen_to_keys, listen_
 static LEASES_LOADED: AtomicBool = AtomicBool::new(false);
 
 /// The module is loaded. In a cluster slots may come at any time. Otherwise a server that has keys by now was started without
-/// the module, and one without may be about to load a file.
+/// the module.
 pub(crate) fn at_load(ctx: Ctx<'_>) {
     LEASES_LOADED.store(false, Ordering::Relaxed);
     if ctx.in_cluster() || ctx.has_keys() {
         listen(ctx);
-    } else {
-        listen_to_loads(ctx);
     }
 }
 
-/// The server begins to load a file. The commands in an AOF raise no event of loading.
-pub(crate) fn loads(from: LoadedFrom) {
+/// The server begins to load a file. The commands in an AOF raise no event of loading. Not before: each event of any key
+/// costs a little more from then on.
+pub(crate) fn loads(ctx: Ctx<'_>, from: LoadedFrom) {
     LEASES_LOADED.store(from == LoadedFrom::Aof, Ordering::Relaxed);
+    if from == LoadedFrom::Snapshot && is_primary(ctx) && !ctx.in_cluster() {
+        listen_to_loads(ctx);
+    }
 }
 
 /// A key was loaded.

@@ -119,7 +119,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
             effects::begin();
             discovery::promoted(*ctx);
         }
-        ServerEvent::Loads(from) => discovery::loads(from),
+        ServerEvent::Loads(from) => discovery::loads(*ctx, from),
         ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
