@@ -50,7 +50,7 @@ impl Ctx<'_> {
         count
     }
 
-    /// About so many fields of a hash with their values, from a cursor on, and the cursor of the next ones: 0 after the last.
+    /// About `count` fields of a hash with their values, from a cursor on, and the cursor of the next ones: 0 after the last.
     pub(crate) fn scan_hash(self, key: StringRef<'_>, cursor: u64, count: usize) -> Option<Page> {
         let cursor = OwnedString::new(cursor.to_string().as_bytes());
         let (word, count) = (OwnedString::new(b"COUNT"), OwnedString::new(count.to_string().as_bytes()));
@@ -93,7 +93,7 @@ fn read_page(reply: *mut raw::RedisModuleCallReply) -> Option<Page> {
     if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
         return None;
     }
-    // SAFETY: the reply is an array; an element belongs to it, and is null where there is none at that place.
+    // SAFETY: the reply is an array; an element belongs to it, and is null beyond its end.
     let element = |at| unsafe { api!(RedisModule_CallReplyArrayElement)(reply, at) };
     let (CallReply::Bytes(next), CallReply::List(fields)) = (read(element(0)), read(element(1))) else {
         return None;

@@ -55,7 +55,7 @@ pub fn expiry_set<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     }
 }
 
-/// A key came from another server: what is known of the lock's readers, if anything is, is of another lock.
+/// A key came from another server: earlier knowledge of the lock's readers does not hold.
 pub fn key_came<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     if is_read(lock) && core.port.is_primary() {
         let _entry = entry(core);

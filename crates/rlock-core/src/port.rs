@@ -55,7 +55,7 @@ pub trait Server {
     /// Sets the only timer to fire once after this time; `None` stops it.
     fn set_timer(&self, in_ms: Option<u64>);
 
-    /// Changes of keys by other clients matter from now on: the server must tell of them.
+    /// Changes of keys by other clients matter from now on: the server must report them.
     fn hear_keys(&self);
 
     /// Counts an event for the statistics.

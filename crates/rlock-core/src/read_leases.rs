@@ -66,8 +66,8 @@ pub(crate) fn last_lease_end<L: Lock>(
     Some(latest)
 }
 
-/// A lock that is read was met: if its read leases are unknown, they are searched for. Redisson's renewals must be heard of
-/// from then on, since one may end a longer lease.
+/// A lock that is read was met: if its read leases are unknown, they are searched for. The server must report the renewals of Redisson
+/// clients from this time on: one may end a longer lease.
 pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let now = core.port.now();
     if core.locks(|locks| locks.knows_reads(lock, now)) || !core.port.is_primary() {

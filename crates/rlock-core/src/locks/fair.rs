@@ -5,8 +5,8 @@ use super::record::LockRecord;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, MonoMs};
 
-/// For so long after a start, a promotion or the arrival of slots a fair list may have entries of owners that are gone. The
-/// deadlines of twelve such owners in a row pass by then.
+/// An hour after a start, a promotion or the arrival of slots, no fair list is doubted any more: the deadlines of twelve dead
+/// owners in a row pass in it.
 const DOUBTED_FOR_MS: u64 = 3_600_000;
 
 impl Locks {
@@ -105,12 +105,12 @@ impl Locks {
         self.lists_doubted_until.is_some()
     }
 
-    /// Whether there are lists with such entries.
+    /// Whether any list is doubted.
     pub fn doubts_fair_lists(&self) -> bool {
         self.lists_doubted_until.is_some()
     }
 
-    /// Whether this lock's fair list may have such entries, and was not met before.
+    /// Whether this lock's fair list is doubted, and was not met before.
     pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
         let met = |record: &LockRecord| record.is_capped || record.uncapped.is_some();
         self.lists_doubted_until.is_some_and(|until| until > clock) && !self.known(lock).is_some_and(met)

@@ -37,7 +37,7 @@ impl FoundReads {
         (self.search.as_deref(), self.known_in == Some(era))
     }
 
-    /// Whether there is nothing left to know.
+    /// Whether all known leases have ended.
     pub(super) fn is_old(&self, read_ends: Option<UnixMs>, now: UnixMs) -> bool {
         self.search.is_none() && self.ends.max(read_ends).is_none_or(|ends| ends < now)
     }
@@ -76,19 +76,19 @@ impl Locks {
         Box::new(ReadSearch { cursor: Some(0), era: self.era, ..ReadSearch::default() })
     }
 
-    /// A lease key of a lock has come: what is known of its leases, if anything is, may lack that one.
+    /// A lease key of a lock has come: earlier knowledge of its leases may lack that one.
     pub fn doubt_reads(&mut self, lock: LockName<'_>) {
         if self.known(lock).is_some_and(|record| record.found_reads.is_some()) {
             self.search_reads(lock);
         }
     }
 
-    /// The search for a lock's read leases, to go on with it.
+    /// Takes the search for a lock's read leases, to continue it.
     pub fn take_read_search(&mut self, lock: LockName<'_>) -> Option<Box<ReadSearch>> {
         self.edit_known(lock, |record| record.found_reads.as_mut()?.search.take())?
     }
 
-    /// The search goes on later, unless a new one was begun meanwhile.
+    /// The search continues later, unless a new one was begun meanwhile.
     pub fn continue_read_search(&mut self, lock: LockName<'_>, search: Box<ReadSearch>) {
         self.edit_known(lock, |record| {
             if let Some(found) = &mut record.found_reads {
@@ -99,7 +99,7 @@ impl Locks {
         self.agenda.push(Job::RepairReads, name);
     }
 
-    /// The search is over: what it has found is all there is, unless a new one was begun meanwhile.
+    /// The search is over, and its result is complete, unless a new one was begun meanwhile.
     pub fn reads_are_found(&mut self, lock: LockName<'_>, search: &ReadSearch) {
         self.edit_known(lock, |record| {
             if let Some(found) = record.found_reads.as_mut().filter(|found| found.search.is_none()) {
@@ -108,7 +108,7 @@ impl Locks {
         });
     }
 
-    /// There is nothing to search: the lock is not read.
+    /// The lock is not read: the search ends.
     pub fn give_up_read_search(&mut self, lock: LockName<'_>) {
         self.edit_known(lock, |record| {
             record.found_reads = record.found_reads.take().filter(|found| found.search.is_some());

@@ -73,7 +73,7 @@ impl Locks {
         self.read_end(lock).is_some()
     }
 
-    /// The latest known end of a read lease, whoever granted it.
+    /// The latest known end of a read lease, native or found.
     pub fn read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
         self.known(lock)?.read_end()
     }
