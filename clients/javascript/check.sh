@@ -13,7 +13,10 @@ for tool in node npm; do
     }
 done
 # Again only when what is to be installed has changed.
-[ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error
+installed=node_modules/.package-lock.json
+if [ ! -e "$installed" ] || [ -n "$(find package-lock.json -newer "$installed")" ]; then
+    npm ci --no-audit --no-fund --loglevel=error
+fi
 npm run --silent build
 # Code lines, neither blank nor comment: of these files at most so many. The limits only get smaller.
 size() { # LIMIT FILE...

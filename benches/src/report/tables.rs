@@ -181,7 +181,11 @@ pub(crate) fn everything(results: &Results) -> String {
         let _ = write!(text, "\n{}", client::renewal(&costs.renewal));
     }
     if results.clients.is_some() {
-        let _ = write!(text, "\nthe clients for Python and Node\n\n{}", clients::tables(results.clients.as_ref()));
+        let _ = write!(
+            text,
+            "\nthe clients for Python and Node\n\n{}",
+            clients::tables(results.clients.as_ref())
+        );
     }
     if let Some(measured) = &results.stalls {
         let _ = write!(text, "\nmany waits that end at one moment\n\n{}", stalls::tables(measured));
