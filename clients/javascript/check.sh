@@ -29,7 +29,7 @@ size() { # LIMIT FILE...
     }
 }
 size 400 src/machine.ts
-size 1554 src/*.ts
+size 1556 src/*.ts
 [ "${1:-}" != driver ] || exit 0
 
 npm run --silent lint
