@@ -33,11 +33,10 @@ pub use grants::Grant;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
-pub use reads::HeldBack;
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
-pub use yielding::Turns;
+pub use yielding::{Turns, Yielding};
 
 use crate::bugs::{Bug, planted};
 use crate::error::Error;
@@ -268,7 +267,7 @@ impl Locks {
         match queue.order.first_key_value() {
             None => {
                 self.check_at(lock, None);
-                self.edit_known(lock, |record| record.queue = None);
+                self.edit_known(lock, |record| record.end_queue(waiter.mode));
             }
             Some((first, head))
                 if *first > place
