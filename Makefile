@@ -74,7 +74,7 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 	@$(ENV) $(if $(SCENARIO)$(LONG)$(MIXED),,./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls or clients is stored beside the other
 # results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \

@@ -163,3 +163,20 @@ pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
     rlock_core::timer::on_timer(core(&ctx));
 }
+
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static LAST_BEAT: std::cell::Cell<Option<rlock_core::UnixMs>> = const { std::cell::Cell::new(None) };
+}
+
+/// The server's heart beats, where leases are to be counted from that.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn note_beat(ctx: Ctx<'_>) {
+    LAST_BEAT.set(Some(ctx.real_time()));
+}
+
+/// The time of the last beat, where leases are to be counted from that.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
+    LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
+}

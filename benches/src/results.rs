@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::clients::Clients;
 use crate::spread::Spread;
 
 /// The version of this layout; a reader of another one refuses the file.
@@ -22,6 +23,9 @@ pub(crate) struct Results {
     /// Nothing where the client was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<Client>,
+    /// Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clients: Option<Clients>,
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stalls: Option<Stalls>,

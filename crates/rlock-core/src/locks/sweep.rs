@@ -66,6 +66,7 @@ impl Locks {
         }
         if let Sweep::Keys(databases, _) = sweep {
             self.void_ties(databases);
+            self.begin_era();
             self.disturb_all_walks();
         }
     }
@@ -120,7 +121,7 @@ impl Locks {
                     self.agenda.push(Job::RepairReads, name);
                 }
                 self.remove_void_ties(lock);
-                if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
+                if awaited { self.note_cause(lock, cause) } else { self.end_count(lock) }
             }
             Sweep::Clock => {}
         }

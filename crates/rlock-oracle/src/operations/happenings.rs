@@ -2,6 +2,7 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
+use super::found::KnownReads;
 use super::hash::Hash;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
@@ -48,8 +49,7 @@ impl Oracle {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
                 if !std::mem::replace(&mut self.primary, true) {
-                    self.places.iter_mut().for_each(|place| place.list_found = !place.list.is_empty());
-                    self.leases_are_found();
+                    self.doubt_lists();
                 }
             }
             Op::Primary(false) => {
@@ -59,6 +59,8 @@ impl Oracle {
                 self.send_all_away();
                 // What was known here of read leases.
                 self.places.iter_mut().for_each(|place| place.natives.clear());
+                self.places.iter_mut().for_each(|place| place.known_reads = KnownReads::default());
+                self.lists_doubted_until = 0;
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),
@@ -80,11 +82,9 @@ impl Oracle {
 
     /// The server has deleted the key in a look of the timer, or there was none. If its lease has run out, this is when
     /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
-    pub(super) fn may_be_deleted(&mut self, lock: Lock, row_goes_on: bool) {
+    pub(super) fn may_be_deleted(&mut self, lock: Lock) {
         if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
-            if !row_goes_on {
-                self.place(lock).streak = None;
-            }
+            self.place(lock).turns.handed = None;
             self.has_ended(lock);
             self.clean_up(lock);
         }
@@ -100,6 +100,7 @@ impl Oracle {
         let becomes = redisson_fair::run(what, &mut self.place(lock).list, value, now);
         if self.list(lock) != before {
             self.touch_list(lock);
+            self.list_is_met(lock);
         }
         if becomes != value {
             self.set(lock, becomes);
@@ -124,13 +125,14 @@ impl Oracle {
     /// A lock that has ended while nobody waits here was free to foreign waiters too.
     pub(super) fn has_ended(&mut self, lock: Lock) {
         if self.queue(lock).is_empty() {
-            self.place(lock).streak = None;
+            self.row_ends(lock);
         }
     }
 
     #[expect(clippy::too_many_lines, reason = "a case for each foreign command")]
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         let value = self.value(lock);
+        let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
         let after = |ms: Ms| self.now + ms.0;
         if let Foreign::Token(token) = what {
             // Another key than the lock's.
@@ -183,6 +185,7 @@ impl Oracle {
                 _,
             ) => return,
         }
+        self.key_is_written(lock, ends_before);
         self.written(lock);
     }
 
@@ -212,7 +215,6 @@ impl Oracle {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
             self.place(lock).list_found = false;
-            self.place(lock).streak = None;
             self.forget_gate(lock);
         }
     }

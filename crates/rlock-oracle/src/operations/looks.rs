@@ -13,10 +13,8 @@ impl Oracle {
         let looks = self.all_locks().filter(|lock| !self.queue(*lock).is_empty()).filter_map(|lock| {
             match self.head_access(lock) {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
-                Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
+                Access::Free if self.window_ends(lock).is_some() => self.window_ends(lock),
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
-                // It is left free for a moment, and somebody has come to wait in that.
-                Access::Free if self.yields_to_waiting_writer(lock) => Some(self.clock + 1),
                 // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
                 Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
@@ -31,7 +29,7 @@ impl Oracle {
         let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
         let gone = gone.then_some(self.clock);
         let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
-        ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
+        ends.chain(looks).chain(revokes).chain(gone).chain(found).chain(self.reads_due()).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -68,6 +66,8 @@ impl Oracle {
         }
         if self.ground != Ground::Paused {
             self.revoke();
+            self.find_reads();
+            self.all_locks().for_each(|lock| self.list_may_be_met(lock));
             // Before bounds are set to deadlines, which count from the end of the lease.
             let seen = self.seen_values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
@@ -152,12 +152,9 @@ impl Oracle {
             self.looked(lock);
             return;
         }
-        if access == Access::Free && self.moment_may_go_on(lock) {
-            return;
-        }
         let dropped_waiters = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
         if access == Access::Free
-            && self.is_left_to_others(lock)
+            && self.window_ends(lock).is_some()
             && !self.places[lock.0].touched
             && !dropped_waiters
         {
@@ -167,7 +164,7 @@ impl Oracle {
             Ground::Firm => self.serve_found_free(lock),
             Ground::Moved => {
                 self.drop_waiters(lock, "moved");
-                self.place(lock).streak = None;
+                self.row_ends(lock);
             }
             Ground::Refused | Ground::Paused => {}
         }

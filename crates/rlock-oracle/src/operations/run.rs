@@ -69,6 +69,7 @@ impl Run {
                 self.see_gates();
                 self.oracle.step(op);
                 self.oracle.judge_gates(told);
+                self.oracle.judge_sights();
                 self.compare(answer, told);
             }
         }
@@ -142,7 +143,7 @@ impl Run {
         if self.is_refused() {
             // The look that cannot serve a lock is the one that notices its end.
             for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {
-                self.oracle.may_be_deleted(lock, self.real.counts_grants(lock));
+                self.oracle.may_be_deleted(lock);
             }
         }
         self.oracle.seen_looks = std::array::from_fn(|lock| SeenLook {
@@ -157,11 +158,14 @@ impl Run {
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
+        self.oracle.judge_sights();
+        self.oracle.judge_ends(told);
         self.compare(None, told);
         self.note_refusal();
     }
 
     fn see_gates(&mut self) {
+        self.oracle.seen_sights = std::array::from_fn(|lock| self.real.sight(Lock(lock)));
         self.oracle.seen_gates = std::array::from_fn(|lock| self.real.gate(Lock(lock)));
     }
 
@@ -188,6 +192,7 @@ impl Run {
         let calls: Vec<_> = self.oracle.calls().keys().copied().collect();
         if let Some(call) = pick(&calls, nth) {
             self.real.disconnect(call);
+            self.see_gates();
             self.oracle.disconnect(call);
         }
     }

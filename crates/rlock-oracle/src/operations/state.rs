@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::found::{KnownReads, Sight};
 use super::hash::{Hash, Leases};
-use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
 use super::told::Told;
 use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
@@ -25,21 +26,20 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether somebody else has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was found after a fail-over, so that nobody knows who of those in it lives.
+    /// Whether it was met after a fail-over, so that nobody knows who of those in it lives.
     pub(super) list_found: bool,
+    pub(super) list_sight: Sight,
     /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
     pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
     pub(super) called: Option<(Owner, bool)>,
-    /// Hand-offs in a row, and since when.
-    pub(super) streak: Option<(u32, u64)>,
-    /// Until when the lock is left to foreign waiters, by the clock that never steps.
-    pub(super) window: Option<u64>,
-    /// The turns of those of Redisson's that wait to write.
+    /// The turns of those of Redisson's that wait.
     pub(super) turns: Turns,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
     pub(super) longest_read: i64,
+    /// The leases that the key must outlast.
+    pub(super) known_reads: KnownReads,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
@@ -117,7 +117,11 @@ pub(super) struct Oracle {
     pub(super) seen_looks: [SeenLook; LOCKS.len()],
     /// What the real thing's timer has made of each lock's key.
     pub(super) seen_values: [Value; LOCKS.len()],
-    /// Whether the real thing keeps those waiting now who come to read each lock.
+    /// What the real thing knows of the dead in each list.
+    pub(super) seen_sights: [Sight; LOCKS.len()],
+    /// Until when lists may be met for the first time.
+    pub(super) lists_doubted_until: u64,
+    /// Whether the real thing leaves each lock to those of Redisson's now.
     pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
 }
@@ -125,11 +129,10 @@ pub(super) struct Oracle {
 /// When a history starts, by the wall clock.
 pub(super) const START: i64 = 1_000;
 
-impl Oracle {
-    /// An empty server.
-    #[expect(clippy::too_many_lines, reason = "each field once")]
-    pub(super) fn new(options: Options) -> Self {
-        let place = Place {
+impl Place {
+    /// A key that was never written.
+    fn empty() -> Self {
+        Self {
             value: Value::Nothing,
             leases: Leases::new(),
             token: LastToken::None,
@@ -138,18 +141,25 @@ impl Oracle {
             list: Vec::new(),
             list_touched: false,
             list_found: false,
+            list_sight: Sight::Doubted,
             gone: Vec::new(),
             called: None,
-            streak: None,
-            window: None,
             turns: Turns::default(),
             natives: BTreeMap::new(),
             longest_read: i64::MIN,
+            known_reads: KnownReads::default(),
             unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,
             latest_end: Told::Nothing,
-        };
+        }
+    }
+}
+
+impl Oracle {
+    /// An empty server.
+    pub(super) fn new(options: Options) -> Self {
+        let place = Place::empty();
         Self {
             options,
             now: START,
@@ -168,6 +178,8 @@ impl Oracle {
             accept: true,
             hint: None,
             seen_looks: [SeenLook::default(); LOCKS.len()],
+            seen_sights: [Sight::Doubted; LOCKS.len()],
+            lists_doubted_until: 0,
             seen_gates: [Gate::Open; LOCKS.len()],
             seen: Seen::default(),
         }
@@ -245,8 +257,9 @@ impl Oracle {
         place.latest_end = place.latest_end.or_later(told);
     }
 
-    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it.
+    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
+        let seen = self.seen_gates[lock.0];
         let place = self.place(lock);
         let (waiter, number) = (place.queue.remove(at), place.numbers.remove(at));
         if waiter.fair {
@@ -255,7 +268,9 @@ impl Oracle {
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
             place.called = None;
-            place.window = None;
+            if !matches!(waiter.word, Word::Read | Word::Write) && seen == Gate::Open {
+                place.turns.gate.close_window();
+            }
             place.unconfirmed = None;
             place.touched = false;
             place.seen_end = Told::Nothing;
@@ -282,22 +297,5 @@ impl Oracle {
                 self.tell(channel, message);
             }
         }
-    }
-
-    /// Foreign waiters are told to try again, and know of no end any more.
-    pub(super) fn publish(&mut self, lock: Lock) {
-        let published = &mut self.seen.published[lock.0];
-        published.least += 1;
-        published.most += 1;
-        self.was_published(lock);
-    }
-
-    /// Whoever was told of a lease has asked again, and knows that which is in force.
-    pub(super) fn was_published(&mut self, lock: Lock) {
-        let value = self.value(lock);
-        let place = self.place(lock);
-        place.seen_end = Told::Nothing;
-        place.latest_end = Told::Nothing;
-        self.set(lock, value);
     }
 }
