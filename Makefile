@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop clients bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants planted chaos matrix cluster interop clients bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -92,6 +92,12 @@ DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
 	@$(ENV) $(CARGO) run --quiet --release --locked -p rlock-model -- --deeper $(DEEPER) $(if $(SCENE),--scene $(SCENE))
 
+# NAME='a b' applies only these, NAME=check compiles them, NAME=refresh makes the patches anew. MODEL=0 leaves the model out.
+NAME ?=
+MODEL ?= 1
+mutants: setup ## Apply known mistakes to a copy, and show which proof finds which
+	@$(ENV) MODEL=$(MODEL) ./scripts/mutants.sh $(NAME)
+
 planted: setup ## Plant bugs, and show which proof finds which
 	@$(ENV) ./scripts/planted.sh
 
@@ -115,6 +121,7 @@ lint: setup ## Check formatting, lengths, cycles, clippy, the documentation and 
 	$(CARGO) fmt --all --check
 	./scripts/lengths.sh
 	./scripts/cycles.sh
+	./scripts/mutants.sh lint
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings

@@ -21,6 +21,7 @@ steps_beside on_servers 'nice -n 19 make model DEEPER=1'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'soak test --locked --test soak' \
     'longer test --workspace --locked --test lock --test faults --test cluster_faults --test red_history'
+step make mutants
 step make planted
 step make leaks
 step make cost
