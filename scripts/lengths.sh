@@ -15,7 +15,6 @@ exceptions='
 303 crates/rlock-oracle/src/operations/state.rs   the whole state in one place
 312 integration/deployments/sentinels.rs          the histories of one deployment
 305 integration/soak/client.rs                    a kind of work in each function
-301 src/ffi/command.rs                            to be split: descriptions, and registration
 407 tests/enqueue.rs                              all of ENQUEUE
 '
 

@@ -34,10 +34,6 @@ server_test() {
     hand-off-apart) echo handoff release_and_hand_off_are_one_transaction_for_replicas ;;
     edge-cached-clock) echo waiting_edges a_lease_that_is_handed_on_late ;;
     edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
-    edge-departure-unseen) echo departures a_client_that_goes_leaves_the_queue ;;
-    edge-closing-client-served) echo closing a_grant_to_a_client_that_is_being_closed_goes_to_the_next ;;
-    edge-pattern-hears) echo enqueue_beside a_pattern_subscriber_confirms_no_grant ;;
-    edge-write-in-pause) echo pauses nothing_is_granted_during_client_pause ;;
     hand-off-without-token) echo fenced who_waits_gets_the_token_with_the_grant ;;
     wait-without-token) echo fenced a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock ;;
     read-ended-early) echo read_write_redisson a_renewal_of_redissons_does_not_end_a_longer_native_lease ;;

@@ -14,7 +14,7 @@ use rlock_core::bugs::{Bug, planted};
 use rlock_core::locks::{LockName, LockRef};
 use rlock_core::{events, names, read_repair};
 
-use crate::ffi::{Ctx, Scan, Shared, is_primary, listen_to_keys};
+use crate::ffi::{Ctx, Scan, Shared, TaskCtx, is_primary, listen_to_keys};
 use crate::waiters;
 
 /// How many steps are gone at a beat, each of a key or a few: a beat takes some 3 ms, and a million keys half a minute, for
@@ -75,7 +75,7 @@ pub(crate) fn arrived(ctx: Ctx<'_>, key: &[u8]) {
 }
 
 /// Looks at some of the keys that have come. Of a lock and its leases each may be the one that comes last.
-fn check_arrivals(ctx: Ctx<'_>) {
+fn check_arrivals(ctx: TaskCtx<'_>) {
     let mut looks = 0_usize;
     while looks < LOOKS_AT_A_BEAT {
         let Some((db, key)) = ARRIVED.with(|arrived| arrived.keys.pop_front()) else { break };
@@ -89,7 +89,7 @@ fn check_arrivals(ctx: Ctx<'_>) {
 }
 
 /// Looks at one of them; how many looks it took.
-fn check_arrival(ctx: Ctx<'_>, db: i32, key: Box<[u8]>) -> usize {
+fn check_arrival(ctx: TaskCtx<'_>, db: i32, key: Box<[u8]>) -> usize {
     if let Some(lock) = names::lock_of_fair_key(&key) {
         events::fair_list_found(waiters::core(&ctx), LockRef { db, key: lock.into() });
         return 1;
@@ -123,7 +123,7 @@ static ARRIVALS_SEEN: Shared<Cell<Arrivals>> = Shared::cell(Arrivals::NotAsked);
 
 /// Keys that come from another server are not heard of before somebody has waited or read here. That there are any is seen
 /// by the server's statistics, soon after the first.
-fn ask_for_arrivals(ctx: Ctx<'_>) {
+fn ask_for_arrivals(ctx: TaskCtx<'_>) {
     let before = ARRIVALS_SEEN.get();
     if before == Arrivals::Some {
         return;
@@ -131,7 +131,7 @@ fn ask_for_arrivals(ctx: Ctx<'_>) {
     let come = ctx.has_statistics(c"commandstats", &[c"cmdstat_restore", c"cmdstat_restore-asking"]);
     ARRIVALS_SEEN.replace(if come { Arrivals::Some } else { Arrivals::None });
     if come {
-        let _ = listen_to_keys(ctx);
+        let _ = listen_to_keys(*ctx);
         // Outside a cluster no queues come with a slot, and those who wait here by Redisson's protocol live; as they do
         // where the module was just loaded.
         let all = before == Arrivals::None && ctx.in_cluster();
@@ -165,8 +165,8 @@ pub(crate) fn tear_down() {
 }
 
 /// Goes on with the search, if there is one, at each beat. A replica leaves it to its primary, and begins anew when it is promoted.
-pub(crate) fn on_beat(ctx: Ctx<'_>, beats: u32) {
-    if !is_primary(ctx) {
+pub(crate) fn on_beat(ctx: TaskCtx<'_>, beats: u32) {
+    if !is_primary(*ctx) {
         return tear_down();
     }
     // As the timer does: to look at a lease that has ended deletes its key.
@@ -203,11 +203,11 @@ enum Find {
 }
 
 /// Goes the steps of one beat: what was found, and whether there may be more in this database.
-fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
+fn steps(search: &mut Search, ctx: TaskCtx<'_>) -> (Vec<Find>, bool) {
     let Search { sought, db, ref mut scan, .. } = *search;
     let mut found = Vec::new();
     for _ in 0..STEPS_AT_A_BEAT {
-        let more = scan.step_keys(ctx, |key| {
+        let more = scan.step_keys(*ctx, |key| {
             let queue = names::lock_of_fair_key(key).filter(|_| sought == Sought::All);
             found.extend(queue.map(|name| Find::Queue(LockRef { db, key: name.into() })));
             found.extend(names::is_read_lease_key(key).then(|| Find::Lease(db, key.into())));
@@ -220,7 +220,7 @@ fn steps(search: &mut Search, ctx: Ctx<'_>) -> (Vec<Find>, bool) {
 }
 
 /// A key that looks like a reader's lease: tells the rules of it, if there is such a reader.
-fn check_lease_key(ctx: Ctx<'_>, db: i32, key: &[u8]) {
+fn check_lease_key(ctx: TaskCtx<'_>, db: i32, key: &[u8]) {
     if planted(Bug::EdgeReadLeaseUnknown) {
         return;
     }
@@ -230,6 +230,6 @@ fn check_lease_key(ctx: Ctx<'_>, db: i32, key: &[u8]) {
     }
     if found {
         // Redisson's renewals are heard of from now on, if the server lets us.
-        let _ = listen_to_keys(ctx);
+        let _ = listen_to_keys(*ctx);
     }
 }

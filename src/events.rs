@@ -10,7 +10,7 @@ use rlock_core::locks::{Cause, Databases, LockName};
 use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
 use crate::discovery::{self, Sought};
-use crate::ffi::{Ctx, ServerEvent, Shared, StringRef, is_primary};
+use crate::ffi::{EventCtx, ServerEvent, Shared, StringRef, TaskCtx, is_primary};
 use crate::{effects, eviction, keyspace, perform, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
@@ -32,9 +32,9 @@ const BEATS_BETWEEN_TRIES: u32 = 10;
 const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
-pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
+pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     if event == c"restore" {
-        discovery::arrived(ctx, key.bytes());
+        discovery::arrived(*ctx, key.bytes());
     }
     if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
         return;
@@ -54,13 +54,13 @@ pub(crate) fn key_changed(ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
     if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
         return;
     }
-    events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), cause);
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause);
 }
 
 /// A sorted set was changed, and it is not ourselves who told of it.
-pub(crate) fn sorted_set_changed(ctx: Ctx<'_>, key: StringRef<'_>) {
+pub(crate) fn sorted_set_changed(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if waiters::locks(|locks| locks.is_watched()) {
-        events::key_changed(waiters::core(&ctx), keyspace::lock_name(ctx, key), Cause::Other);
+        events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), Cause::Other);
     }
 }
 
@@ -76,7 +76,7 @@ fn cause(event: &CStr) -> Cause {
 }
 
 /// Something happened to the server.
-pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
+pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed(databases) => {
             events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
@@ -95,7 +95,7 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
-            if !is_primary(ctx) {
+            if !is_primary(*ctx) {
                 departures::synchronised(waiters::core(&ctx));
             }
             discovery::start(Sought::All);
@@ -103,8 +103,7 @@ pub(crate) fn server_event(ctx: Ctx<'_>, event: ServerEvent) {
         ServerEvent::SlotsCame => discovery::run_again(Sought::All),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
-        ServerEvent::MaxMemoryChanged => eviction::check(ctx),
-        ServerEvent::Beat => beat(ctx),
+        ServerEvent::MaxMemoryChanged => eviction::check(*ctx),
     }
 }
 
@@ -119,11 +118,12 @@ pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
     LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
 }
 
-fn beat(ctx: Ctx<'_>) {
+/// The server's heart beats.
+pub(crate) fn beat(ctx: TaskCtx<'_>) {
     #[cfg(feature = "planted-bugs")]
     LAST_BEAT.set(Some(ctx.real_time()));
-    effects::look(ctx);
-    waiters::clear_doubt(ctx);
+    effects::look(*ctx);
+    waiters::clear_doubt(&ctx);
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
     discovery::on_beat(ctx, beats);

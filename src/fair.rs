@@ -8,7 +8,7 @@ use rlock_core::locks::Walked;
 use rlock_core::port::FairList;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
-use crate::ffi::{Args, CallReply, Ctx, Key, KeyKind, OwnedString, StringRef, ZERO};
+use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyKind, OwnedString, StringRef, ZERO};
 use crate::perform::{self, FairKeys};
 
 /// How many owners are searched for in a long list at once: each takes a millisecond in one of 50,000 entries.
@@ -30,9 +30,9 @@ impl<'a> FairQueue<'a> {
     }
 
     /// Refuses the queue where the user may not run the command on its keys, or it may be on another server.
-    pub(crate) fn check(&self, args: Args<'_>) -> Result<(), Error> {
+    pub(crate) fn check(&self, command: CommandCtx<'_>) -> Result<(), Error> {
         for key in [self.keys.list.borrow(), self.keys.deadlines.borrow()] {
-            if !self.ctx.may_run_on(args, key) {
+            if !command.may_run_on(key) {
                 return Err(Error::NoPermission("the keys of the lock's fair list"));
             }
         }

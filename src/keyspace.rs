@@ -5,7 +5,7 @@ use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, Fields, Kind, UnixMs, names};
 
-use crate::ffi::{Args, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
+use crate::ffi::{CommandCtx, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
 use crate::permits;
 
 /// The lock of this name in the database of the call under way.
@@ -19,8 +19,8 @@ pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error>
 }
 
 /// Refuses a channel that the user may not use, and in cluster mode one in another slot than the lock's.
-pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: &[u8]) -> Result<(), Error> {
-    let name = name.ok_or(Error::Arity)?.bytes();
+pub(crate) fn check_channel(ctx: CommandCtx<'_>, channel: &[u8]) -> Result<(), Error> {
+    let name = ctx.args().get(1).ok_or(Error::Arity)?.bytes();
     if ctx.in_cluster() && !names::channel_in_slot_of(name, channel) {
         return Err(Error::ChannelCrossSlot);
     }
@@ -29,15 +29,15 @@ pub(crate) fn check_channel(ctx: Ctx<'_>, name: Option<StringRef<'_>>, channel: 
 }
 
 /// Refuses a lock for whose last fencing token the user may not run the command.
-pub(crate) fn check_token_key(ctx: Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-    let allowed = ctx.may_run_on(args, token_key(args.get(1).ok_or(Error::Arity)?).borrow());
+pub(crate) fn check_token_key(ctx: CommandCtx<'_>) -> Result<(), Error> {
+    let allowed = ctx.may_run_on(token_key(ctx.args().get(1).ok_or(Error::Arity)?).borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the key of the lock's fencing token")) }
 }
 
 /// Refuses a lock for whose lease key of this reader the user may not run the command.
-pub(crate) fn check_lease_key(ctx: Ctx<'_>, args: Args<'_>, owner: &[u8]) -> Result<(), Error> {
-    let name = args.get(1).ok_or(Error::Arity)?.bytes();
-    let allowed = ctx.may_run_on(args, OwnedString::new(&names::read_lease_key(name, owner, 1)).borrow());
+pub(crate) fn check_lease_key(ctx: CommandCtx<'_>, owner: &[u8]) -> Result<(), Error> {
+    let name = ctx.args().get(1).ok_or(Error::Arity)?.bytes();
+    let allowed = ctx.may_run_on(OwnedString::new(&names::read_lease_key(name, owner, 1)).borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the lease keys of the lock's readers")) }
 }
 

@@ -6,6 +6,7 @@
 //! - [`readers`]: who reads a read/write lock.
 //! - [`fair`]: Redisson's fair queue of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
+//! - [`scope`]: in what kind of callback a lock is changed: a command, or none.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
 //! - [`discovery`]: waiters and read leases of which nobody here knows, after a start or a promotion.
@@ -36,6 +37,7 @@ mod options;
 mod perform;
 mod permits;
 mod readers;
+mod scope;
 mod site;
 mod stats;
 mod waiters;

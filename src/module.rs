@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 use crate::discovery::Sought;
 use crate::ffi::{
-    Args, Callbacks, Ctx, Handle, InfoPage, LoadError, Outcome, ServerEvent, StringRef, apply_options,
-    declare, listen, register, register_info,
+    Args, Callbacks, Ctx, EventCtx, Handle, InfoPage, LoadError, Outcome, ServerEvent, StringRef, TaskCtx,
+    apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
 use crate::{command, discovery, effects, events, eviction, options, readers, stats, waiters};
@@ -37,27 +37,31 @@ impl Callbacks for Rlock {
         discovery::tear_down();
     }
 
-    fn key_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr) {
+    fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
         events::key_changed(ctx, key, event);
     }
 
-    fn sorted_set_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>) {
+    fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>) {
         events::sorted_set_changed(ctx, key);
     }
 
-    fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent) {
+    fn server_event(&self, ctx: EventCtx<'_>, event: ServerEvent) {
         events::server_event(ctx, event);
     }
 
-    fn timer_fired(&self, ctx: Ctx<'_>) {
+    fn beat(&self, ctx: TaskCtx<'_>) {
+        events::beat(ctx);
+    }
+
+    fn timer_fired(&self, ctx: TaskCtx<'_>) {
         waiters::timer_fired(ctx);
     }
 
-    fn answer(&self, ctx: Ctx<'_>, outcome: &Outcome) {
+    fn answer(&self, ctx: EventCtx<'_>, outcome: &Outcome) {
         waiters::answer(ctx, outcome);
     }
 
-    fn client_disconnected(&self, ctx: Ctx<'_>, handle: Handle) {
+    fn client_disconnected(&self, ctx: EventCtx<'_>, handle: Handle) {
         waiters::client_disconnected(ctx, handle);
     }
 
@@ -77,8 +81,7 @@ fn register_all(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
     register::<command::Info>(ctx)?;
     register::<command::List>(ctx)?;
     register::<command::ForceRelease>(ctx)?;
-    #[cfg(feature = "fault-injection")]
-    register::<crate::ffi::fault::Fault>(ctx)?;
+    fault::register(ctx)?;
     options::register(ctx, at_load)?;
     register_info(ctx)
 }

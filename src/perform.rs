@@ -10,7 +10,10 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
 use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
-use crate::ffi::{Ctx, EventClass, Key, MODE, ONE, OwnedString, StringRef, ZERO, own_event, warn_rarely};
+use crate::ffi::{
+    Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
+};
+use crate::scope::Scope;
 use crate::stats::STATS;
 use crate::{effects, keyspace};
 
@@ -24,15 +27,14 @@ pub(crate) use fair_list::{FairKeys, is_writing};
 /// a command effects are always built: there is no command that could be counted instead.
 ///
 /// The key is closed as soon as it is written: other modules hear of the events at once, and may delete it.
-pub(crate) fn perform(
-    ctx: Ctx<'_>,
+pub(crate) fn perform<S: Scope>(
+    ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
-    in_command: bool,
 ) -> Result<(), Error> {
     if change.mode == Mode::Permit {
-        return permits::perform(ctx, key, owner, change, in_command);
+        return permits::perform(ctx, key, owner, change);
     }
     let name = key.name();
     // A writer's field has another name than its owner; for all else the owner's own string will do.
@@ -41,30 +43,27 @@ pub(crate) fn perform(
     let readers = read_write::Readers::of(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
-    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(ctx))?;
-    let token = change.token.map(|token| write_token(ctx, name, token)).transpose()?;
+    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
+    let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
     let touched =
         change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched {
         ctx.signal_modified(name);
     }
-    if !in_command || effects::are_read() {
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(ctx, name)));
-        note_failure(replicate(ctx, name, field, change, token.as_ref()));
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(ctx)));
-    } else {
-        STATS.unread_changes.add(1);
-        ctx.count_change();
+    if !S::counts_unread_change(ctx) {
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
+        note_failure(replicate(*ctx, name, field, change, token.as_ref()));
+        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
     }
     if let Some(readers) = &readers {
-        readers.notify_burial(ctx, name);
+        readers.notify_burial(*ctx, name);
     }
-    notify(ctx, name, change, token.as_ref());
+    notify(*ctx, name, change, token.as_ref());
     if let Some(readers) = &readers {
         readers.notify_leases(ctx);
     }
     if let Some(message) = change.unlock_message {
-        publish(ctx, name, message);
+        publish(*ctx, name, message);
     }
     Ok(())
 }

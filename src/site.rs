@@ -4,29 +4,21 @@
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, Ticket};
 use rlock_core::note::Note;
-use rlock_core::port::{Lock, Server};
+use rlock_core::port::{InCommand, InTask, Lock, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
-use crate::ffi::{Args, Ctx, EventClass, Key, OwnedString, StringRef, client_id, is_primary, may_block};
+use crate::ffi::{CommandCtx, Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary};
+use crate::scope::Scope;
 use crate::{keyspace, options, perform, permits, readers, stats, waiters};
 
-impl Server for Ctx<'_> {
-    type Lock<'s> = SiteLock<'s>;
-
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T> {
-        if !self.select(lock.db) {
-            return None;
-        }
-        let name = OwnedString::new(lock.key);
-        Some(body(&mut SiteLock::new(*self, name.borrow(), None)))
-    }
+impl<S: Scope> Server for ScopedCtx<'_, S> {
+    type Lock<'s> = SiteLock<'s, S>;
 
     fn now(&self) -> UnixMs {
         #[cfg(feature = "planted-bugs")]
@@ -37,7 +29,7 @@ impl Server for Ctx<'_> {
     }
 
     fn clock(&self) -> MonoMs {
-        Ctx::clock(*self)
+        Ctx::clock(**self)
     }
 
     fn settings(&self) -> Settings {
@@ -45,23 +37,11 @@ impl Server for Ctx<'_> {
     }
 
     fn is_primary(&self) -> bool {
-        is_primary(*self)
+        is_primary(**self)
     }
 
     fn may_write(&self) -> bool {
-        Ctx::may_write(*self)
-    }
-
-    fn may_block(&self) -> bool {
-        may_block(*self)
-    }
-
-    fn client_id(&self) -> u64 {
-        client_id(*self)
-    }
-
-    fn block(&self, ticket: Ticket) -> Result<(), Error> {
-        waiters::block(*self, ticket)
+        Ctx::may_write(**self)
     }
 
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {
@@ -69,22 +49,19 @@ impl Server for Ctx<'_> {
     }
 
     fn tell(&self, channel: &[u8], message: &[u8]) {
-        Ctx::tell(*self, channel, message);
+        Ctx::tell(**self, channel, message);
     }
 
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
-        if planted(Bug::EdgePatternHears) {
-            return Ctx::tell(*self, channel, grant) > 0;
-        }
         let subscribed = self.has_subscriber(channel);
         if subscribed {
-            Ctx::tell(*self, channel, grant);
+            Ctx::tell(**self, channel, grant);
         }
         subscribed
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {
-        waiters::set_timer(*self, in_ms);
+        waiters::set_timer(**self, in_ms);
     }
 
     fn note(&self, note: Note<'_>) {
@@ -92,39 +69,56 @@ impl Server for Ctx<'_> {
     }
 }
 
+impl InCommand for CommandCtx<'_> {
+    fn may_block(&self) -> bool {
+        CommandCtx::may_block(*self)
+    }
+
+    fn client_id(&self) -> u64 {
+        CommandCtx::client_id(*self)
+    }
+
+    fn block(&self, ticket: Ticket) -> Result<(), Error> {
+        waiters::block(*self, ticket)
+    }
+}
+
+impl InTask for TaskCtx<'_> {
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T> {
+        if !self.select(lock.db) {
+            return None;
+        }
+        let name = OwnedString::new(lock.key);
+        Some(body(&mut SiteLock::new(*self, name.borrow())))
+    }
+}
+
 /// A lock in this server.
-pub(crate) struct SiteLock<'s> {
-    ctx: Ctx<'s>,
+pub(crate) struct SiteLock<'s, S> {
+    ctx: ScopedCtx<'s, S>,
     name: StringRef<'s>,
-    /// The command on it that is under way, if one is.
-    command: Option<Args<'s>>,
     /// Asked for when it is first needed, which it is not while nobody waits anywhere.
     db: OnceCell<i32>,
 }
 
-impl<'s> SiteLock<'s> {
-    /// The lock of this name, for a command if one is under way.
-    pub(crate) fn new(ctx: Ctx<'s>, name: StringRef<'s>, command: Option<Args<'s>>) -> Self {
-        Self { ctx, name, command, db: OnceCell::new() }
-    }
-
-    /// The owner that the command names, as the server's own string.
-    fn caller(&self) -> Option<StringRef<'s>> {
-        self.command?.get(2)
+impl<'s, S: Scope> SiteLock<'s, S> {
+    /// The lock of this name.
+    pub(crate) fn new(ctx: ScopedCtx<'s, S>, name: StringRef<'s>) -> Self {
+        Self { ctx, name, db: OnceCell::new() }
     }
 
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
     /// where it is the caller that is meant.
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
         let Some(owner) = owner else { return body(None) };
-        match self.caller().filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
+        match self.ctx.scope().caller().filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
             Some(caller) => body(Some(caller)),
             None => body(Some(OwnedString::new(owner).borrow())),
         }
     }
 }
 
-impl<'s> Lock for SiteLock<'s> {
+impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     type Key = Key<'s>;
     type FairList<'f>
         = FairQueue<'s>
@@ -136,7 +130,7 @@ impl<'s> Lock for SiteLock<'s> {
     }
 
     fn open(&mut self) -> Key<'s> {
-        Key::open_write(self.ctx, self.name)
+        Key::open_write(*self.ctx, self.name)
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
@@ -145,20 +139,19 @@ impl<'s> Lock for SiteLock<'s> {
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
-        readers::lease(self.ctx, self.name, reader, hold)
+        readers::lease(*self.ctx, self.name, reader, hold)
     }
 
     fn check_leases(&self, reader: &[u8]) -> Result<(), Error> {
-        // Without a command there is no user to be refused.
-        self.command.map_or(Ok(()), |args| keyspace::check_lease_key(self.ctx, args, reader))
+        S::check_lease_key(self.ctx, reader)
     }
 
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
-        readers::each(self.ctx, self.name, visit)
+        readers::each(*self.ctx, self.name, visit)
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
-        readers::some(self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
+        readers::some(*self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 
     fn permits(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Permits {
@@ -167,15 +160,15 @@ impl<'s> Lock for SiteLock<'s> {
 
     fn living_permits(&self) -> u32 {
         // In doubt there is no room: too many holders do harm, a wait until one ends does less.
-        permits::living(self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(u32::MAX)
+        permits::living(*self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(u32::MAX)
     }
 
     fn fair_list(&self) -> FairQueue<'s> {
-        FairQueue::of(self.ctx, self.name)
+        FairQueue::of(*self.ctx, self.name)
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {
-        keyspace::last_token(self.ctx, self.name)
+        keyspace::last_token(*self.ctx, self.name)
     }
 
     fn expiry(&self, key: &Key<'s>) -> Expiry {
@@ -183,11 +176,11 @@ impl<'s> Lock for SiteLock<'s> {
     }
 
     fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
-        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change, self.command.is_some()))
+        self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change))
     }
 
     fn publish(&self, message: UnlockMessage) -> u64 {
-        perform::publish(self.ctx, self.name, message)
+        perform::publish(*self.ctx, self.name, message)
     }
 
     fn listening_redisson_writers(&self) -> u64 {

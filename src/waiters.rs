@@ -6,15 +6,17 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::core::Core;
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
 use rlock_core::locks::{Locks, Ticket};
+use rlock_core::port::Server;
 use rlock_core::{Error, Reply};
 
-use crate::ffi::{Blocked, Ctx, Handle, Outcome, Respond, Shared, Timer};
-use crate::ffi::{start_timer, stop_timer, take_doubt};
+use crate::ffi::{
+    Blocked, CommandCtx, Ctx, EventCtx, Handle, Outcome, Respond, Shared, TaskCtx, Timer, fault, start_timer,
+    stop_timer, take_doubt,
+};
 
 /// A client of ours that is blocked, or unblocked and not yet answered.
 struct Client {
@@ -53,8 +55,8 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 }
 
 /// The server with its waiters, for the rules.
-pub(crate) fn core<'a, 'c>(ctx: &'a Ctx<'c>) -> Core<'a, Ctx<'c>> {
-    Core::new(ctx, LOCKS.get())
+pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
+    Core::new(server, LOCKS.get())
 }
 
 /// Whether nobody waits anywhere and nothing is to be taken back here.
@@ -63,9 +65,9 @@ pub(crate) fn idle() -> bool {
 }
 
 /// Sends everybody away if the state is in doubt, as it is after a panic.
-pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
+pub(crate) fn clear_doubt<P: Server>(server: &P) {
     if take_doubt() {
-        departures::drop_all_now(core(&ctx), DropReason::InDoubt);
+        departures::drop_all_now(core(server), DropReason::InDoubt);
         // Whoever was out of its queue already when the panic came, and not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
@@ -79,25 +81,23 @@ pub(crate) fn clear_doubt(ctx: Ctx<'_>) {
 
 /// Blocks the client of the command under way, which waits by this ticket. A panic after that finds the client
 /// here, so that [`clear_doubt`] answers it.
-pub(crate) fn block(ctx: Ctx<'_>, ticket: Ticket) -> Result<(), Error> {
+pub(crate) fn block(ctx: CommandCtx<'_>, ticket: Ticket) -> Result<(), Error> {
     let has_own_user = ctx.has_own_user();
-    let blocked = crate::ffi::block(ctx).ok_or(Error::NotBlockable)?;
+    let blocked = ctx.block().ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
     let client = Client { handle, blocked: Some(blocked), has_own_user };
     with(|state| {
         state.handles.insert(handle, ticket);
         state.clients.insert(ticket, client);
     });
-    #[cfg(feature = "fault-injection")]
-    crate::ffi::fault::strike_blocked();
+    fault::strike_blocked();
     Ok(())
 }
 
 /// Unblocks the client of a call with an answer, if one is blocked by it. The waiter must be out of the
 /// queue by now.
 pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
-    #[cfg(feature = "fault-injection")]
-    crate::ffi::fault::strike_answer();
+    fault::strike_answer();
     let blocked = with(|state| state.clients.get_mut(&ticket).and_then(|client| client.blocked.take()));
     if let Some(blocked) = blocked {
         blocked.unblock(Outcome { ticket, answer });
@@ -109,17 +109,17 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 /// A client that the server is going to close gets no answer: what is sent to it is thrown away, and it is freed later
 /// without another word to the module. Its grant is revoked, then. No other grant is: the server writes answers before
 /// it closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
-pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
+pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
     let ticket = outcome.ticket;
     let client = forget(ticket);
     match &outcome.answer {
-        Ok(reply) => reply.send(ctx),
+        Ok(reply) => reply.send(*ctx),
         Err(error) => ctx.reply_error(error),
     }
     let Some(Client { has_own_user, .. }) = client else { return };
     let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
-    if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
+    if granted && ctx.is_closing(has_own_user) {
         departures::client_disconnected(core(&ctx), ticket);
     } else if granted {
         locks(|locks| locks.answered(ticket));
@@ -127,11 +127,9 @@ pub(crate) fn answer(ctx: Ctx<'_>, outcome: &Outcome) {
 }
 
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
-pub(crate) fn client_disconnected(ctx: Ctx<'_>, handle: Handle) {
+pub(crate) fn client_disconnected(ctx: EventCtx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
-        if !planted(Bug::EdgeDepartureUnseen) {
-            departures::client_disconnected(core(&ctx), ticket);
-        }
+        departures::client_disconnected(core(&ctx), ticket);
         forget(ticket);
     }
 }
@@ -158,7 +156,7 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
 }
 
 /// The timer has fired, and is no more.
-pub(crate) fn timer_fired(ctx: Ctx<'_>) {
+pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
     rlock_core::timer::on_timer(core(&ctx));
 }

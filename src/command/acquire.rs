@@ -7,7 +7,7 @@ use rlock_core::{Error, Mode};
 use super::{after_key, check_session, lock};
 use crate::fair::FairQueue;
 use crate::ffi::{
-    Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists,
+    Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists,
     listen_to_sorted_sets,
 };
 use crate::keyspace;
@@ -67,30 +67,30 @@ impl Command for Acquire {
         ],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Answer, Error> {
-        let request = request::Acquire::parse(after_key(args))?;
+    fn run(ctx: CommandCtx<'_>) -> Result<Answer, Error> {
+        let request = request::Acquire::parse(after_key(ctx))?;
         if request.session.is_some() {
             check_session(ctx)?;
         }
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
-            keyspace::check_channel(ctx, args.get(1), channel)?;
+            keyspace::check_channel(ctx, channel)?;
         }
         if request.mode == Mode::Read {
-            keyspace::check_lease_key(ctx, args, request.owner.bytes())?;
+            keyspace::check_lease_key(ctx, request.owner.bytes())?;
         }
         if request.fair {
-            FairQueue::of(ctx, args.get(1).ok_or(Error::Arity)?).check(args)?;
+            FairQueue::of(*ctx, ctx.args().get(1).ok_or(Error::Arity)?).check(ctx)?;
         }
         if request.fenced {
-            keyspace::check_token_key(ctx, args)?;
+            keyspace::check_token_key(ctx)?;
         }
         let waits = request.wait.is_some();
-        let hears_lists = !(request.fair && waits) || listen_to_lists(ctx);
-        let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(ctx);
-        if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(ctx) {
+        let hears_lists = !(request.fair && waits) || listen_to_lists(*ctx);
+        let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
+        if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx) {
             return Err(Error::Internal("the server does not tell of changes of keys"));
         }
-        let answer = call::acquire(core(&ctx), &mut lock(ctx, args)?, &request);
+        let answer = call::acquire(core(&ctx), &mut lock(ctx)?, &request);
         if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
     }
 }

@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, call, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
 /// Takes a waiter out of the queue.
@@ -25,8 +25,8 @@ impl Command for Cancel {
         args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String)],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
-        let request = request::Cancel::parse(after_key(args))?;
-        call::cancel(core(&ctx), &mut lock(ctx, args)?, &request)
+    fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
+        let request = request::Cancel::parse(after_key(ctx))?;
+        call::cancel(core(&ctx), &mut lock(ctx)?, &request)
     }
 }

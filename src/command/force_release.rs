@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, call, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
 /// Takes a lock from whoever holds it.
@@ -25,8 +25,8 @@ impl Command for ForceRelease {
         args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String).optional()],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
-        let request = request::ForceRelease::parse(after_key(args))?;
-        call::force_release(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
+    fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
+        let request = request::ForceRelease::parse(after_key(ctx))?;
+        call::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -8,7 +8,7 @@ mod queue;
 
 use super::{after_key, key_name, pair};
 use crate::ffi::{
-    Arg, ArgKind, Args, CallReply, Command, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
+    Arg, ArgKind, CallReply, Command, CommandCtx, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
 };
 use crate::{keyspace, waiters};
 
@@ -42,17 +42,17 @@ impl Command for Info {
         args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"n", ArgKind::Integer).after(c"LIMIT").optional()],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Report, Error> {
-        let request = request::Info::parse(after_key(args))?;
-        let name = key_name(ctx, args)?;
+    fn run(ctx: CommandCtx<'_>) -> Result<Report, Error> {
+        let request = request::Info::parse(after_key(ctx))?;
+        let name = key_name(ctx)?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let held = holders::of(ctx, name, limit)?;
-        let (waiter_count, queue) = queue::of(ctx, name, limit);
+        let held = holders::of(*ctx, name, limit)?;
+        let (waiter_count, queue) = queue::of(*ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            events::seen_free(waiters::core(&ctx), keyspace::lock_name(ctx, name));
+            events::seen_free(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
         }
-        Ok(Report { held, token: last_token(ctx, name), waiter_count, queue })
+        Ok(Report { held, token: last_token(*ctx, name), waiter_count, queue })
     }
 }
 

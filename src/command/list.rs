@@ -4,7 +4,7 @@ use rlock_core::request::{self, Cursor};
 use rlock_core::{Error, MonoMs};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Respond, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, Locks, Respond, Spec};
 use crate::waiters;
 
 /// Tells which locks are waited for.
@@ -43,8 +43,8 @@ impl Command for List {
         ],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Page, Error> {
-        let request = request::List::parse(args.all().skip(1))?;
+    fn run(ctx: CommandCtx<'_>) -> Result<Page, Error> {
+        let request = request::List::parse(ctx.args().all().skip(1))?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let after = match request.cursor {
             Cursor::Bound => None,

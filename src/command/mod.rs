@@ -21,7 +21,9 @@ use std::ffi::CStr;
 use rlock_core::call::Answer;
 use rlock_core::{Error, Reply};
 
-use crate::ffi::{Arg, ArgKind, Args, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys};
+use crate::ffi::{
+    Arg, ArgKind, Args, CommandCtx, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys,
+};
 use crate::site::SiteLock;
 use crate::{keyspace, waiters};
 
@@ -43,12 +45,12 @@ const MODE_ARG: Arg = Arg::new(
 const SESSION_ARG: Arg = Arg::new(c"grace-ms", ArgKind::Integer).after(c"SESSION").optional();
 
 /// Refuses SESSION where no connection could end, and listens to the ends of connections from the first one on.
-fn check_session(ctx: Ctx<'_>) -> Result<(), Error> {
+fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {
     if !ctx.has_connection() {
         return Err(Error::NoSession);
     }
     // Holds end by what happens to their keys, too.
-    if listen_to_clients(ctx) && listen_to_keys(ctx) {
+    if listen_to_clients(*ctx) && listen_to_keys(*ctx) {
         Ok(())
     } else {
         Err(Error::Internal("the server does not tell of clients and keys"))
@@ -56,20 +58,20 @@ fn check_session(ctx: Ctx<'_>) -> Result<(), Error> {
 }
 
 /// What follows the command's name and the key.
-fn after_key(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
-    args.all().skip(2)
+fn after_key(ctx: CommandCtx<'_>) -> impl Iterator<Item = &[u8]> {
+    ctx.args().all().skip(2)
 }
 
 /// The lock that a command is about.
-fn lock<'a>(ctx: Ctx<'a>, args: Args<'a>) -> Result<SiteLock<'a>, Error> {
-    waiters::clear_doubt(ctx);
-    Ok(SiteLock::new(ctx, key_name(ctx, args)?, Some(args)))
+fn lock(ctx: CommandCtx<'_>) -> Result<SiteLock<'_, Args<'_>>, Error> {
+    waiters::clear_doubt(&ctx);
+    Ok(SiteLock::new(ctx, key_name(ctx)?))
 }
 
 /// The name of the lock, once it is known to be one that can be served here.
-fn key_name<'a>(ctx: Ctx<'_>, args: Args<'a>) -> Result<StringRef<'a>, Error> {
-    let name = args.get(1).ok_or(Error::Arity)?;
-    keyspace::check_slot(ctx, name)?;
+fn key_name(ctx: CommandCtx<'_>) -> Result<StringRef<'_>, Error> {
+    let name = ctx.args().get(1).ok_or(Error::Arity)?;
+    keyspace::check_slot(*ctx, name)?;
     Ok(name)
 }
 

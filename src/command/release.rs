@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, call, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
 /// Gives holds back.
@@ -37,8 +37,8 @@ impl Command for Release {
         ],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
-        let request = request::Release::parse(after_key(args))?;
-        call::release(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
+    fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
+        let request = request::Release::parse(after_key(ctx))?;
+        call::release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

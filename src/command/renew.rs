@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, call, request};
 
 use super::{after_key, check_session, lock};
-use crate::ffi::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
 /// Lets a lease count from now.
@@ -30,11 +30,11 @@ impl Command for Renew {
         ],
     };
 
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Reply, Error> {
-        let request = request::Renew::parse(after_key(args))?;
+    fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
+        let request = request::Renew::parse(after_key(ctx))?;
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        call::renew(core(&ctx), &mut lock(ctx, args)?, &request).map_err(Error::without_permits)
+        call::renew(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

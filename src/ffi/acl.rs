@@ -6,15 +6,15 @@ use std::io;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::args::Args;
 use super::call::CallReply;
 use super::ctx::{Ctx, clear_errno, free, reply_kind};
+use super::scope::CommandCtx;
 use super::string::{OwnedString, StringRef};
 
 /// What the names of all our commands begin with.
 const COMMANDS: &[u8] = b"rlock.";
 
-impl Ctx<'_> {
+impl CommandCtx<'_> {
     /// Whether the user of the command under way may publish to a channel. The server itself checks only
     /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
     /// publishing, which it lets work on keys that are not here. Any selector of the user may allow the channel: no
@@ -31,8 +31,8 @@ impl Ctx<'_> {
     /// Whether the user of the command under way may run this very command on a key that the command does not
     /// declare, in place of the one it does. The server accepts a key alone where any selector of the user has it, be
     /// it one that does not allow the command; of a command with its key one selector has to allow all.
-    pub(crate) fn may_run_on(self, args: Args<'_>, key: StringRef<'_>) -> bool {
-        let mut words = args.with_key(key);
+    pub(crate) fn may_run_on(self, key: StringRef<'_>) -> bool {
+        let mut words = self.args().with_key(key);
         let Ok(len) = c_int::try_from(words.len()) else { return false };
         let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_KEY;
         // SAFETY: the user lives, and so do the strings of the vector, of which the command's name is one.
@@ -65,19 +65,6 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether the rules of any user name one of our commands. From 7.2 on servers read all rules anew when a module is
-    /// unloaded, and all but Valkey 9.1 end themselves where one names a command that is gone.
-    pub(super) fn is_named_in_rules(self) -> bool {
-        if optional_api!(RedisModule_SetCommandACLCategories).is_none() {
-            // An older server, which lets such rules be.
-            return false;
-        }
-        let CallReply::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
-            return false;
-        };
-        users.iter().flatten().any(|user| names_command(user))
-    }
-
     /// The user of the command under way; `None` for the server itself and for other modules.
     fn user(self) -> Option<OwnedString> {
         // SAFETY: the context is valid.
@@ -102,6 +89,21 @@ impl Ctx<'_> {
         }
         // SAFETY: the client has a user; the server made the name for us.
         unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.as_ptr())) }
+    }
+}
+
+impl Ctx<'_> {
+    /// Whether the rules of any user name one of our commands. From 7.2 on servers read all rules anew when a module is
+    /// unloaded, and all but Valkey 9.1 end themselves where one names a command that is gone.
+    pub(super) fn is_named_in_rules(self) -> bool {
+        if optional_api!(RedisModule_SetCommandACLCategories).is_none() {
+            // An older server, which lets such rules be.
+            return false;
+        }
+        let CallReply::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
+            return false;
+        };
+        users.iter().flatten().any(|user| names_command(user))
     }
 }
 

@@ -12,6 +12,7 @@ use super::api::{api, optional_api};
 use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::scope::{Event, ScopedCtx};
 
 /// How a wait ended.
 pub(crate) struct Outcome {
@@ -51,9 +52,8 @@ pub(super) fn blocked_so_far() -> u32 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// Blocks the client of the command under way, which sends no reply then. `None` if the server refuses: Valkey from
-/// 8.1 on does where the client is subscribed to anything.
-pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
+/// See [`super::CommandCtx::block`].
+pub(super) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
     // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
@@ -65,11 +65,6 @@ pub(crate) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     unsafe { api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect)) };
     BLOCKED.fetch_add(1, Ordering::Relaxed);
     Some(Blocked(blocked))
-}
-
-/// Whether the command under way may block: not in a transaction or script, and not on a replica.
-pub(crate) fn may_block(ctx: Ctx<'_>) -> bool {
-    flags(ctx) & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE) as c_int == 0
 }
 
 /// Whether this server is no replica.
@@ -94,7 +89,7 @@ unsafe extern "C" fn on_reply(
             (Ctx::from_raw(ctx), data.cast::<Outcome>().as_ref())
         };
         match outcome {
-            Some(outcome) => callbacks::with(|module| module.answer(ctx, outcome)),
+            Some(outcome) => callbacks::with(|module| module.answer(ScopedCtx::new(ctx, Event), outcome)),
             None => ctx.reply_error(&Error::Internal("a wait ended without an outcome")),
         }
     });
@@ -108,7 +103,9 @@ unsafe extern "C" fn on_disconnect(
     guarded(Callback::Disconnect, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| module.client_disconnected(ctx, Handle(blocked.addr())));
+        callbacks::with(|module| {
+            module.client_disconnected(ScopedCtx::new(ctx, Event), Handle(blocked.addr()))
+        });
     });
 }
 
@@ -121,7 +118,7 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
 }
 
 /// The number of the client whose command is under way.
-pub(crate) fn client_id(ctx: Ctx<'_>) -> u64 {
+pub(super) fn client_id(ctx: Ctx<'_>) -> u64 {
     // SAFETY: the context is valid; 0 where it has no client.
     unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
 }

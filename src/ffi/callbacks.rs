@@ -9,6 +9,7 @@ use super::ctx::Ctx;
 use super::event::ServerEvent;
 use super::info::InfoPage;
 use super::load_error::LoadError;
+use super::scope::{EventCtx, TaskCtx};
 use super::string::StringRef;
 
 /// The module. Each method runs inside the guard.
@@ -23,21 +24,23 @@ pub(crate) trait Callbacks: Sync {
     fn tear_down(&self);
 
     /// A key was changed, deleted, renamed, or has expired, and not by us.
-    fn key_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>, event: &CStr);
+    fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr);
     /// A sorted set was changed, not by an event of our own.
-    fn sorted_set_changed(&self, ctx: Ctx<'_>, key: StringRef<'_>);
+    fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>);
 
     /// Something happened to the server.
-    fn server_event(&self, ctx: Ctx<'_>, event: ServerEvent);
+    fn server_event(&self, ctx: EventCtx<'_>, event: ServerEvent);
+    /// The server's heart beats, about ten times a second.
+    fn beat(&self, ctx: TaskCtx<'_>);
 
     /// The timer has fired, and is no more.
-    fn timer_fired(&self, ctx: Ctx<'_>);
+    fn timer_fired(&self, ctx: TaskCtx<'_>);
 
     /// A client that was unblocked is to be answered.
-    fn answer(&self, ctx: Ctx<'_>, outcome: &Outcome);
+    fn answer(&self, ctx: EventCtx<'_>, outcome: &Outcome);
 
     /// A client disconnects that is blocked, or unblocked and not yet answered.
-    fn client_disconnected(&self, ctx: Ctx<'_>, handle: Handle);
+    fn client_disconnected(&self, ctx: EventCtx<'_>, handle: Handle);
 
     /// Writes our section of INFO.
     fn show_info(&self, page: &InfoPage);

@@ -1,6 +1,6 @@
-//! Commands: what they tell the server about themselves, and how the server calls them.
+//! Commands: how they are registered, and how the server calls them.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::io;
 use std::mem;
 use std::ptr;
@@ -15,6 +15,8 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::reply::count_error;
+use super::scope::{CommandCtx, ScopedCtx};
+use super::spec::{Arena, Locks, Spec, text};
 
 /// The ACL category of our own, where the server has such.
 pub(super) const ACL_CATEGORY: &CStr = c"rlock";
@@ -27,166 +29,13 @@ pub(crate) trait Command {
     const SPEC: Spec;
 
     /// Parses, decides and performs; the reply is sent after it.
-    fn run(ctx: Ctx<'_>, args: Args<'_>) -> Result<Self::Answer, Error>;
+    fn run(ctx: CommandCtx<'_>) -> Result<Self::Answer, Error>;
 }
 
 /// An answer that knows how to send itself.
 pub(crate) trait Respond {
     /// Sends exactly one reply.
     fn send(&self, ctx: Ctx<'_>);
-}
-
-/// What a command tells the server about itself.
-pub(crate) struct Spec {
-    /// The name, in lower case.
-    pub(crate) name: &'static CStr,
-    /// The server's own flags, such as `write` and `deny-oom`.
-    pub(crate) flags: &'static CStr,
-    /// The server's ACL categories, from Redis 7.2 on.
-    pub(crate) acl: &'static CStr,
-    /// Whether it belongs to those that lock, and so to our own category.
-    pub(crate) locks: Locks,
-    /// One line for COMMAND DOCS.
-    pub(crate) summary: &'static CStr,
-    /// Its cost for COMMAND DOCS.
-    pub(crate) complexity: &'static CStr,
-    /// Hints for proxies and client libraries.
-    pub(crate) tips: Option<&'static CStr>,
-    /// The number of arguments with the name; -n for n or more.
-    pub(crate) arity: c_int,
-    /// What it does to the key, which is its first argument.
-    pub(crate) key: KeyUse,
-    /// The arguments.
-    pub(crate) args: &'static [Arg],
-}
-
-/// Whether a command is one that every user of locks needs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Locks {
-    /// It is: our own ACL category has it, where the server lets modules have one.
-    Yes,
-    /// It is for operators.
-    No,
-}
-
-/// What a command does to its key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyUse {
-    /// It has no key.
-    None,
-    /// It reads it.
-    Read,
-    /// It reads and changes it, and may delete it.
-    Change,
-}
-
-impl KeyUse {
-    /// Without the flag `incomplete`, though commands touch keys beside this one that are in its slot, and ask themselves
-    /// whether the user may: with that flag the server finds no key at all, and checks neither its slot nor the user.
-    fn flags(self) -> u32 {
-        let change = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE;
-        match self {
-            Self::None => 0,
-            Self::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
-            Self::Change => change | raw::REDISMODULE_CMD_KEY_ACCESS,
-        }
-    }
-}
-
-/// One argument of a command, as clients show it.
-pub(crate) struct Arg {
-    name: &'static CStr,
-    kind: ArgKind,
-    token: Option<&'static CStr>,
-    optional: bool,
-}
-
-/// What an argument is.
-pub(crate) enum ArgKind {
-    /// The key.
-    Key,
-    /// Any bytes.
-    String,
-    /// An integer.
-    Integer,
-    /// Only its token.
-    Token,
-    /// One of these.
-    OneOf(&'static [Arg]),
-    /// All of these.
-    Block(&'static [Arg]),
-}
-
-impl Arg {
-    /// An argument that must be there.
-    pub(crate) const fn new(name: &'static CStr, kind: ArgKind) -> Self {
-        Self { name, kind, token: None, optional: false }
-    }
-
-    /// The same after a word.
-    pub(crate) const fn after(mut self, token: &'static CStr) -> Self {
-        self.token = Some(token);
-        self
-    }
-
-    /// The same, but it may be left out.
-    pub(crate) const fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    fn to_raw(&self, arena: &mut Arena) -> raw::RedisModuleCommandArg {
-        let mut key_spec_index = -1;
-        let mut subargs = ptr::null_mut();
-        let type_ = match &self.kind {
-            ArgKind::Key => {
-                key_spec_index = 0;
-                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY
-            }
-            ArgKind::String => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-            ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
-            ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
-            ArgKind::Block(parts) => {
-                subargs = arena.list(parts);
-                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK
-            }
-            ArgKind::OneOf(choices) => {
-                subargs = arena.list(choices);
-                raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF
-            }
-        };
-        raw::RedisModuleCommandArg {
-            name: self.name.as_ptr(),
-            type_,
-            key_spec_index,
-            token: text(self.token),
-            subargs,
-            flags: if self.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int } else { 0 },
-            // SAFETY: the rest are pointers that may be null: no text.
-            ..unsafe { mem::zeroed() }
-        }
-    }
-}
-
-/// Keeps the lists of arguments alive while the server copies them.
-#[derive(Default)]
-struct Arena(Vec<Box<[raw::RedisModuleCommandArg]>>);
-
-impl Arena {
-    /// A list that ends with an argument without a name, as the server wants it.
-    fn list(&mut self, args: &[Arg]) -> *mut raw::RedisModuleCommandArg {
-        let mut list: Vec<_> = args.iter().map(|arg| arg.to_raw(self)).collect();
-        // SAFETY: all null is the end of the list.
-        list.push(unsafe { mem::zeroed() });
-        let mut list = list.into_boxed_slice();
-        let start = list.as_mut_ptr();
-        self.0.push(list);
-        start
-    }
-}
-
-fn text(text: Option<&'static CStr>) -> *const c_char {
-    text.map_or(ptr::null(), CStr::as_ptr)
 }
 
 /// Registers a command with the server.
@@ -285,7 +134,7 @@ unsafe extern "C" fn call<C: Command>(
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
     let blocked = blocked_so_far();
-    let answer = guarded(Callback::Command, None, || Some(C::run(ctx, args)));
+    let answer = guarded(Callback::Command, None, || Some(C::run(ScopedCtx::new(ctx, args))));
     guarded(Callback::Reply, (), || {
         let error = match answer {
             Some(Ok(answer)) => return answer.send(ctx),

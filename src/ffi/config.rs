@@ -10,18 +10,19 @@ use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
+use super::scope::{Event, EventCtx, ScopedCtx};
 
 /// A yes-or-no option, `rlock.<name>` for CONFIG.
 pub(crate) struct BoolOption {
     name: &'static CStr,
     default: bool,
     value: AtomicBool,
-    set: fn(Ctx<'_>),
+    set: fn(EventCtx<'_>),
 }
 
 impl BoolOption {
     /// An option, its default, and what is called after it was set.
-    pub(crate) const fn new(name: &'static CStr, default: bool, set: fn(Ctx<'_>)) -> Self {
+    pub(crate) const fn new(name: &'static CStr, default: bool, set: fn(EventCtx<'_>)) -> Self {
         Self { name, default, value: AtomicBool::new(default), set }
     }
 
@@ -149,7 +150,7 @@ unsafe extern "C" fn apply_bool(
     // SAFETY: the context is valid for this call; the option is as in `get`.
     let (ctx, option) = unsafe { (Ctx::from_raw(ctx), &*option.cast::<BoolOption>()) };
     // A failure would set the option back, and what was done after it cannot be undone.
-    guarded(Callback::SetOption, (), || (option.set)(ctx));
+    guarded(Callback::SetOption, (), || (option.set)(ScopedCtx::new(ctx, Event)));
     raw::REDISMODULE_OK as c_int
 }
 

@@ -10,7 +10,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::facts::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
@@ -93,13 +92,6 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
     }
 
-    /// Works in another database from here on; false if there is none of that number.
-    #[must_use]
-    pub(crate) fn select(self, db: i32) -> bool {
-        // SAFETY: the context is that of a timer or a server event, whose client is the server's own.
-        unsafe { api!(RedisModule_SelectDb)(self.raw, db) == raw::REDISMODULE_OK as c_int }
-    }
-
     /// Whether something may be written outside a client's command: this is a primary that has its
     /// data, and no CLIENT PAUSE keeps the stream of effects still (writing then ends the server).
     pub(crate) fn may_write(self) -> bool {
@@ -109,7 +101,7 @@ impl<'a> Ctx<'a> {
         };
         let primary = flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0;
         let loading = flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0;
-        primary && !loading && (!paused || planted(Bug::EdgeWriteInPause))
+        primary && !loading && !paused
     }
 
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
@@ -193,15 +185,6 @@ impl<'a> Ctx<'a> {
             api!(RedisModule_FreeServerInfo)(self.raw, data);
             some
         }
-    }
-
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
-    ///
-    /// There is no other way to count one than to send the command itself, which the server then throws
-    /// away; or keeps where nobody reads it, see `effects`.
-    pub(crate) fn count_change(self) {
-        // SAFETY: the context is that of a command. The answer is always the same.
-        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
     /// Publishes to the subscribers of this server, in a cluster to those of the key's shard, and says

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use redis_module::server_events::{ServerRole, register_server_events};
+use redis_module::server_events::{ROLE_CHANGED_SERVER_EVENTS_LIST, ServerRole};
 use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
 
@@ -14,10 +14,12 @@ use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
+use super::scope::{Event, ScopedCtx, Task};
 use super::{callbacks, key_event};
 
-/// The server events that we listen to ourselves.
-const SERVER_EVENTS: [u64; 8] = [
+/// The server events that the module listens to from its load on.
+const SERVER_EVENTS: [u64; 9] = [
+    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
     raw::REDISMODULE_EVENT_CONFIG,
@@ -51,8 +53,6 @@ pub(crate) enum ServerEvent {
     Disconnected(u64),
     /// CONFIG SET has changed the limit of its memory, or what is evicted.
     MaxMemoryChanged,
-    /// Its heart beats, about ten times a second.
-    Beat,
 }
 
 /// Whether the ends of connections are listened to.
@@ -93,10 +93,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let events = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
     let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
-    // SAFETY: the context is that of the load, and the wrapper is used for this call only.
-    let context = redis_module::Context::new(ctx.as_ptr());
-    let all = heard == events().count() && register_server_events(&context).is_ok();
-    if !all {
+    if heard < events().count() {
         events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
         return Err(LoadError::Refused("to tell of", c"server events"));
     }
@@ -154,10 +151,16 @@ unsafe fn is_about_memory(data: *const c_void) -> bool {
 
 #[role_changed_event_handler]
 fn on_role_change(context: &redis_module::Context, role: ServerRole) {
-    guarded(Callback::ServerEvent, (), || {
-        let event = if role == ServerRole::Primary { ServerEvent::Promoted } else { ServerEvent::Demoted };
-        callbacks::with(|module| module.server_event(Ctx::of(context), event));
-    });
+    let event = if role == ServerRole::Primary { ServerEvent::Promoted } else { ServerEvent::Demoted };
+    callbacks::with(|module| module.server_event(ScopedCtx::new(Ctx::of(context), Event), event));
+}
+
+/// Calls the handlers that the crate lists. Its own callback, which would do the same, is a frame outside the guard.
+fn role_changed(ctx: Ctx<'_>, subevent: u64) {
+    let is_primary = subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
+    let role = if is_primary { ServerRole::Primary } else { ServerRole::Replica };
+    let context = redis_module::Context::new(ctx.as_ptr());
+    ROLE_CHANGED_SERVER_EVENTS_LIST.iter().for_each(|handler| handler(&context, role));
 }
 
 unsafe extern "C" fn on_server_event(
@@ -167,6 +170,14 @@ unsafe extern "C" fn on_server_event(
     data: *mut c_void,
 ) {
     guarded(Callback::ServerEvent, (), || {
+        // SAFETY: the context is valid for this callback.
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        if event.id == raw::REDISMODULE_EVENT_CRON_LOOP {
+            return callbacks::with(|module| module.beat(ScopedCtx::new(ctx, Task)));
+        }
+        if event.id == raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED {
+            return role_changed(ctx, subevent);
+        }
         let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
         let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
@@ -179,7 +190,6 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_CLIENT_CHANGE if subevent == gone => unsafe { disconnected(data) },
             // SAFETY: as above.
             raw::REDISMODULE_EVENT_SWAPDB => unsafe { swapped(data) },
-            raw::REDISMODULE_EVENT_CRON_LOOP => ServerEvent::Beat,
             // SAFETY: the data are those of a change of the configuration.
             raw::REDISMODULE_EVENT_CONFIG if unsafe { is_about_memory(data) } => {
                 ServerEvent::MaxMemoryChanged
@@ -193,8 +203,6 @@ unsafe extern "C" fn on_server_event(
             }
             _ => return,
         };
-        // SAFETY: the context is valid for this callback.
-        let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| module.server_event(ctx, event));
+        callbacks::with(|module| module.server_event(ScopedCtx::new(ctx, Event), event));
     });
 }

@@ -1,105 +1,145 @@
-//! Panics on demand, to show that the guard holds. Only in builds with the feature `fault-injection`,
-//! which no release has.
+//! Panics on demand, to show that the guard holds: in builds with the feature `fault-injection`, which no release has. In all
+//! others every function here does nothing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) use off::{register, strike_answer, strike_blocked};
+#[cfg(feature = "fault-injection")]
+pub(crate) use on::{register, strike_answer, strike_blocked};
 
-use rlock_core::Error;
+#[cfg(not(feature = "fault-injection"))]
+pub(super) use off::strike;
+#[cfg(feature = "fault-injection")]
+pub(super) use on::strike;
 
-use super::guard::Callback;
-use super::{Arg, ArgKind, Args, Command, Ctx, KeyUse, Locks, Respond, Spec};
+#[cfg(not(feature = "fault-injection"))]
+mod off {
+    use super::super::guard::Callback;
+    use super::super::{Ctx, LoadError};
 
-/// The environment variable by which a test lets the load itself panic.
-const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
+    #[inline(always)]
+    pub(in crate::ffi) fn strike(_: Callback) {}
 
-static UNLOAD: AtomicBool = AtomicBool::new(false);
-static COMMAND: AtomicBool = AtomicBool::new(false);
-static CONFIG: AtomicBool = AtomicBool::new(false);
-static SET_OPTION: AtomicBool = AtomicBool::new(false);
-static INFO: AtomicBool = AtomicBool::new(false);
-static SERVER_EVENT: AtomicBool = AtomicBool::new(false);
-static DISCONNECT: AtomicBool = AtomicBool::new(false);
-static TIMER: AtomicBool = AtomicBool::new(false);
-static KEY_EVENT: AtomicBool = AtomicBool::new(false);
-static SCAN: AtomicBool = AtomicBool::new(false);
-static ANSWER: AtomicBool = AtomicBool::new(false);
-static BLOCKED: AtomicBool = AtomicBool::new(false);
+    #[inline(always)]
+    pub(crate) fn strike_answer() {}
 
-/// Panics if the next callback of this kind was told to; once.
-pub(super) fn strike(callback: Callback) {
-    let struck = match callback {
-        Callback::Load => std::env::var_os(AT_LOAD).is_some(),
-        Callback::Unload => UNLOAD.swap(false, Ordering::Relaxed),
-        Callback::Command => COMMAND.swap(false, Ordering::Relaxed),
-        // A fault there would leave a client without an answer, which no guard can mend.
-        Callback::Reply | Callback::Unblocked => false,
-        Callback::Free => false,
-        Callback::Disconnect => DISCONNECT.swap(false, Ordering::Relaxed),
-        Callback::Timer => TIMER.swap(false, Ordering::Relaxed),
-        Callback::KeyEvent => KEY_EVENT.swap(false, Ordering::Relaxed),
-        Callback::Config => CONFIG.swap(false, Ordering::Relaxed),
-        Callback::SetOption => SET_OPTION.swap(false, Ordering::Relaxed),
-        Callback::Info => INFO.swap(false, Ordering::Relaxed),
-        Callback::ServerEvent => SERVER_EVENT.swap(false, Ordering::Relaxed),
-        Callback::Scan => SCAN.swap(false, Ordering::Relaxed),
-    };
-    assert!(!struck, "a planted fault\nof two lines with a \0 in them");
-}
+    #[inline(always)]
+    pub(crate) fn strike_blocked() {}
 
-/// Panics if the next answer to a waiter was told to, once: the waiter is out of its queue by then.
-pub(crate) fn strike_answer() {
-    assert!(!ANSWER.swap(false, Ordering::Relaxed), "a planted fault before an answer");
-}
-
-/// Panics if it was told to, once, after a client was blocked.
-pub(crate) fn strike_blocked() {
-    assert!(!BLOCKED.swap(false, Ordering::Relaxed), "a planted fault after a client was blocked");
-}
-
-/// `RLOCK.FAULT kind`: the next callback of that kind panics.
-pub(crate) struct Fault;
-
-/// The answer of [`Fault`].
-pub(crate) struct Armed;
-
-impl Respond for Armed {
-    fn send(&self, ctx: Ctx<'_>) {
-        ctx.reply_integer(1);
+    #[inline(always)]
+    pub(crate) fn register(_: Ctx<'_>) -> Result<(), LoadError> {
+        Ok(())
     }
 }
 
-impl Command for Fault {
-    type Answer = Armed;
-    const SPEC: Spec = Spec {
-        name: c"rlock.fault",
-        flags: c"fast",
-        acl: c"fast dangerous",
-        locks: Locks::No,
-        summary: c"Lets the next callback of a kind panic",
-        complexity: c"O(1)",
-        tips: None,
-        arity: 2,
-        key: KeyUse::None,
-        args: &[Arg::new(c"kind", ArgKind::String)],
+#[cfg(feature = "fault-injection")]
+mod on {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rlock_core::Error;
+
+    use super::super::guard::Callback;
+    use super::super::{
+        self as ffi, Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, LoadError, Locks, Respond, Spec,
     };
 
-    fn run(_: Ctx<'_>, args: Args<'_>) -> Result<Armed, Error> {
-        let kind = args.all().nth(1).unwrap_or_default();
-        let flag = match kind {
-            b"unload" => &UNLOAD,
-            b"command" => &COMMAND,
-            b"config" => &CONFIG,
-            b"set-option" => &SET_OPTION,
-            b"info" => &INFO,
-            b"server-event" => &SERVER_EVENT,
-            b"disconnect" => &DISCONNECT,
-            b"timer" => &TIMER,
-            b"key-event" => &KEY_EVENT,
-            b"scan" => &SCAN,
-            b"answer" => &ANSWER,
-            b"blocked" => &BLOCKED,
-            _ => return Err(Error::UnknownOption(kind.to_vec())),
+    /// The environment variable by which a test lets the load itself panic.
+    const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
+
+    static UNLOAD: AtomicBool = AtomicBool::new(false);
+    static COMMAND: AtomicBool = AtomicBool::new(false);
+    static CONFIG: AtomicBool = AtomicBool::new(false);
+    static SET_OPTION: AtomicBool = AtomicBool::new(false);
+    static INFO: AtomicBool = AtomicBool::new(false);
+    static SERVER_EVENT: AtomicBool = AtomicBool::new(false);
+    static DISCONNECT: AtomicBool = AtomicBool::new(false);
+    static TIMER: AtomicBool = AtomicBool::new(false);
+    static KEY_EVENT: AtomicBool = AtomicBool::new(false);
+    static SCAN: AtomicBool = AtomicBool::new(false);
+    static ANSWER: AtomicBool = AtomicBool::new(false);
+    static BLOCKED: AtomicBool = AtomicBool::new(false);
+
+    /// Panics if the next callback of this kind was told to; once.
+    pub(in crate::ffi) fn strike(callback: Callback) {
+        let struck = match callback {
+            Callback::Load => std::env::var_os(AT_LOAD).is_some(),
+            Callback::Unload => UNLOAD.swap(false, Ordering::Relaxed),
+            Callback::Command => COMMAND.swap(false, Ordering::Relaxed),
+            // A fault there would leave a client without an answer, which no guard can mend.
+            Callback::Reply | Callback::Unblocked => false,
+            Callback::Free => false,
+            Callback::Disconnect => DISCONNECT.swap(false, Ordering::Relaxed),
+            Callback::Timer => TIMER.swap(false, Ordering::Relaxed),
+            Callback::KeyEvent => KEY_EVENT.swap(false, Ordering::Relaxed),
+            Callback::Config => CONFIG.swap(false, Ordering::Relaxed),
+            Callback::SetOption => SET_OPTION.swap(false, Ordering::Relaxed),
+            Callback::Info => INFO.swap(false, Ordering::Relaxed),
+            Callback::ServerEvent => SERVER_EVENT.swap(false, Ordering::Relaxed),
+            Callback::Scan => SCAN.swap(false, Ordering::Relaxed),
         };
-        flag.store(true, Ordering::Relaxed);
-        Ok(Armed)
+        assert!(!struck, "a planted fault\nof two lines with a \0 in them");
+    }
+
+    /// Panics if the next answer to a waiter was told to, once: the waiter is out of its queue by then.
+    pub(crate) fn strike_answer() {
+        assert!(!ANSWER.swap(false, Ordering::Relaxed), "a planted fault before an answer");
+    }
+
+    /// Panics if it was told to, once, after a client was blocked.
+    pub(crate) fn strike_blocked() {
+        assert!(!BLOCKED.swap(false, Ordering::Relaxed), "a planted fault after a client was blocked");
+    }
+
+    /// Registers `RLOCK.FAULT`.
+    pub(crate) fn register(ctx: Ctx<'_>) -> Result<(), LoadError> {
+        ffi::register::<Fault>(ctx)
+    }
+
+    /// `RLOCK.FAULT kind`: the next callback of that kind panics.
+    struct Fault;
+
+    /// The answer of [`Fault`].
+    struct Armed;
+
+    impl Respond for Armed {
+        fn send(&self, ctx: Ctx<'_>) {
+            ctx.reply_integer(1);
+        }
+    }
+
+    impl Command for Fault {
+        type Answer = Armed;
+        const SPEC: Spec = Spec {
+            name: c"rlock.fault",
+            flags: c"fast",
+            acl: c"fast dangerous",
+            locks: Locks::No,
+            summary: c"Lets the next callback of a kind panic",
+            complexity: c"O(1)",
+            tips: None,
+            arity: 2,
+            key: KeyUse::None,
+            args: &[Arg::new(c"kind", ArgKind::String)],
+        };
+
+        fn run(ctx: CommandCtx<'_>) -> Result<Armed, Error> {
+            let kind = ctx.args().all().nth(1).unwrap_or_default();
+            let flag = match kind {
+                b"unload" => &UNLOAD,
+                b"command" => &COMMAND,
+                b"config" => &CONFIG,
+                b"set-option" => &SET_OPTION,
+                b"info" => &INFO,
+                b"server-event" => &SERVER_EVENT,
+                b"disconnect" => &DISCONNECT,
+                b"timer" => &TIMER,
+                b"key-event" => &KEY_EVENT,
+                b"scan" => &SCAN,
+                b"answer" => &ANSWER,
+                b"blocked" => &BLOCKED,
+                _ => return Err(Error::UnknownOption(kind.to_vec())),
+            };
+            flag.store(true, Ordering::Relaxed);
+            Ok(Armed)
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rlock_core::rare_warning::RareWarning;
 
+use super::fault;
 use super::log::warn_rarely;
 
 /// The kinds of callback that the server calls.
@@ -82,8 +83,7 @@ pub(super) fn install_panic_hook() {
 /// Runs a callback's body; a panic in it is logged and counted, and `on_panic` is the result.
 pub(super) fn guarded<T>(callback: Callback, on_panic: T, body: impl FnOnce() -> T) -> T {
     let caught = panic::catch_unwind(AssertUnwindSafe(|| {
-        #[cfg(feature = "fault-injection")]
-        super::fault::strike(callback);
+        fault::strike(callback);
         body()
     }));
     match caught {

@@ -9,6 +9,7 @@ use super::api::{api, optional_api};
 use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::scope::{Event, EventCtx, ScopedCtx};
 use super::string::StringRef;
 
 /// The callback of an event.
@@ -141,13 +142,13 @@ unsafe fn heard(
     ctx: *mut raw::RedisModuleCtx,
     event: *const c_char,
     key: *mut raw::RedisModuleString,
-    pass_on: impl FnOnce(&dyn callbacks::Callbacks, Ctx<'_>, StringRef<'_>),
+    pass_on: impl FnOnce(&dyn callbacks::Callbacks, EventCtx<'_>, StringRef<'_>),
 ) -> c_int {
     if !own_event::is(event) {
         guarded(Callback::KeyEvent, (), || {
             // SAFETY: by the promise of the caller.
             if let (ctx, Some(key)) = unsafe { (Ctx::from_raw(ctx), StringRef::from_raw(key)) } {
-                callbacks::with(|module| pass_on(module, ctx, key));
+                callbacks::with(|module| pass_on(module, ScopedCtx::new(ctx, Event), key));
             }
         });
     }

@@ -7,8 +7,11 @@
 //!   used: they take C strings, and panic on a NUL that a client may send. Its feature stays at 6.2, since a build for
 //!   7.0 demands functions that Redis 7.0 does not have; newer functions are called through their pointers, which are
 //!   null where the server lacks them.
-//! - `redis-module-macros`: the registration of the handler for changes of the server's role (with `linkme`, to which its
-//!   attribute expands). Its frame around the handler cannot panic, as that of some others could.
+//! - `redis-module-macros`: the attribute that puts the handler of a changed role into the crate's list of such handlers
+//!   (with `linkme`, to which it expands). Only the list is used: `redis-module` would call it from an `extern "C"` frame of
+//!   its own, where a panic ends the server, so [`event`] subscribes itself and calls the list inside the guard. The other
+//!   macros make such frames as well (`command`, the other events, which also `expect` and `unwrap`), or make replies out of
+//!   `RedisValue`, which need a wrapper of the context that is not used here either.
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 
 mod acl;
@@ -22,7 +25,6 @@ mod command;
 mod config;
 mod ctx;
 mod event;
-#[cfg(feature = "fault-injection")]
 pub(crate) mod fault;
 mod guard;
 mod info;
@@ -34,17 +36,19 @@ mod log;
 mod replicate;
 mod reply;
 mod scan;
+mod scope;
 mod session;
 mod shared;
 mod sorted_set;
+mod spec;
 mod string;
 mod timer;
 
 pub(crate) use args::Args;
-pub(crate) use block::{Blocked, Handle, Outcome, block, client_id, is_primary, may_block};
+pub(crate) use block::{Blocked, Handle, Outcome, is_primary};
 pub(crate) use call::CallReply;
 pub(crate) use callbacks::Callbacks;
-pub(crate) use command::{Arg, ArgKind, Command, KeyUse, Locks, Respond, Spec, register};
+pub(crate) use command::{Command, Respond, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass};
 pub(crate) use event::{ServerEvent, listen, listen_to_clients};
@@ -57,7 +61,9 @@ pub(crate) use load_error::LoadError;
 pub(crate) use log::{warn, warn_rarely};
 pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
+pub(crate) use scope::{CommandCtx, Event, EventCtx, ScopedCtx, Task, TaskCtx};
 pub(crate) use shared::Shared;
 pub(crate) use sorted_set::Edge;
+pub(crate) use spec::{Arg, ArgKind, KeyUse, Locks, Spec};
 pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

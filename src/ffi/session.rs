@@ -5,16 +5,17 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::block::{client_id, flags};
-use super::ctx::{Ctx, free, reply_kind};
+use super::block::flags;
+use super::ctx::{free, reply_kind};
+use super::scope::CommandCtx;
 
-impl Ctx<'_> {
+impl CommandCtx<'_> {
     /// Whether the command under way came on a connection. In scripts, functions and calls of other modules the server
     /// shows the id of a client of its own, which is never closed; to ask for that client's info crashes Valkey 9.1.2.
     pub(crate) fn has_connection(self) -> bool {
-        let flags = flags(self);
+        let flags = flags(*self);
         let has = |flag: u32| flags & flag as c_int != 0;
-        if has(raw::REDISMODULE_CTX_FLAGS_LUA) || client_id(self) == 0 {
+        if has(raw::REDISMODULE_CTX_FLAGS_LUA) || self.client_id() == 0 {
             return false;
         }
         match (has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING), has(raw::REDISMODULE_CTX_FLAGS_MULTI)) {
@@ -30,7 +31,7 @@ impl Ctx<'_> {
         // `E`: errors as replies. The format says: two strings of C, and a long long.
         let (name, format) = (c"CLIENT".as_ptr(), c"Eccl".as_ptr());
         let (list, id) = (c"LIST".as_ptr(), c"ID".as_ptr());
-        let client_id = client_id(self).cast_signed();
+        let client_id = self.client_id().cast_signed();
         // SAFETY: the context is valid, and the format matches what follows it.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, list, id, client_id) };
         let is_line = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_STRING;

@@ -9,6 +9,7 @@ use super::api::{api, optional_api};
 use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::scope::{ScopedCtx, Task};
 
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
@@ -32,6 +33,6 @@ unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     guarded(Callback::Timer, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| module.timer_fired(ctx));
+        callbacks::with(|module| module.timer_fired(ScopedCtx::new(ctx, Task)));
     });
 }

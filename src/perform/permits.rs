@@ -3,18 +3,16 @@
 use rlock_core::{Change, Error, HashChange};
 
 use super::{deletes, note_failure, own};
-use crate::effects;
-use crate::ffi::{Ctx, EventClass, Key, OwnedString, StringRef, own_event};
-use crate::stats::STATS;
+use crate::ffi::{Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, own_event};
+use crate::scope::Scope;
 
 /// Performs a change of the permits at `key`, as [`super::perform`] does for other locks.
 #[inline(never)]
-pub(super) fn perform(
-    ctx: Ctx<'_>,
+pub(super) fn perform<S: Scope>(
+    ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
-    in_command: bool,
 ) -> Result<(), Error> {
     let name = key.name();
     let ended = change.buried().iter().map(|holder| OwnedString::new(&holder.owner));
@@ -22,13 +20,10 @@ pub(super) fn perform(
     write(&mut key, owner, change)?;
     drop(key);
     ctx.signal_modified(name);
-    if !in_command || effects::are_read() {
-        note_failure(replicate(ctx, name, owner, change, &ended));
-    } else {
-        STATS.unread_changes.add(1);
-        ctx.count_change();
+    if !S::counts_unread_change(ctx) {
+        note_failure(replicate(*ctx, name, owner, change, &ended));
     }
-    notify(ctx, name, change, !ended.is_empty());
+    notify(*ctx, name, change, !ended.is_empty());
     Ok(())
 }
 

@@ -4,8 +4,9 @@ use rlock_core::locks::Cause;
 use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
 
 use crate::ffi::{
-    Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
+    Ctx, EventClass, Key, MODE, OwnedString, READ, ScopedCtx, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
+use crate::scope::Scope;
 use crate::{keyspace, waiters};
 
 /// What the hash's field `mode` says.
@@ -96,7 +97,7 @@ impl Readers {
     }
 
     /// Raises the events of the lease keys.
-    pub(super) fn notify_leases(&self, ctx: Ctx<'_>) {
+    pub(super) fn notify_leases<S: Scope>(&self, ctx: ScopedCtx<'_, S>) {
         for lease in &self.set {
             ctx.notify(EventClass::String, c"set", lease.borrow());
             ctx.notify(EventClass::Generic, own_event::EXPIRE, lease.borrow());
@@ -106,7 +107,7 @@ impl Readers {
             // We do not hear of our own events, and somebody may wait for a lock of that very name.
             events::key_changed(
                 waiters::core(&ctx),
-                keyspace::lock_name(ctx, lease.borrow()),
+                keyspace::lock_name(*ctx, lease.borrow()),
                 Cause::Deleted,
             );
         }

@@ -42,21 +42,13 @@ pub enum Bug {
     EdgeCachedClock,
     /// The module ignores DEL events.
     EdgeDeafToDelete,
-    /// The module ignores client disconnects.
-    EdgeDepartureUnseen,
-    /// The module counts a grant as delivered although the server is closing its client.
-    EdgeClosingClientServed,
-    /// The module counts pattern subscribers as receivers of a grant.
-    EdgePatternHears,
-    /// The module writes during CLIENT PAUSE.
-    EdgeWriteInPause,
     /// The module ignores read leases that another server granted, or this one before a restart.
     EdgeReadLeaseUnknown,
 }
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::PublishBeforeWrite, "publish-before-write"),
         (Self::GrantUnheard, "grant-unheard"),
         (Self::NoConfirmation, "no-confirmation"),
@@ -75,10 +67,6 @@ impl Bug {
         (Self::ForeignWriterBehindDead, "foreign-writer-behind-dead"),
         (Self::EdgeCachedClock, "edge-cached-clock"),
         (Self::EdgeDeafToDelete, "edge-deaf-to-delete"),
-        (Self::EdgeDepartureUnseen, "edge-departure-unseen"),
-        (Self::EdgeClosingClientServed, "edge-closing-client-served"),
-        (Self::EdgePatternHears, "edge-pattern-hears"),
-        (Self::EdgeWriteInPause, "edge-write-in-pause"),
         (Self::EdgeReadLeaseUnknown, "edge-read-lease-unknown"),
     ];
 }

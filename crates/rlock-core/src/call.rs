@@ -7,7 +7,7 @@ use crate::fair;
 use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::port::{InCommand, Lock};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
@@ -27,7 +27,7 @@ pub enum Answer {
 }
 
 /// RLOCK.ACQUIRE.
-pub fn acquire<P: Server>(
+pub fn acquire<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Acquire<'_>,
@@ -65,7 +65,7 @@ pub fn acquire<P: Server>(
 }
 
 /// RLOCK.RELEASE.
-pub fn release<P: Server>(
+pub fn release<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Release<'_>,
@@ -75,7 +75,7 @@ pub fn release<P: Server>(
 }
 
 /// RLOCK.RENEW.
-pub fn renew<P: Server>(
+pub fn renew<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Renew<'_>,
@@ -85,7 +85,7 @@ pub fn renew<P: Server>(
 }
 
 /// RLOCK.FORCERELEASE.
-pub fn force_release<P: Server>(
+pub fn force_release<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &ForceRelease<'_>,
@@ -95,7 +95,7 @@ pub fn force_release<P: Server>(
 }
 
 /// The connection that a waiter is tied to, if there is room for one more tie.
-fn waiters_session<P: Server>(
+fn waiters_session<P: InCommand>(
     core: Core<'_, P>,
     lock: LockName<'_>,
     request: &Acquire<'_>,
@@ -107,7 +107,7 @@ fn waiters_session<P: Server>(
 
 /// A command that changes what its owner, or any owner, holds.
 #[inline(always)]
-fn change_holds<P: Server>(
+fn change_holds<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: Option<&[u8]>,
@@ -130,7 +130,7 @@ fn change_holds<P: Server>(
 }
 
 /// RLOCK.CANCEL.
-pub fn cancel<P: Server>(
+pub fn cancel<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     request: &Cancel<'_>,
@@ -156,7 +156,7 @@ pub fn cancel<P: Server>(
 
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
 /// on a replica, not even on one that takes writes.
-fn may_wait<P: Server>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
+fn may_wait<P: InCommand>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
     match wait {
         Wait::Block(_) => core.port.may_block(),
         Wait::Enqueue(..) => core.port.is_primary(),
@@ -185,14 +185,14 @@ fn way_of(wait: Wait<'_>) -> (Via, Answer) {
 }
 
 /// A caller whose turn it is: the lock's queue was served before.
-struct Arrival<'a, P: Server> {
+struct Arrival<'a, P: InCommand> {
     core: Core<'a, P>,
     now: UnixMs,
     /// Where the lock has waiters, pending grants or the like; otherwise the call cannot cause work outside commands.
     entry: Option<Entry<'a, P>>,
 }
 
-impl<'a, P: Server> Arrival<'a, P> {
+impl<'a, P: InCommand> Arrival<'a, P> {
     /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
     fn of(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
         let now = core.port.now();

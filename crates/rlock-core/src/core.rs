@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::locks::{LockName, Locks};
-use crate::port::Server;
+use crate::port::{InTask, Server};
 
 /// A server and its waiters. The waiters are the core's own, not the server's: a rule may read them while a key is open.
 pub struct Core<'a, P: Server> {
@@ -30,8 +30,10 @@ impl<'a, P: Server> Core<'a, P> {
     pub(crate) fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
         body(&mut self.locks.borrow_mut())
     }
+}
 
-    /// Visits a lock outside a command on it; `None` if its database does not exist.
+impl<P: InTask> Core<'_, P> {
+    /// Visits a lock outside commands; `None` if its database does not exist.
     pub(crate) fn at<T>(&self, name: LockName<'_>, body: impl FnOnce(&mut P::Lock<'_>) -> T) -> Option<T> {
         self.port.at(name, body)
     }

@@ -20,13 +20,12 @@ mod fair_list;
 
 pub use self::fair_list::FairList;
 
-/// A server with locks.
+/// A server with locks: what every entry point of the rules may ask of it.
+///
+/// Some of it only one kind of entry point may ask, and each kind has a type of its own: [`InCommand`], [`InTask`].
 pub trait Server {
     /// One of its locks.
     type Lock<'a>: Lock;
-
-    /// Visits a lock outside a command on it; `None` if its database does not exist.
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 
     /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;
@@ -43,15 +42,6 @@ pub trait Server {
     /// Whether the module may write outside a client's command.
     fn may_write(&self) -> bool;
 
-    /// Whether the current command's client may be blocked: not in a transaction or a script.
-    fn may_block(&self) -> bool;
-
-    /// The id of the current command's client.
-    fn client_id(&self) -> u64;
-
-    /// Blocks the current command's client, which waits with this ticket. If the server refuses, nothing has changed.
-    fn block(&self, ticket: Ticket) -> Result<(), Error>;
-
     /// Unblocks the client of a ticket with an answer, if a client is blocked with it.
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>);
 
@@ -67,6 +57,25 @@ pub trait Server {
 
     /// Counts an event for the statistics.
     fn note(&self, note: Note<'_>);
+}
+
+/// A server during a command of the module, which has a client.
+pub trait InCommand: Server {
+    /// Whether the client may be blocked: not in a transaction or a script.
+    fn may_block(&self) -> bool;
+
+    /// The id of the client.
+    fn client_id(&self) -> u64;
+
+    /// Blocks the client, which waits with this ticket. If the server refuses, nothing has changed.
+    fn block(&self, ticket: Ticket) -> Result<(), Error>;
+}
+
+/// A server outside commands, as the timer and the heartbeat call the rules. There is no client whose database could
+/// change, so any lock of any database can be visited.
+pub trait InTask: Server {
+    /// Visits a lock; `None` if its database does not exist.
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 }
 
 /// One lock on a server.

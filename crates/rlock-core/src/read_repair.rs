@@ -9,7 +9,7 @@ use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::LockName;
 use crate::look::{Picture, fields, look};
-use crate::port::{Lock, Server};
+use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::timing::{Outcome, check_soon, entry};
 use crate::types::{Expiry, Mode, UnixMs};
@@ -18,7 +18,7 @@ use crate::yielding;
 
 /// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
 /// server that granted them. Returns true if the lock has this reader.
-pub fn read_lease_found<P: Server>(core: Core<'_, P>, lock: LockName<'_>, reader: &[u8], hold: i64) -> bool {
+pub fn read_lease_found<P: InTask>(core: Core<'_, P>, lock: LockName<'_>, reader: &[u8], hold: i64) -> bool {
     let end = core.at(lock, |lock| {
         let fields = fields(lock, Some(reader)).ok()?;
         fields.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
@@ -36,7 +36,7 @@ pub fn read_lease_found<P: Server>(core: Core<'_, P>, lock: LockName<'_>, reader
 
 /// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
 /// its readers may have; if it exceeds `most`, not all were checked.
-pub fn lock_found<P: Server>(core: Core<'_, P>, lock: LockName<'_>, most: usize) -> usize {
+pub fn lock_found<P: InTask>(core: Core<'_, P>, lock: LockName<'_>, most: usize) -> usize {
     let looked = core.at(lock, |lock| {
         if !fields(lock, None).is_ok_and(|fields| fields.is_read_write()) {
             return (None, 0);

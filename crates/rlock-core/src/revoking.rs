@@ -6,14 +6,14 @@ use crate::facts::WriteAccess;
 use crate::locks::{Grant, LockName};
 use crate::look::{Picture, look};
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::port::{InTask, Lock, Server};
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::timing::Outcome;
 use crate::view::{Need, Step, View};
 
 /// Takes a grant back whose client went before its answer, and serves the next.
-pub(crate) fn revoke<P: Server>(core: Core<'_, P>, name: LockName<'_>, grant: &Grant) -> Outcome {
+pub(crate) fn revoke<P: InTask>(core: Core<'_, P>, name: LockName<'_>, grant: &Grant) -> Outcome {
     core.at(name, |lock| revoke_at(core, lock, grant)).unwrap_or(Outcome::Done)
 }
 

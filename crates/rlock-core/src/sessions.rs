@@ -10,7 +10,7 @@ use crate::departures::drop_waiters;
 use crate::facts::WriteAccess;
 use crate::locks::{DropReason, EndedTie, Locks};
 use crate::look::{Picture, fields, look};
-use crate::port::{Lock, Server};
+use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
@@ -29,7 +29,7 @@ pub fn connection_ended<P: Server>(core: Core<'_, P>, client: u64) {
 }
 
 /// Retries the ends of sessions that could not be written, and removes some ties whose holds are gone.
-pub fn on_beat<P: Server>(core: Core<'_, P>) {
+pub fn on_beat<P: InTask>(core: Core<'_, P>) {
     if !core.locks(|locks| locks.has_ties()) || !core.port.may_write() {
         return;
     }
@@ -59,7 +59,7 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
 }
 
 /// Shortens the leases of holds whose connections have ended, and tells of the ends of those that were shortened.
-pub(crate) fn end_sessions<P: Server>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
     for _ in 0..core.port.settings().at_once.looked {
         let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
         if core.at(tie.lock.name(), |lock| end_session(core, lock, &tie)) == Some(Outcome::Refused) {
@@ -111,7 +111,7 @@ fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
     read_leases::last_lease_end(lock, &tie.owner, fields.reads?, fields.key_end)
 }
 
-fn tell_ends<P: Server>(core: Core<'_, P>) {
+fn tell_ends<P: InTask>(core: Core<'_, P>) {
     let now: UnixMs = core.port.now();
     for _ in 0..core.port.settings().at_once.looked {
         let Some((lock, mode)) = core.locks(|locks| locks.next_end(now)) else { break };

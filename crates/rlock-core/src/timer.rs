@@ -13,7 +13,7 @@ use crate::fair::{
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks, Wanted};
-use crate::port::{FairList, Lock, Server};
+use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
@@ -26,7 +26,7 @@ const RETRY_MS: u64 = 20;
 
 /// The timer has fired: one cycle of work, with a bound for each kind. The rest is due again at once, but the server serves
 /// other clients before that.
-pub fn on_timer<P: Server>(core: Core<'_, P>) {
+pub fn on_timer<P: InTask>(core: Core<'_, P>) {
     let _entry = entry(core);
     core.locks(Locks::timer_fired_or_lost);
     // Waits end, and waiters are sent away, also while the server refuses writes.
@@ -46,7 +46,7 @@ pub fn on_timer<P: Server>(core: Core<'_, P>) {
     }
 }
 
-fn work_on_locks<P: Server>(core: Core<'_, P>) -> Outcome {
+fn work_on_locks<P: InTask>(core: Core<'_, P>) -> Outcome {
     continue_sweeps(core);
     let mut done = Outcome::Done;
     for work in [clear_fair_lists, revoke_grants, end_sessions, repair_read_leases, cap_lists] {
@@ -59,7 +59,7 @@ fn work_on_locks<P: Server>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Takes grants back whose clients went before the answer.
-fn revoke_grants<P: Server>(core: Core<'_, P>) -> Outcome {
+fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
     let share = Share::of(core);
     for _ in 0..share.most {
         let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
@@ -75,7 +75,7 @@ fn revoke_grants<P: Server>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Looks at the locks that are due.
-fn serve_due<P: Server>(core: Core<'_, P>) -> Outcome {
+fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
     let most = core.port.settings().at_once.looked;
     for lock in core.locks(|locks| locks.due(now, most)) {
@@ -90,7 +90,7 @@ fn serve_due<P: Server>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Looks at locks that natives read and that somebody else has changed.
-fn repair_read_leases<P: Server>(core: Core<'_, P>) -> Outcome {
+fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
     for _ in 0..core.port.settings().at_once.looked {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
         // What changes while this one is looked at is another change.

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session};
-use crate::port::Server;
+use crate::port::{InCommand, Server};
 use crate::types::{Holds, LeaseMs, Mode};
 
 /// What a successful call does to the tie of its owner's holds.
@@ -36,7 +36,7 @@ impl Tying {
 
     /// The call has succeeded with this decision. A plain one does not come here.
     #[cold]
-    pub(crate) fn note<P: Server>(
+    pub(crate) fn note<P: InCommand>(
         self,
         core: Core<'_, P>,
         lock: LockName<'_>,

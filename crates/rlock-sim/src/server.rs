@@ -6,7 +6,7 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket};
 use rlock_core::note::Note;
-use rlock_core::port::{Lock, Server};
+use rlock_core::port::{InCommand, InTask, Lock, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs};
 
@@ -22,10 +22,6 @@ pub struct SimLock<'a> {
 
 impl Server for Sim {
     type Lock<'s> = SimLock<'s>;
-
-    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut SimLock<'_>) -> T) -> Option<T> {
-        Some(body(&mut SimLock { sim: self, lock: &lock.to_ref() }))
-    }
 
     fn now(&self) -> UnixMs {
         self.with(|world| world.now)
@@ -45,26 +41,6 @@ impl Server for Sim {
 
     fn may_write(&self) -> bool {
         self.with(|world| world.may_write)
-    }
-
-    fn may_block(&self) -> bool {
-        self.with(|world| world.may_block)
-    }
-
-    fn client_id(&self) -> u64 {
-        self.with(|world| world.calling.as_ref().map_or(0, |(client, _)| *client))
-    }
-
-    fn block(&self, ticket: Ticket) -> Result<(), Error> {
-        self.with(|world| {
-            if world.refuses_to_block {
-                return Err(Error::NotBlockable);
-            }
-            let (id, lock) = world.calling.clone().ok_or(Error::NotBlockable)?;
-            let client = Client { id, lock, answer: None };
-            world.clients.insert(ticket, client);
-            Ok(())
-        })
     }
 
     fn answer(&self, ticket: Ticket, answer: Result<Reply, Error>) {
@@ -93,6 +69,34 @@ impl Server for Sim {
 
     fn note(&self, note: Note<'_>) {
         self.with(|world| world.unconfirmed += u32::from(matches!(note, Note::Unconfirmed)));
+    }
+}
+
+impl InCommand for Sim {
+    fn may_block(&self) -> bool {
+        self.with(|world| world.may_block)
+    }
+
+    fn client_id(&self) -> u64 {
+        self.with(|world| world.calling.as_ref().map_or(0, |(client, _)| *client))
+    }
+
+    fn block(&self, ticket: Ticket) -> Result<(), Error> {
+        self.with(|world| {
+            if world.refuses_to_block {
+                return Err(Error::NotBlockable);
+            }
+            let (id, lock) = world.calling.clone().ok_or(Error::NotBlockable)?;
+            let client = Client { id, lock, answer: None };
+            world.clients.insert(ticket, client);
+            Ok(())
+        })
+    }
+}
+
+impl InTask for Sim {
+    fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut SimLock<'_>) -> T) -> Option<T> {
+        Some(body(&mut SimLock { sim: self, lock: &lock.to_ref() }))
     }
 }
 

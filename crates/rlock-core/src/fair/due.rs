@@ -5,12 +5,12 @@ use crate::core::Core;
 use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef};
 use crate::look::fields;
-use crate::port::{FairList, Lock, Server};
+use crate::port::{FairList, InTask, Lock, Server};
 use crate::timing::Outcome;
 use crate::view::Kind;
 
 /// Takes those out of lists who wait no more.
-pub(crate) fn clear_fair_lists<P: Server>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
@@ -25,7 +25,7 @@ pub(crate) fn clear_fair_lists<P: Server>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Sets bounds to the deadlines in lists that were found.
-pub(crate) fn cap_lists<P: Server>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
@@ -36,7 +36,7 @@ pub(crate) fn cap_lists<P: Server>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Sets bounds to the next deadlines in a list, and says how many; `None` if writing is refused.
-fn cap_next<P: Server>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
+fn cap_next<P: InTask>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
     let passed = core.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
     let lock = if passed == 0 { lock_of_list(core, found.clone()) } else { found.clone() };
     if lock != found {
@@ -64,7 +64,7 @@ fn cap_next<P: Server>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
-fn lock_of_list<P: Server>(core: Core<'_, P>, lock: LockRef) -> LockRef {
+fn lock_of_list<P: InTask>(core: Core<'_, P>, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
         core.at(lock, |lock| !fields(lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
             .unwrap_or(false)

@@ -97,7 +97,7 @@ impl Locks {
             let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
             Some([
                 (lens.lock)(lock),
-                reading.ends.map_or(NONE, |ends| lens.until(ends)),
+                record.read_ends.map_or(NONE, |ends| lens.until(ends)),
                 self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into(),
                 reading.closed.map_or(NONE, |closed| match closed {
                     HeldBack::UntilFree { check_at } => lens.on_clock(check_at).saturating_mul(2),

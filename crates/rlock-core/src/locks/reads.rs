@@ -7,11 +7,9 @@
 use super::{Job, LockName, LockRef, Locks, Turns};
 use crate::types::{MonoMs, UnixMs};
 
-/// A lock that owners from here read, or have read lately.
+/// The native readers of a lock that they read, or have read lately.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
-    /// When the longest read lease ends that was given here; `None` where nobody reads any more.
-    pub(super) ends: Option<UnixMs>,
     /// How many came to read since foreign writers last had their chance.
     pub(super) came: u32,
     /// Since when.
@@ -23,14 +21,14 @@ pub(super) struct Reading {
 impl Reading {
     /// Whether all read leases have ended, and no reader is held back any more: after their end a lock that is free for a
     /// Redisson writer is still to be left to it.
-    pub(super) fn is_old(&self, now: UnixMs, clock: MonoMs) -> bool {
+    pub(super) fn is_old(&self, read_ends: Option<UnixMs>, now: UnixMs, clock: MonoMs) -> bool {
         let kept = match self.closed {
             None => 0,
             Some(HeldBack::UntilFree { .. }) => KEPT_AFTER_MS,
             Some(HeldBack::Window { until }) if until > clock => return false,
             Some(HeldBack::Window { .. }) => 0,
         };
-        self.ends.is_none_or(|ends| ends.0.saturating_add(kept) < now.0)
+        read_ends.is_none_or(|ends| ends.0.saturating_add(kept) < now.0)
     }
 }
 
@@ -72,20 +70,19 @@ impl Locks {
 
     /// Whether a lock has native readers, and is therefore known to be a read/write lock.
     pub fn has_native_readers(&self, lock: LockName<'_>) -> bool {
-        self.reading(lock).is_some_and(|reading| reading.ends.is_some())
+        self.read_end(lock).is_some()
     }
 
     /// The latest known end of a read lease.
     pub fn read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
-        self.reading(lock)?.ends
+        self.records.get(lock)?.read_ends
     }
 
     /// A read lease with this end was granted.
     pub fn note_read_end(&mut self, lock: LockName<'_>, ends: UnixMs, clock: MonoMs) {
         self.edit(lock, |record| {
-            let new = Reading { ends: None, came: 0, since: clock, closed: None };
-            let reading = record.reading.get_or_insert(new);
-            reading.ends = reading.ends.max(Some(ends));
+            record.read_ends = record.read_ends.max(Some(ends));
+            record.reading.get_or_insert(Reading { came: 0, since: clock, closed: None });
         });
     }
 
@@ -101,21 +98,23 @@ impl Locks {
         if let Some(name) = self.records.shared_name(lock) {
             self.agenda.remove(Job::RepairReads, &name);
         }
-        self.edit_known(lock, |record| match (&mut record.reading, until) {
-            (Some(reading), Some(until)) if reading.closed.is_some() => {
-                reading.ends = None;
-                // Who has had its moment has no other one.
-                if matches!(reading.closed, Some(HeldBack::UntilFree { .. })) {
-                    reading.closed = Some(HeldBack::Window { until });
+        self.edit_known(lock, |record| {
+            record.read_ends = None;
+            match (&mut record.reading, until) {
+                (Some(reading), Some(until)) if reading.closed.is_some() => {
+                    // Who has had its moment has no other one.
+                    if matches!(reading.closed, Some(HeldBack::UntilFree { .. })) {
+                        reading.closed = Some(HeldBack::Window { until });
+                    }
                 }
+                _ => record.reading = None,
             }
-            _ => record.reading = None,
         });
     }
 
     /// Whether any read end is known.
     pub fn knows_read_ends(&self) -> bool {
-        self.counts.reading > 0
+        self.counts.read_ends > 0
     }
 
     /// Whether waiting Redisson writers, if any, have been passed over until their turn.
@@ -149,7 +148,7 @@ impl Locks {
     /// Redisson writers had their chance, or do not exist: the count of new readers starts again.
     pub fn admit_readers(&mut self, lock: LockName<'_>, clock: MonoMs) {
         self.edit_known(lock, |record| match &mut record.reading {
-            Some(reading) if reading.ends.is_some() => {
+            Some(reading) if record.read_ends.is_some() => {
                 (reading.came, reading.since, reading.closed) = (0, clock, None);
             }
             _ => record.reading = None,

@@ -21,6 +21,8 @@ pub(super) struct LockRecord {
     pub(super) revokes: VecDeque<Grant>,
     /// The native grants since waiting Redisson clients last had their chance.
     pub(super) streak: Option<Streak>,
+    /// When the latest read lease ends that was granted here; `None` where no native reads any more.
+    pub(super) read_ends: Option<UnixMs>,
     /// What is known of native readers, whom others may join.
     pub(super) reading: Option<Reading>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
@@ -33,9 +35,10 @@ pub(super) struct LockRecord {
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, reading, leaving, uncapped, ties } = self;
+        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties } = self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
-        idle && streak.is_none() && reading.is_none() && leaving.is_none() && uncapped.is_none()
+        let unread = read_ends.is_none() && reading.is_none();
+        idle && streak.is_none() && unread && leaving.is_none() && uncapped.is_none()
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
@@ -44,11 +47,16 @@ impl LockRecord {
         awaited || self.streak.is_some() || self.leaving.is_some() || self.ties.is_some()
     }
 
+    fn is_old_reading(&self, now: UnixMs, clock: MonoMs) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.is_old(self.read_ends, now, clock))
+    }
+
     fn count(&self) -> Counts {
         Counts {
             awaited: self.queue.is_some().into(),
             watched: self.is_watched().into(),
             streaks: self.streak.is_some().into(),
+            read_ends: self.read_ends.is_some().into(),
             reading: self.reading.is_some().into(),
             uncapped: self.uncapped.is_some().into(),
             tied: self.ties.is_some().into(),
@@ -62,7 +70,8 @@ pub(super) struct Counts {
     awaited: usize,
     pub(super) watched: usize,
     pub(super) streaks: usize,
-    pub(super) reading: usize,
+    pub(super) read_ends: usize,
+    reading: usize,
     uncapped: usize,
     tied: usize,
 }
@@ -74,6 +83,7 @@ impl Counts {
         replace(&mut self.awaited, before.awaited, after.awaited);
         replace(&mut self.watched, before.watched, after.watched);
         replace(&mut self.streaks, before.streaks, after.streaks);
+        replace(&mut self.read_ends, before.read_ends, after.read_ends);
         replace(&mut self.reading, before.reading, after.reading);
         replace(&mut self.uncapped, before.uncapped, after.uncapped);
         replace(&mut self.tied, before.tied, after.tied);
@@ -81,7 +91,8 @@ impl Counts {
 
     /// Whether there is anything that a primary knows better.
     pub(super) fn forgotten_by_replicas(self) -> bool {
-        self.streaks > 0 || self.reading > 0 || self.uncapped > 0 || self.tied > 0
+        let read = self.read_ends > 0 || self.reading > 0;
+        self.streaks > 0 || read || self.uncapped > 0 || self.tied > 0
     }
 }
 
@@ -158,8 +169,8 @@ impl Locks {
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
         for (lock, record) in self.records.from(start).take(most) {
-            let is_old = record.streak.is_some_and(|streak| streak.is_old(clock))
-                || record.reading.as_ref().is_some_and(|reading| reading.is_old(now, clock));
+            let is_old =
+                record.streak.is_some_and(|streak| streak.is_old(clock)) || record.is_old_reading(now, clock);
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
@@ -167,7 +178,9 @@ impl Locks {
         for lock in old {
             self.edit_known(lock.name(), |record| {
                 record.streak = record.streak.filter(|streak| !streak.is_old(clock));
-                record.reading = record.reading.take().filter(|reading| !reading.is_old(now, clock));
+                if record.is_old_reading(now, clock) {
+                    (record.read_ends, record.reading) = (None, None);
+                }
             });
         }
     }

@@ -19,7 +19,8 @@ impl Locks {
         // The timer asks for it again and again, and there may be a record for each of 100,000 waiters.
         if self.counts.forgotten_by_replicas() {
             self.edit_all(|record| {
-                (record.streak, record.reading, record.uncapped, record.ties) = (None, None, None, None);
+                (record.streak, record.read_ends, record.reading) = (None, None, None);
+                (record.uncapped, record.ties) = (None, None);
             });
         }
         // Also where no hold is tied any more: the end of a shortened lease would be due here for ever.

@@ -1,0 +1,101 @@
+//! The contexts of callbacks, as types: a command has a client of its own, which can be blocked and whose change can be
+//! counted; outside commands another database can be selected. The compiler refuses either where it does not belong.
+
+use std::ffi::c_int;
+use std::ops::Deref;
+
+use redis_module::raw;
+
+use super::api::{api, optional_api};
+use super::args::Args;
+use super::block::{self, Blocked, flags};
+use super::ctx::Ctx;
+
+/// A context that knows in what kind of callback it is; it can do all that a [`Ctx`] can.
+#[derive(Clone, Copy)]
+pub(crate) struct ScopedCtx<'a, S> {
+    ctx: Ctx<'a>,
+    scope: S,
+}
+
+/// The context of a command of the module, with the command's arguments.
+pub(crate) type CommandCtx<'a> = ScopedCtx<'a, Args<'a>>;
+
+/// The context of the timer and of the server's heartbeat, whose client is the server's own.
+pub(crate) type TaskCtx<'a> = ScopedCtx<'a, Task>;
+
+/// The context of any other callback: a key event, a server event, an answer, a changed option. It may be that of another
+/// client's command, so its database stays as it is, and nothing is written.
+pub(crate) type EventCtx<'a> = ScopedCtx<'a, Event>;
+
+/// See [`TaskCtx`].
+#[derive(Clone, Copy)]
+pub(crate) struct Task;
+
+/// See [`EventCtx`].
+#[derive(Clone, Copy)]
+pub(crate) struct Event;
+
+impl<'a, S> Deref for ScopedCtx<'a, S> {
+    type Target = Ctx<'a>;
+
+    fn deref(&self) -> &Ctx<'a> {
+        &self.ctx
+    }
+}
+
+impl<'a, S> ScopedCtx<'a, S> {
+    /// Says of what kind the callback is: only the functions that the server calls know.
+    pub(super) fn new(ctx: Ctx<'a>, scope: S) -> Self {
+        Self { ctx, scope }
+    }
+
+    /// What is known of a callback of this kind: of a command, its arguments.
+    pub(crate) fn scope(&self) -> &S {
+        &self.scope
+    }
+}
+
+impl<'a> CommandCtx<'a> {
+    /// The command's arguments.
+    pub(crate) fn args(self) -> Args<'a> {
+        self.scope
+    }
+
+    /// The id of the command's client.
+    pub(crate) fn client_id(self) -> u64 {
+        block::client_id(self.ctx)
+    }
+
+    /// Whether the client may be blocked: not in a transaction or script, and not on a replica.
+    pub(crate) fn may_block(self) -> bool {
+        flags(self.ctx)
+            & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE).cast_signed()
+            == 0
+    }
+
+    /// Blocks the client, which the command sends no reply then. `None` if the server refuses: Valkey from 8.1 on does
+    /// where the client is subscribed to anything.
+    pub(crate) fn block(self) -> Option<Blocked> {
+        block::block(self.ctx)
+    }
+
+    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
+    ///
+    /// The only way to count one is to send the command itself, which the server then throws away; or keeps where nobody
+    /// reads it, see `effects`.
+    pub(crate) fn count_change(self) {
+        // SAFETY: the context is that of a command. The answer is always the same.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx.as_ptr()) };
+    }
+}
+
+impl TaskCtx<'_> {
+    /// Works in another database from here on; false if there is none of that number.
+    #[must_use]
+    pub(crate) fn select(self, db: i32) -> bool {
+        // SAFETY: the context is that of a timer or a heartbeat, whose client is the server's own.
+        let status = unsafe { api!(RedisModule_SelectDb)(self.ctx.as_ptr(), db) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+}
