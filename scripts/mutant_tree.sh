@@ -12,7 +12,6 @@ die() {
 mkdir -p "${CARGO_TARGET_DIR:-target}/mutants/tree"
 # Without links and dots: programs are called by it from other folders.
 out=$(cd "${CARGO_TARGET_DIR:-target}/mutants" && pwd)
-top=$PWD
 tree=$out/tree
 # The lint runs beside others.
 log=$out/log-$$
@@ -52,10 +51,10 @@ copy_tree() {
 
 restore_tree() { in_tree read-tree --reset -u "$copied"; }
 
-# The copy with this mutant only.
+# The copy with this mutant only: the patch is the copy's too, so that work on the tree does not disturb a run.
 mutate() {
     restore_tree
-    in_tree apply "$top/mutants/$1.patch" || die "$1 does not apply: scripts/mutants.sh refresh"
+    in_tree apply "mutants/$1.patch" || die "$1 does not apply: scripts/mutants.sh refresh"
 }
 
 # Builds in the copy, in a target folder of its own: quickly, since nothing here is measured. CARGO may hold arguments, such

@@ -75,7 +75,7 @@ lint() {
 # A patch anew, from a merge of its change with the tree.
 refresh_one() {
     restore_tree
-    if ! in_tree apply --3way "$top/mutants/$1.patch" >"$log" 2>&1; then
+    if ! in_tree apply --3way "mutants/$1.patch" >"$log" 2>&1; then
         in_tree diff >>"$log" 2>&1 || true
         sed 's/^/    /' "$log" >&2
         fault "$1: make its change again by hand, it conflicts"
