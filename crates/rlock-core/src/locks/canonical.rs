@@ -92,7 +92,7 @@ impl Locks {
         form.extend(self.sweeps.position(lens.lock));
         // Where foreign waiters never have a turn, nobody asks how many came to read.
         let turns = lens.turns.after_grants < u32::MAX;
-        let reading = self.records.iter().filter_map(|(lock, record)| {
+        let reading = self.all_known().filter_map(|(lock, record)| {
             let reading = record.reading.as_ref()?;
             let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
             Some([
@@ -108,7 +108,7 @@ impl Locks {
             ])
         });
         append_sorted(reading, form);
-        let streaks = self.records.iter().filter_map(|(lock, record)| {
+        let streaks = self.all_known().filter_map(|(lock, record)| {
             let streak = record.streak?;
             let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
             let grants = streak.grants.min(lens.turns.after_grants);

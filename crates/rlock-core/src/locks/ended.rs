@@ -124,21 +124,17 @@ impl Locks {
         Some((lock, mode))
     }
 
-    /// The tied holds of the next `most` records; the next call continues after them.
+    /// The next `most` tied holds, as a lock may have very many; the next call continues after them.
     pub fn next_swept_ties(&mut self, most: usize) -> Vec<Hold> {
-        if self.sessions.holds.is_empty() {
-            return Vec::new();
-        }
         let after = self.sessions.swept_up_to.take();
-        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
-        let (mut seen, mut last, mut found) = (0_usize, None, Vec::new());
-        for (lock, record) in self.records.from(start).take(most) {
-            if let Some(ties) = record.ties.as_deref() {
-                found.extend(ties.keys().map(|(owner, mode)| (lock.clone(), owner.clone(), *mode)));
-            }
-            (seen, last) = (seen.saturating_add(1), Some(lock));
-        }
-        self.sessions.swept_up_to = last.filter(|_| seen == most);
-        found
+        let clients = self.sessions.holds.range(after.as_ref().map_or(0, |(client, _)| *client)..);
+        let rest = clients.flat_map(|(client, holds)| {
+            let last = after.as_ref().filter(|(last, _)| last == client);
+            let from = last.map_or(Bound::Unbounded, |(_, hold)| Bound::Excluded(hold));
+            holds.range((from, Bound::Unbounded)).map(|hold| (*client, hold.clone()))
+        });
+        let found: Vec<_> = rest.take(most).collect();
+        self.sessions.swept_up_to = found.last().filter(|_| found.len() == most).cloned();
+        found.into_iter().map(|(_, hold)| hold).collect()
     }
 }

@@ -104,7 +104,7 @@ impl Locks {
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.records.get(lock)?.uncapped?.passed())
+        Some(self.known(lock)?.uncapped?.passed())
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all

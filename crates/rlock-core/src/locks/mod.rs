@@ -9,6 +9,7 @@ mod drop_reason;
 mod due;
 mod ended;
 mod fair;
+mod forgotten;
 mod grants;
 mod leaving;
 mod name;
@@ -90,6 +91,8 @@ pub struct Locks {
     served: usize,
     next_place: Place,
     last_ticket: Ticket,
+    /// How often the server was demoted: see [`Self::known`].
+    term: u64,
     /// Whether the server is a replica since it was demoted, and writes nothing.
     is_replica: bool,
     /// Whether it has the data of its primary since: the fair lists are that one's.
@@ -108,12 +111,12 @@ impl Locks {
     /// Whether a command must read records of locks: some lock has waiters, pending or counted grants, or departed owners.
     /// Native readers alone do not count.
     pub fn is_watched(&self) -> bool {
-        self.counts.watched > 0
+        self.counts.is_watched()
     }
 
     /// Whether a command on this lock must read its record.
     pub fn watches(&self, lock: LockName<'_>) -> bool {
-        self.records.get(lock).is_some_and(LockRecord::is_watched)
+        self.records.get(lock).is_some_and(|record| record.is_watched(self.term))
     }
 
     /// Whether anything is known of this lock.
@@ -220,16 +223,14 @@ impl Locks {
 
     /// Removes waiters whose wait has ended, `most` at most; the others stay due.
     pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
-        let ended = self.agenda.ended(now, most);
-        ended.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+        self.agenda.ended(now, most).into_iter().filter_map(|ticket| self.leave(ticket)).collect()
     }
 
     /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
     pub fn drop_channel(&mut self, lock: LockName<'_>, channel: &[u8], most: usize) -> usize {
         let Some(queue) = self.queue(lock) else { return 0 };
-        let places = queue.channels.get(channel).into_iter().flatten().copied();
-        let places: Vec<_> = places.take(most).collect();
-        places.into_iter().filter_map(|place| self.remove_and_tidy(lock, place)).count()
+        let places = queue.channels.get(channel).into_iter().flatten().copied().take(most);
+        places.collect::<Vec<_>>().into_iter().filter_map(|place| self.remove_and_tidy(lock, place)).count()
     }
 
     /// Removes the first waiters for a lock, `most` at most.

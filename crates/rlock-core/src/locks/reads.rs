@@ -55,11 +55,11 @@ const RELEASES_PER_LOOK: u8 = 8;
 
 impl Locks {
     fn reading(&self, lock: LockName<'_>) -> Option<&Reading> {
-        self.records.get(lock)?.reading.as_ref()
+        self.known(lock)?.reading.as_ref()
     }
 
     fn reading_mut(&mut self, lock: LockName<'_>) -> Option<&mut Reading> {
-        self.records.get_mut(lock)?.reading.as_mut()
+        self.known_mut(lock)?.reading.as_mut()
     }
 
     /// Whether this release must check other readers.
@@ -75,7 +75,7 @@ impl Locks {
 
     /// The latest known end of a read lease.
     pub fn read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
-        self.records.get(lock)?.read_ends
+        self.known(lock)?.read_ends
     }
 
     /// A read lease with this end was granted.

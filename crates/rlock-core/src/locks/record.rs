@@ -31,35 +31,48 @@ pub(super) struct LockRecord {
     pub(super) uncapped: Option<Walk>,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
+    /// The term of this server in which the record was last changed: see [`Locks::known`].
+    pub(super) term: u64,
 }
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties } = self;
+        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties, term: _ } =
+            self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
         let unread = read_ends.is_none() && reading.is_none();
         idle && streak.is_none() && unread && leaving.is_none() && uncapped.is_none()
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read.
-    pub(super) fn is_watched(&self) -> bool {
-        let awaited = self.queue.is_some() || !self.grants.is_empty() || !self.revokes.is_empty();
-        awaited || self.streak.is_some() || self.leaving.is_some() || self.ties.is_some()
+    pub(super) fn is_watched(&self, term: u64) -> bool {
+        let Counts { watched, known, .. } = self.count(term);
+        watched > 0 || known > 0
     }
 
     fn is_old_reading(&self, now: UnixMs, clock: MonoMs) -> bool {
         self.reading.as_ref().is_some_and(|reading| reading.is_old(self.read_ends, now, clock))
     }
 
-    fn count(&self) -> Counts {
+    /// Forgets what was known in an earlier term, and returns its ties: there may be a million.
+    fn begin_term(&mut self, term: u64) -> Option<Box<Ties>> {
+        if self.term == term {
+            return None;
+        }
+        self.term = term;
+        (self.streak, self.read_ends, self.reading, self.uncapped) = (None, None, None, None);
+        self.ties.take()
+    }
+
+    fn count(&self, term: u64) -> Counts {
+        let awaited = self.queue.is_some();
+        let kept = !self.grants.is_empty() || !self.revokes.is_empty() || self.leaving.is_some();
+        let known = self.term == term && (self.streak.is_some() || self.ties.is_some());
         Counts {
-            awaited: self.queue.is_some().into(),
-            watched: self.is_watched().into(),
-            streaks: self.streak.is_some().into(),
-            read_ends: self.read_ends.is_some().into(),
-            reading: self.reading.is_some().into(),
-            uncapped: self.uncapped.is_some().into(),
-            tied: self.ties.is_some().into(),
+            awaited: awaited.into(),
+            watched: (awaited || kept).into(),
+            known: known.into(),
+            read_ends: (self.term == term && self.read_ends.is_some()).into(),
         }
     }
 }
@@ -68,12 +81,9 @@ impl LockRecord {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     awaited: usize,
-    pub(super) watched: usize,
-    pub(super) streaks: usize,
+    watched: usize,
+    known: usize,
     pub(super) read_ends: usize,
-    reading: usize,
-    uncapped: usize,
-    tied: usize,
 }
 
 impl Counts {
@@ -82,17 +92,18 @@ impl Counts {
             |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
         replace(&mut self.awaited, before.awaited, after.awaited);
         replace(&mut self.watched, before.watched, after.watched);
-        replace(&mut self.streaks, before.streaks, after.streaks);
+        replace(&mut self.known, before.known, after.known);
         replace(&mut self.read_ends, before.read_ends, after.read_ends);
-        replace(&mut self.reading, before.reading, after.reading);
-        replace(&mut self.uncapped, before.uncapped, after.uncapped);
-        replace(&mut self.tied, before.tied, after.tied);
     }
 
-    /// Whether there is anything that a primary knows better.
-    pub(super) fn forgotten_by_replicas(self) -> bool {
-        let read = self.read_ends > 0 || self.reading > 0;
-        self.streaks > 0 || read || self.uncapped > 0 || self.tied > 0
+    /// Whether commands must look at any record.
+    pub(super) fn is_watched(self) -> bool {
+        self.watched > 0 || self.known > 0
+    }
+
+    /// A term begins: see [`Locks::known`].
+    pub(super) fn begin_term(&mut self) {
+        (self.known, self.read_ends) = (0, 0);
     }
 }
 
@@ -107,6 +118,22 @@ impl Locks {
         self.records.get_mut(lock)?.queue.as_deref_mut()
     }
 
+    /// A lock's record, for what a primary knows better: its streak, its readers, its ties, and how far its fair list was
+    /// walked. What is of before a demotion counts no more, and is forgotten later, a few records at a time.
+    pub(super) fn known(&self, lock: LockName<'_>) -> Option<&LockRecord> {
+        self.records.get(lock).filter(|record| record.term == self.term)
+    }
+
+    /// The same, to change it.
+    pub(super) fn known_mut(&mut self, lock: LockName<'_>) -> Option<&mut LockRecord> {
+        self.records.get_mut(lock).filter(|record| record.term == self.term)
+    }
+
+    /// All such records, in the order of their names.
+    pub(super) fn all_known(&self) -> impl Iterator<Item = (LockName<'_>, &LockRecord)> {
+        self.records.iter().filter(|(_, record)| record.term == self.term)
+    }
+
     /// The lock's name as its record shares it, or a new one.
     pub(super) fn shared_name(&self, lock: LockName<'_>) -> LockRef {
         self.records.shared_name(lock).unwrap_or_else(|| lock.to_ref())
@@ -118,9 +145,11 @@ impl Locks {
             Some(record) => record,
             None => self.records.get_or_insert(lock.to_ref()),
         };
-        let before = record.count();
+        let before = record.count(self.term);
+        let old = record.begin_term(self.term);
         let result = change(record);
-        let after = record.count();
+        let after = record.count(self.term);
+        self.sessions.forget_ties(old);
         self.note_changed(lock, before, after);
         result
     }
@@ -132,9 +161,11 @@ impl Locks {
         change: impl FnOnce(&mut LockRecord) -> T,
     ) -> Option<T> {
         let record = self.records.get_mut(lock)?;
-        let before = record.count();
+        let before = record.count(self.term);
+        let old = record.begin_term(self.term);
         let result = change(record);
-        let after = record.count();
+        let after = record.count(self.term);
+        self.sessions.forget_ties(old);
         self.note_changed(lock, before, after);
         Some(result)
     }
@@ -152,29 +183,21 @@ impl Locks {
         }
     }
 
-    /// Changes all records but their queues, and removes those that are empty then.
-    pub(super) fn edit_all(&mut self, mut change: impl FnMut(&mut LockRecord)) {
-        let counts = &mut self.counts;
-        self.records.retain(|record| {
-            let before = record.count();
-            change(record);
-            counts.replace(before, record.count());
-            !record.is_empty()
-        });
-    }
-
-    /// Forgets what time has ended without an event: of `most` records, those after the last ones.
+    /// Forgets what time or a demotion has ended without an event: of `most` records, those after the last ones; and `most`
+    /// ties.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
         let after = self.forgotten_up_to.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
         for (lock, record) in self.records.from(start).take(most) {
-            let is_old =
-                record.streak.is_some_and(|streak| streak.is_old(clock)) || record.is_old_reading(now, clock);
+            let is_old = record.term != self.term
+                || record.streak.is_some_and(|streak| streak.is_old(clock))
+                || record.is_old_reading(now, clock);
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
         self.forgotten_up_to = last.filter(|_| seen == most);
+        self.sessions.free_forgotten(most);
         for lock in old {
             self.edit_known(lock.name(), |record| {
                 record.streak = record.streak.filter(|streak| !streak.is_old(clock));

@@ -72,14 +72,6 @@ impl Records {
         })
     }
 
-    /// Removes all records for which `keep` is false.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut LockRecord) -> bool) {
-        self.0.retain(|_, records| {
-            records.retain(|_, record| keep(record));
-            !records.is_empty()
-        });
-    }
-
     /// Takes all records.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (LockRef, LockRecord)> {
         self.0.into_iter().flat_map(|(db, records)| {

@@ -1,5 +1,7 @@
 //! The queues of a server that is a replica for a while.
 
+use std::mem::take;
+
 use super::sweep::Sweeps;
 use super::{Job, Locks};
 
@@ -16,13 +18,9 @@ impl Locks {
             self.agenda.park_all(job);
         }
         (self.is_replica, self.sweeps) = (true, Sweeps::default());
-        // The timer asks for it again and again, and there may be a record for each of 100,000 waiters.
-        if self.counts.forgotten_by_replicas() {
-            self.edit_all(|record| {
-                (record.streak, record.read_ends, record.reading) = (None, None, None);
-                (record.uncapped, record.ties) = (None, None);
-            });
-        }
+        // There may be a million records: none is looked at here.
+        self.term = self.term.wrapping_add(1);
+        self.counts.begin_term();
         // Also where no hold is tied any more: the end of a shortened lease would be due here for ever.
         self.sessions.forget_holds();
     }
@@ -37,12 +35,15 @@ impl Locks {
     /// granted here, which can leave the data as they are; and it manages the fair lists.
     pub fn synchronised(&mut self) {
         self.is_synchronised = true;
-        self.granted.clear();
-        self.edit_all(|record| {
-            record.grants.clear();
-            record.revokes.clear();
-            record.leaving = None;
-        });
+        let granted = take(&mut self.granted).into_values();
+        let waiting = [Job::LeaveFairList, Job::Revoke].map(|job| self.agenda.all_even_parked(job));
+        for lock in granted.chain(waiting.into_iter().flatten()) {
+            self.edit_known(lock.name(), |record| {
+                record.grants.clear();
+                record.revokes.clear();
+                record.leaving = None;
+            });
+        }
         self.agenda.clear(Job::LeaveFairList);
         self.agenda.clear(Job::Revoke);
     }

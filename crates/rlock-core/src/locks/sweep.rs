@@ -106,7 +106,7 @@ impl Locks {
 
     fn sweep_record(&mut self, sweep: Sweep, lock: LockName<'_>, now: UnixMs) {
         let Some(record) = self.records.get(lock) else { return };
-        let (awaited, read) = (record.queue.is_some(), record.read_ends.is_some());
+        let (awaited, read) = (record.queue.is_some(), self.read_end(lock).is_some());
         match sweep {
             Sweep::FairLists => {
                 if self.note_fair_change(lock) {

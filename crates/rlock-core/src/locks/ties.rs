@@ -1,7 +1,9 @@
 //! Ties: holds and waits that end with a connection. A tie is in its lock's record; the index by client points at it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
+use super::forgotten::Forgotten;
 use super::{Databases, LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
 use crate::types::{LeaseMs, Mode, UnixMs};
 
@@ -32,7 +34,7 @@ pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
 /// The ties of the holds of one lock.
 pub(super) type Ties = BTreeMap<Party, Tie>;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tie {
     session: Session,
     /// Its number: ties of before a FLUSHALL or SWAPDB count no more.
@@ -74,7 +76,9 @@ pub(super) struct Sessions {
     pub(super) void: u64,
     pub(super) void_in: BTreeMap<i32, u64>,
     /// Where the sweep goes on.
-    pub(super) swept_up_to: Option<LockRef>,
+    pub(super) swept_up_to: Option<(u64, Hold)>,
+    /// What counts no more, and is still in memory.
+    forgotten: Forgotten,
 }
 
 impl Sessions {
@@ -87,9 +91,10 @@ impl Sessions {
     }
 
     fn remove_hold(&mut self, client: u64, entry: &Hold) {
-        self.count = self.count.saturating_sub(1);
         let Some(holds) = self.holds.get_mut(&client) else { return };
-        holds.remove(entry);
+        if holds.remove(entry) {
+            self.count = self.count.saturating_sub(1);
+        }
         if holds.is_empty() {
             self.holds.remove(&client);
             self.ended_holds.remove(&client);
@@ -124,22 +129,31 @@ impl Sessions {
         if due { Some(0) } else { end }
     }
 
-    /// No hold is tied any more: this server is a replica now.
+    /// No hold is tied any more: this server is a replica now. There may be a million ties: see [`Self::free_forgotten`].
     pub(super) fn forget_holds(&mut self) {
         let holds: usize = self.holds.values().map(BTreeSet::len).sum();
         self.count = self.count.saturating_sub(holds);
-        self.holds.clear();
+        self.forgotten.add_holds(take(&mut self.holds));
+        self.forgotten.add_ends(take(&mut self.ends), take(&mut self.by_end));
         self.ended_holds.clear();
-        self.ends.clear();
-        self.by_end.clear();
         self.is_parked = false;
+    }
+
+    /// These ties of one lock are of before a demotion.
+    pub(super) fn forget_ties(&mut self, ties: Option<Box<Ties>>) {
+        self.forgotten.add_ties(ties);
+    }
+
+    /// Frees the memory of what was forgotten: `most` of each kind.
+    pub(super) fn free_forgotten(&mut self, most: usize) {
+        self.forgotten.free(most);
     }
 }
 
 impl Locks {
     /// The connection to which a hold is tied.
     pub fn session(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Session> {
-        let ties = self.records.get(lock)?.ties.as_deref()?;
+        let ties = self.known(lock)?.ties.as_deref()?;
         let tie = ties.get(&(Box::from(owner), mode)).filter(|tie| self.sessions.counts(lock.db, tie));
         tie.map(|tie| tie.session)
     }
@@ -161,7 +175,7 @@ impl Locks {
 
     fn has_tied_holds(&self, lock: LockName<'_>) -> bool {
         // First what costs a plain lock nothing.
-        self.has_ties() && self.records.get(lock).is_some_and(|record| record.ties.is_some())
+        self.has_ties() && self.known(lock).is_some_and(|record| record.ties.is_some())
     }
 
     /// Whether one more tie of this owner is allowed.
@@ -245,7 +259,7 @@ impl Locks {
 
     /// Removes the ties of a lock that count no more.
     pub(super) fn remove_void_ties(&mut self, lock: LockName<'_>) {
-        let Some(ties) = self.records.get(lock).and_then(|record| record.ties.as_deref()) else { return };
+        let Some(ties) = self.known(lock).and_then(|record| record.ties.as_deref()) else { return };
         let void = ties.iter().filter(|(_, tie)| !self.sessions.counts(lock.db, tie));
         let void: Vec<Party> = void.map(|(party, _)| party.clone()).collect();
         for (owner, mode) in void {

@@ -43,7 +43,7 @@ impl Locks {
 
     /// Whether waiting Redisson clients, if any, have been passed over until their turn.
     pub fn yield_is_due(&self, lock: LockName<'_>, turns: Turns, clock: MonoMs) -> bool {
-        self.records.get(lock).and_then(|record| record.streak).is_some_and(|streak| {
+        self.known(lock).and_then(|record| record.streak).is_some_and(|streak| {
             streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
         })
     }
