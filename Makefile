@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants planted chaos matrix cluster interop clients bench leaks cost older ci-full lint docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants planted chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -113,7 +113,7 @@ chaos: build ## Check what many clients saw while faults happened: SECONDS=60
 ci-full: setup ## All that .ci/run does, and the long runs: deeper, longer, in valgrind
 	@$(ENV) ./scripts/ci_full.sh
 
-lint: setup ## Check formatting, lengths, cycles, clippy, the documentation and the shell scripts
+lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documentation, shell scripts and the workflow
 	@for tool in fmt clippy; do \
 		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
 			echo "lint: cargo $$tool is missing: rustup component add rustfmt clippy" >&2; exit 1; }; \
@@ -122,17 +122,27 @@ lint: setup ## Check formatting, lengths, cycles, clippy, the documentation and 
 	./scripts/lengths.sh
 	./scripts/cycles.sh
 	./scripts/mutants.sh lint
+	./scripts/crates.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	@if ! command -v shellcheck >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		echo "lint: installing shellcheck" >&2; apt-get update -qq >&2; \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends shellcheck >&2; \
-	fi; \
-	command -v shellcheck >/dev/null 2>&1 || { \
-		echo "lint: shellcheck is missing, the scripts are not checked: install the package shellcheck" >&2; exit 1; }
+	@for tool in shellcheck yamllint; do \
+		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+			echo "lint: installing $$tool" >&2; apt-get update -qq >&2; \
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$tool >&2; \
+		fi; \
+		command -v $$tool >/dev/null 2>&1 || { \
+			echo "lint: $$tool is missing, what it checks is not checked: install the package $$tool" >&2; exit 1; }; \
+	done
+	yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github/workflows
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
+
+msrv: setup ## Build with the oldest Rust that is promised
+	@$(ENV) ./scripts/msrv.sh
+
+deny: setup ## Check licences, versions, sources and known vulnerabilities of all crates in use
+	@$(ENV) ./scripts/deny.sh
 
 # CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
 docs: setup ## Draw the pictures, build the site of all pages, check its links and render it in a browser

@@ -118,6 +118,41 @@ fn every_way_to_end_a_permit_wakes_the_next() {
     }
 }
 
+/// Another client removes the permit that ends last, or prolongs the key. The waiter that wants to be alone waits for the other
+/// one; after its end the key was no lock any more, and the waiter waited until it expired.
+#[test]
+fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let changes = ["ZREM slots a", "PEXPIRE slots 60000", "PEXPIRE slots 90000 GT"];
+    // Who comes after the change hears no event of it.
+    for (change, comes_after) in changes.into_iter().flat_map(|change| [(change, false), (change, true)]) {
+        let first = if change == "ZREM slots a" { "60000" } else { "300" };
+        story(
+            client,
+            &[
+                (&format!("RLOCK.ACQUIRE slots a {first} PERMITS 2"), &format!("[1, {first}, 0]")),
+                ("RLOCK.ACQUIRE slots b 500 PERMITS 2", "[1, 500, 0]"),
+            ],
+        );
+        if comes_after {
+            story(client, &[(change, "1")]);
+        }
+        let wait = |owner, permits| {
+            let words = ["RLOCK.ACQUIRE", "slots", owner, "9000", "PERMITS", permits, "BLOCK", "0"];
+            Waiting::start(&server, &words)
+        };
+        let (c, d) = (wait("c", "1"), wait("d", "2"));
+        if !comes_after {
+            story(client, &[(change, "1")]);
+        }
+        for waiting in [c, d] {
+            assert_eq!(waiting.answer(), "[1, 9000, 0]", "{change}, waits after it: {comes_after}");
+        }
+        story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
+    }
+}
+
 #[test]
 fn an_enqueued_waiter_receives_its_permit_by_a_message() {
     let server = TestServer::start();

@@ -3,6 +3,8 @@
 //! All contenders take turns in many short rounds of one run, in random order, and are compared within each
 //! round: what disturbs the machine disturbs them alike. Results are ratios with their spread.
 
+#![forbid(unsafe_code)]
+
 mod client;
 mod contender;
 mod contention;

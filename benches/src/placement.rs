@@ -4,8 +4,10 @@
 //! up: a constant for every contender, but one that moves all ratios. So it is fixed.
 
 use std::fs;
-use std::mem;
 use std::thread::available_parallelism;
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
 /// Where client and server run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,21 +59,17 @@ fn pin_process(pid: u32, core: usize) {
     let tasks = format!("/proc/{pid}/task");
     let listing = fs::read_dir(&tasks).unwrap_or_else(|error| panic!("{tasks}: {error}"));
     for task in listing.flatten() {
-        let thread = task.file_name().to_str().and_then(|id| id.parse().ok()).expect("a thread's id");
+        let thread =
+            task.file_name().to_str().and_then(|id| Pid::from_raw(id.parse().ok()?)).expect("a thread's id");
         pin(thread, core);
     }
 }
 
-fn pin(thread: libc::pid_t, core: usize) {
-    // SAFETY: a cpu_set_t is a plain array of bits, of which all zeroes is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the core is 0 or 1, which every set has a bit for.
-    unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: the set is valid and of the size given; the call only reads it.
-    let outcome = unsafe { libc::sched_setaffinity(thread, mem::size_of_val(&set), &raw const set) };
-    if outcome != 0 {
-        let error = std::io::Error::last_os_error();
+fn pin(thread: Pid, core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    if let Err(error) = sched_setaffinity(Some(thread), &set) {
         // A thread may have ended since it was listed.
-        assert_eq!(error.raw_os_error(), Some(libc::ESRCH), "binding a thread to core {core}: {error}");
+        assert_eq!(error, Errno::SRCH, "binding a thread to core {core}: {error}");
     }
 }

@@ -11,6 +11,7 @@
 use std::io::BufRead;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A way to lock.
@@ -95,19 +96,13 @@ async fn hold(contender: &mut impl Contender, count: u64, seconds: u64) {
 
 /// Nanoseconds by a clock that all processes share.
 fn clock() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local that the call fills.
-    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    assert_eq!(outcome, 0, "every kernel has this clock");
+    let time = clock_gettime(ClockId::Monotonic);
     nanoseconds(time.tv_sec, time.tv_nsec)
 }
 
 /// The CPU time of this process so far, user and system.
 fn cpu() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local that the call fills.
-    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    assert_eq!(outcome, 0, "every kernel has this clock");
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     nanoseconds(time.tv_sec, time.tv_nsec)
 }
 

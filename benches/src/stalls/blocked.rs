@@ -1,9 +1,10 @@
 //! Waiters with a connection each.
 
 use std::io::Write;
-use std::mem;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::resp::command;
 
@@ -27,13 +28,7 @@ pub(super) fn wait(streams: &mut [TcpStream], until: Instant) {
 /// Lets this process, and the servers that it starts, open as many files as the system allows: a limit of 1,024 is
 /// usual.
 pub(super) fn raise_file_limit() {
-    // SAFETY: an rlimit is two integers, for which zeroes are valid.
-    let mut limit: libc::rlimit = unsafe { mem::zeroed() };
-    // SAFETY: the pointer is to a valid rlimit, which the call fills.
-    let outcome = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    assert_eq!(outcome, 0, "the limit of open files: {}", std::io::Error::last_os_error());
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: the pointer is to a valid rlimit, which the call only reads.
-    let outcome = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    assert_eq!(outcome, 0, "raising the limit of open files: {}", std::io::Error::last_os_error());
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .expect("raising the limit of open files to what the system allows");
 }

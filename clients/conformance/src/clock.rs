@@ -6,10 +6,8 @@ use std::time::Duration;
 
 /// Nanoseconds since the system was started, suspended time included.
 pub fn boot_ns() -> i64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local that the call fills.
-    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
-    assert_eq!(outcome, 0, "every Linux since 2.6.39 has this clock");
+    // Every Linux since 2.6.39 has this clock.
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 

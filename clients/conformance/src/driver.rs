@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use crate::clock::boot_ns;
@@ -118,10 +119,10 @@ impl Driver {
         self.inbox.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clear();
     }
 
-    pub(crate) fn signal(&self, signal: i32) {
-        if let Ok(pid) = i32::try_from(self.pid()) {
-            // SAFETY: kill takes plain numbers; the child is not reaped before the drop of this value.
-            unsafe { libc::kill(pid, signal) };
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            // The child is not reaped before the drop of this value: the id is still its own.
+            let _ = kill_process(pid, signal);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rlock_testkit::TestServer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::driver::{Driver, Ear, Launch};
@@ -69,7 +70,7 @@ impl Team {
         Ok(Value::from(line.fields))
     }
 
-    fn signal(&self, signal: i32) {
+    fn signal(&self, signal: Signal) {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner).signal(signal);
     }
 }
@@ -195,9 +196,9 @@ fn chaos(teams: &[Team], mut random: fastrand::Rng, end: Instant) -> BTreeMap<&'
                 "refused"
             }
             _ => {
-                team.signal(libc::SIGSTOP);
+                team.signal(Signal::STOP);
                 std::thread::sleep(pause);
-                team.signal(libc::SIGCONT);
+                team.signal(Signal::CONT);
                 "stopped"
             }
         };

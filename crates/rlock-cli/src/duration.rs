@@ -14,9 +14,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let digits = rest.len().saturating_sub(rest.trim_start_matches(|c: char| c.is_ascii_digit()).len());
         let (number, tail) = rest.split_at(digits);
-        let unit = tail.len() - tail.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let unit =
+            tail.len().saturating_sub(tail.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len());
         let (unit, tail) = tail.split_at(unit);
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let (_, ms) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;

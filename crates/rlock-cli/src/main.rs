@@ -8,6 +8,15 @@
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `duration`: text in and out.
 
+// All of it is in run/system.rs, with the reasons.
+#![deny(unsafe_code)]
+// A server's reply or a user's argument reaches these lines: a panic would leave the lock behind.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing),
+    warn(clippy::arithmetic_side_effects, clippy::panic)
+)]
+
 mod advice;
 mod args;
 mod clock;

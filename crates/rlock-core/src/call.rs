@@ -7,6 +7,7 @@ use crate::fair;
 use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
+use crate::permits_repair::check_expiry_soon;
 use crate::port::{InCommand, Lock};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
@@ -284,6 +285,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
             fair::join(core, lock, request.owner.bytes(), wait.wait());
         }
         schedule_next_check(core, lock);
+        check_expiry_soon(core, lock, request.mode);
         Ok(answer)
     }
 }

@@ -32,6 +32,7 @@
 //! - `serve`: the hand-off of a free lock to the first waiter.
 //! - `tying`: what a call does to the tie of its owner.
 //! - [`sessions`]: holds and waits that end with a connection.
+//! - `permits_repair`: keys of locks with permits that outlast their permits.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
 //! - [`timer`]: the work outside commands.
@@ -65,6 +66,7 @@ mod look;
 pub mod message;
 pub mod names;
 pub mod note;
+mod permits_repair;
 pub mod port;
 pub mod rare_warning;
 pub mod read_leases;

@@ -91,6 +91,10 @@ fn end_session<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, tie: &Ended
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
     let Ok(decision) = picture.decide(core, |picture| rule(picture.view())) else { return Outcome::Done };
+    if picture.check_leases_local(&decision.change).is_err() {
+        // A lease key has left with its slot: the lease stands alone where it is.
+        return Outcome::Done;
+    }
     // A failure is in the log; the lease ends by itself then.
     let Ok(lock) = perform_and_serve(core, picture, &decision.change, core.port.now()) else {
         return Outcome::Done;

@@ -13,13 +13,14 @@ use crate::fair::{
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, Locks, Wanted};
+use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_read_lease;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions};
 use crate::timing::{Outcome, Share, entry};
-use crate::types::MonoMs;
+use crate::types::{Mode, MonoMs};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -113,6 +114,9 @@ fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
     }
     // Asking is a command, in which the lease may have ended: the state is read after it.
     if let Access::Until(_) = access(core, lock, &owner, wanted) {
+        if wanted.mode == Mode::Permit && lower_expiry(core, lock, &asked) == Outcome::Refused {
+            return Outcome::Refused;
+        }
         schedule_next_check(core, lock);
         return Outcome::Done;
     }

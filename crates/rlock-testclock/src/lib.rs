@@ -4,6 +4,9 @@
 //! of the real one (behind, if negative). It is read at every look at the clock. Clocks that do not step
 //! in reality do not step here.
 
+#![deny(unsafe_code)]
+#![expect(unsafe_code, reason = "a preloaded library takes the place of functions of C")]
+
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;
 

@@ -8,6 +8,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::binary::cli_binary;
 use crate::server::TestServer;
 
@@ -36,12 +38,12 @@ impl TestServer {
         command.args(arguments.iter().map(|argument| OsStr::from_bytes(argument.as_ref())));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
-        let pid = child.id() as i32;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (sender, output) = channel();
         thread::spawn(move || sender.send(child.wait_with_output()));
         let Ok(output) = output.recv_timeout(CLI_DEADLINE) else {
-            // SAFETY: kill takes plain numbers; the child has not been waited for yet.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // The thread still waits for the child, so the id is still its own.
+            pid.map(|pid| kill_process(pid, Signal::KILL));
             panic!("{command:?} did not end within {CLI_DEADLINE:?}")
         };
         let output = output.expect("reading the client's output");

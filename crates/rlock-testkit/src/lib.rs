@@ -8,6 +8,9 @@
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
 
+// One place needs it: process.rs, with the reason.
+#![deny(unsafe_code)]
+
 mod aof;
 mod binary;
 mod builder;

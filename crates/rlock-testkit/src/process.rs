@@ -8,6 +8,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+};
+
 use crate::wait::poll;
 
 type Request = (Command, Sender<io::Result<Child>>);
@@ -47,21 +52,22 @@ impl Process {
 
     /// Sends a signal, unless the process has ended (its id may belong to another by then).
     pub(crate) fn signal(&self, signal: i32) {
-        self.send(self.pid as i32, signal);
+        self.send(|pid| {
+            Signal::from_named_raw(signal).map_or(Err(Errno::INVAL), |signal| kill_process(pid, signal))
+        });
     }
 
     /// Kills the whole process group, snapshot children included, and waits for the process.
     pub(crate) fn kill(&self) -> ExitStatus {
-        self.send(-(self.pid as i32), libc::SIGKILL);
+        self.send(|pid| kill_process_group(pid, Signal::KILL));
         self.lock().wait().expect("waiting for an own child")
     }
 
-    fn send(&self, target: i32, signal: i32) {
+    fn send(&self, signal: impl FnOnce(Pid) -> Result<(), Errno>) {
         let mut child = self.lock();
         if let Ok(None) = child.try_wait() {
-            // SAFETY: kill takes plain numbers; the child is not reaped while the lock is held,
-            // so the target is still ours.
-            unsafe { libc::kill(target, signal) };
+            // The child is not reaped while the lock is held, so the id is still its own.
+            signal(Pid::from_child(&child)).expect("signalling an own child");
         }
     }
 
@@ -80,19 +86,13 @@ impl Drop for Process {
 ///
 /// The signal is bound to the starting *thread*, not to the process: a server started by a test's
 /// thread and kept for others would die with that test. Hence [`spawner`].
+#[expect(unsafe_code, reason = "the standard library marks what runs between fork and exec so")]
 fn die_with_parent(command: &mut Command) {
-    let parent = std::process::id();
+    let parent = getpid();
     let before_exec = move || {
-        // SAFETY: prctl with these arguments reads and writes no memory of ours.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the request was in force.
-        // SAFETY: getppid has no preconditions.
-        if unsafe { libc::getppid() } as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        Ok(())
+        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
     // SAFETY: between fork and exec the closure makes two system calls and neither allocates nor
     // takes a lock.

@@ -7,6 +7,8 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
@@ -156,11 +158,11 @@ impl TestServer {
     /// its threads stop only once one of them has taken the signal.
     #[track_caller]
     pub fn signal(&self, signal: i32) {
-        if ![libc::SIGSTOP, libc::SIGCONT].contains(&signal) {
+        if ![Signal::STOP, Signal::CONT].map(Signal::as_raw).contains(&signal) {
             self.end_expected.store(true, Ordering::Relaxed);
         }
         self.process.signal(signal);
-        if signal == libc::SIGSTOP && cfg!(target_os = "linux") {
+        if signal == Signal::STOP.as_raw() && cfg!(target_os = "linux") {
             eventually("the server to stand still", EXIT_DEADLINE, || self.stands_still().then_some(()));
         }
     }

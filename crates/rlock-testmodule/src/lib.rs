@@ -4,6 +4,9 @@
 //!
 //! `REACTS.THREAD word...` runs a command from a thread of the module's own, soon after the answer.
 
+#![deny(unsafe_code)]
+#![expect(unsafe_code, reason = "a module of the server, which speaks C")]
+
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 

@@ -42,7 +42,7 @@ fn contents(server: &TestServer) -> Contents {
 }
 
 /// What is held where the copies are compared: the command, and how many holds that makes.
-fn holds(name: &str) -> [(String, i64); 5] {
+fn holds(name: &str) -> [(String, i64); 7] {
     let acquire = |lock: &str, rest: &str| format!("RLOCK.ACQUIRE {name}:{lock} alice {rest}");
     [
         (acquire("plain", "100000"), 1),
@@ -50,11 +50,13 @@ fn holds(name: &str) -> [(String, i64); 5] {
         (acquire("read", "100000 READ"), 1),
         (acquire("read", "200000 READ"), 2),
         (acquire("write", "100000 WRITE FENCED"), 1),
+        (acquire("permits", "100000 PERMITS 2"), 1),
+        (format!("RLOCK.ACQUIRE {name}:permits bob 200000 PERMITS 2"), 1),
     ]
 }
 
 /// The keys that these are, without which there is nothing to compare.
-fn keys(name: &str) -> [String; 8] {
+fn keys(name: &str) -> [String; 9] {
     let lock = |lock: &str| format!("{name}:{lock}");
     let derived = |before: &str, lock: &str, after: &str| match name.contains('{') {
         true => format!("{before}{name}:{lock}{after}"),
@@ -65,6 +67,7 @@ fn keys(name: &str) -> [String; 8] {
         lock("fenced"),
         lock("read"),
         lock("write"),
+        lock("permits"),
         derived("redisson_lock_token:", "fenced", ""),
         derived("redisson_lock_token:", "write", ""),
         derived("", "read", ":alice:rwlock_timeout:1"),

@@ -1,4 +1,4 @@
-//! What must be so when everybody has stopped: nobody waits, every lock is free, and no server has warned of anything.
+//! What must be so when everybody has stopped: nobody waits, nothing is tied, every lock is free, and no server has warned of anything.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub(crate) fn check(shared: &Shared) {
 
 /// What is counted that must be nothing, by the section of INFO.
 const NOTHING: [(&str, &[&str]); 2] = [
-    ("rlock", &["rlock_waiters", "rlock_panics", "rlock_replication_failures"]),
+    ("rlock", &["rlock_waiters", "rlock_ties", "rlock_panics", "rlock_replication_failures"]),
     ("clients", &["blocked_clients"]),
 ];
 

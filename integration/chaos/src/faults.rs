@@ -43,6 +43,9 @@ const DEMOTED: &[&str] = &["demoted", "READONLY", "LOADING", "MASTERDOWN", "EXEC
 /// What one says that was killed and comes back.
 const COMES_BACK: &[&str] = &["LOADING", "CLUSTERDOWN", "EXECABORT"];
 
+/// What is said of one who waited, when its connection has ended.
+const ENDS: &[&str] = &["session"];
+
 /// What servers say between which a slot moves.
 const MOVES: &[&str] = &["moved", "TRYAGAIN", "ASK"];
 
@@ -113,19 +116,19 @@ impl Faults {
                 if let Place::Alone(alone) = &shared.place {
                     alone.cut(|| all || dice.one_in(4));
                 }
-                self.event(fault, begin, None, Harm { stalls: false, ..places });
+                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
             }
             Fault::KillClients => {
                 self.kill_clients(dice);
-                self.event(fault, begin, None, Harm { stalls: false, ..places });
+                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
             }
             Fault::DeleteUsers => {
                 self.delete_users(dice);
-                self.event(fault, begin, None, Harm { stalls: false, ..places });
+                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
             }
             Fault::EvictClients { ms } => {
                 self.evict_clients(ms);
-                self.event(fault, begin, None, Harm { stalls: false, ..places });
+                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
             }
             Fault::Stop { ms } => self.stop(fault, begin, dice, ms),
             Fault::Kill => {

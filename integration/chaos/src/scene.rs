@@ -18,6 +18,16 @@ pub(crate) struct Key {
     pub(crate) fenced: bool,
     /// Whether some of them come by Redisson's protocol.
     pub(crate) foreign: bool,
+    /// How many owners it may have at once, where it is a lock with permits.
+    pub(crate) permits: Option<u32>,
+}
+
+impl Key {
+    fn new(family: &str, name: String, class: Class, kinds: &[&str]) -> Key {
+        let comes = |word| kinds.iter().any(|kind| kind.contains(word));
+        let permits = PERMITS.iter().find(|(of, _)| *of == family).map(|(_, permits)| *permits);
+        Key { name, class, fenced: comes("fenced"), foreign: comes("redisson"), permits }
+    }
 }
 
 /// All locks of a round.
@@ -34,15 +44,32 @@ pub(crate) struct Role {
 }
 
 /// The kinds of clients on the busy locks, by the locks' name.
-const BUSY: [(&str, usize, &[&str]); 4] = [
+const BUSY: [(&str, usize, &[&str]); 5] = [
     ("plain", 2, &["try", "block", "block", "enqueue", "enqueue", "redisson", "rust"]),
     ("fenced", 1, &["fenced try", "fenced block", "fenced block", "fenced enqueue", "rust fenced"]),
     ("fair", 1, &["fair block", "fair enqueue", "redisson fair", "redisson fair", "rust fair"]),
     ("rw", 2, &["read", "read", "write", "write", "read enqueue", "write enqueue", "redisson rw", "rust rw"]),
+    (
+        "slots",
+        1,
+        &[
+            "permit try",
+            "permit block",
+            "permit block",
+            "permit tied block",
+            "permit enqueue",
+            "permit tied enqueue",
+            "rust permit",
+            "rust tied permit",
+        ],
+    ),
 ];
 
+/// How many permits there are, by the locks' name.
+const PERMITS: [(&str, u32); 2] = [("slots", 3), ("seats", 2)];
+
 /// Those on the quiet ones.
-const QUIET: [(&str, &[&str]); 23] = [
+const QUIET: [(&str, &[&str]); 24] = [
     ("leases", &["block", "block"]),
     ("rents", &["block", "enqueue"]),
     ("letters", &["enqueue", "enqueue"]),
@@ -66,6 +93,7 @@ const QUIET: [(&str, &[&str]); 23] = [
     ("cellars", &["read past"]),
     ("archives", &["read past"]),
     ("estates", &["fenced heir"]),
+    ("seats", &["permit stay", "permit block", "permit tied block", "permit enqueue", "permit tied enqueue"]),
 ];
 
 impl Scene {
@@ -74,22 +102,13 @@ impl Scene {
         let (mut keys, mut roles) = (Vec::new(), Vec::new());
         for (name, count, kinds) in BUSY {
             let first = keys.len();
-            let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
-            let foreign = kinds.iter().any(|kind| kind.contains("redisson"));
-            keys.extend((0..count).map(|n| Key {
-                name: format!("{name}:{n}"),
-                class: Class::Busy,
-                fenced,
-                foreign,
-            }));
+            keys.extend((0..count).map(|n| Key::new(name, format!("{name}:{n}"), Class::Busy, kinds)));
             let all: Vec<usize> = (first..keys.len()).collect();
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: all.clone() }));
         }
         for (name, kinds) in QUIET {
             roles.extend(kinds.iter().map(|kind| Role { kind, keys: vec![keys.len()] }));
-            let fenced = kinds.iter().any(|kind| kind.contains("fenced"));
-            let foreign = kinds.iter().any(|kind| kind.contains("redisson"));
-            keys.push(Key { name: name.to_owned(), class: Class::Quiet, fenced, foreign });
+            keys.push(Key::new(name, name.to_owned(), Class::Quiet, kinds));
         }
         (Scene { keys }, roles)
     }

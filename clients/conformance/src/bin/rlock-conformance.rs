@@ -1,6 +1,8 @@
 //! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`, or the mixed run:
 //! `rlock-conformance [CLIENT]... --mixed SECONDS`.
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -39,10 +39,10 @@ impl Run<'_> {
         let driver = self.driver(process)?;
         match signal {
             Signal::Stop => {
-                driver.signal(libc::SIGSTOP);
+                driver.signal(rustix::process::Signal::STOP);
                 self.disturbed.push(process.to_string());
             }
-            Signal::Cont => driver.signal(libc::SIGCONT),
+            Signal::Cont => driver.signal(rustix::process::Signal::CONT),
             Signal::Kill => {
                 self.pool.drivers.remove(process);
                 self.killed.push(process.to_string());

@@ -1,4 +1,7 @@
-//! What only the operating system's own calls can do.
+//! What only the operating system's own calls can do, and the command's only `unsafe`: no crate offers a safe way to ask
+//! whether a signal is ignored, to ignore one, or to run something between fork and exec.
+
+#![expect(unsafe_code, reason = "see above; each block says why it is sound")]
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -158,7 +158,11 @@ impl Inner {
         let at = known.map.address(slot).or_else(|| known.map.addresses().first().map(String::as_str));
         let addresses: Vec<String> = at.map(str::to_string).into_iter().chain(self.seeds.clone()).collect();
         let node = addresses.iter().find_map(|address| self.node_at(&mut known, address).ok());
-        node.expect("the template takes the seeds: that was tried when the URL was read")
+        #[expect(
+            clippy::expect_used,
+            reason = "the template takes the seeds: reading the URL has tried that"
+        )]
+        node.expect("the template takes the seeds")
     }
 
     /// The server at an address; its links are made if there are none.

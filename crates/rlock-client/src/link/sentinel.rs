@@ -37,7 +37,7 @@ impl SentinelConnector {
         // One that says nothing leaves time for the others.
         let share = within / u32::try_from(count.saturating_add(1)).unwrap_or(u32::MAX);
         let first = self.first.load(Ordering::Relaxed);
-        for index in (0..count).map(|number| number.wrapping_add(first) % count) {
+        for index in (0..count).filter_map(|number| number.wrapping_add(first).checked_rem(count)) {
             let Some(sentinel) = self.sentinels.get(index) else { continue };
             let silent =
                 || Error::transport(format!("a sentinel or its primary did not answer in {share:?}"));

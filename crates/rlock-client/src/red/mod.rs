@@ -170,7 +170,7 @@ impl RedLock {
 
     /// The number of servers that must have the lock.
     pub fn quorum(&self) -> usize {
-        self.specs.len() / 2 + 1
+        (self.specs.len() / 2).saturating_add(1)
     }
 
     async fn attempt(&self) -> Result<Outcome, Error> {

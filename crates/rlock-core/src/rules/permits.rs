@@ -138,6 +138,13 @@ pub(super) fn end_session(view: &View, ends: UnixMs) -> Step {
     }
 }
 
+/// The key expires with its last permit again, whatever another client made of it. No owner asks for this.
+pub fn lower_expiry(view: &View) -> Step {
+    let last = last_other(view).filter(|_| view.kind == Kind::Permits);
+    let change = Change { expire_at: last.and_then(|last| new_expiry(view, last)), ..unchanged() };
+    Step::Done(Decision { reply: Reply::StillHeld, change })
+}
+
 /// When the owner's living permit ends.
 fn own_end(view: &View) -> Option<UnixMs> {
     match view.shared?.until {

@@ -187,7 +187,7 @@ impl Desk {
             Ok(_) => {
                 // When the grant came is not known, only that it was after the request.
                 let requested = attempt.requested;
-                self.confirmed(&mut attempt, requested, shortly);
+                self.acquired(want, &mut attempt, requested, shortly);
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;

@@ -24,13 +24,9 @@ impl Desk {
         if self.ask(want.key, &["DEL", &name], SOON).is_err() {
             return self.withdraw_hold(want, attempt);
         }
-        // Whoever came in between is hit as well; and nobody tells those of Redisson's.
-        self.recorder().event(
-            "DEL by its holder",
-            sent,
-            Some(want.key),
-            Harm { holds: true, ..Harm::default() },
-        );
+        // Whoever came in between, or has another permit, is hit as well; and nobody tells those of Redisson's.
+        let harm = Harm { holds: true, ..Harm::default() };
+        self.recorder().event("DEL by its holder", sent, Some(want.key), harm);
         attempt.gone = self.now();
         self.died = true;
         self.recorder().attempt(attempt);
@@ -69,7 +65,7 @@ impl Desk {
 
     /// Of a reader that has given back nothing may be left.
     fn look_for_lease_key(&mut self, want: &Want, attempt: &Attempt) {
-        if attempt.mode == Mode::Alone || !self.dice.one_in(8) {
+        if attempt.mode != Mode::Shared || !self.dice.one_in(8) {
             return;
         }
         let key = format!("{{{}}}:{}:rwlock_timeout:1", self.name(want.key), attempt.owner);

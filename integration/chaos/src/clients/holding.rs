@@ -29,6 +29,10 @@ impl Desk {
             self.sleep_us(30_000, 70_000);
             return self.give_back(want, attempt);
         }
+        if self.kind == super::PERMIT_STAY {
+            self.sleep_us(1_500_000, 2_500_000);
+            return self.give_back(want, attempt);
+        }
         if self.kind == super::WRITE_THEN_READ {
             // Somebody comes meanwhile, and is told to wait.
             self.sleep_us(150_000, 300_000);
@@ -50,8 +54,8 @@ impl Desk {
         };
         let going_on = match fate {
             0..3 => self.renew(want, &mut attempt),
-            3..5 => self.enter_again(want, &mut attempt),
-            5 => self.repeat(want, &mut attempt),
+            3..5 if want.permits.is_none() => self.enter_again(want, &mut attempt),
+            3..=5 => self.repeat(want, &mut attempt),
             DIES | 7 if want.lease <= SHORT => return self.die(attempt),
             // The lock's key lasts longer than this reader then.
             DIES | 7 if want.side == "READ" => {
@@ -174,7 +178,7 @@ impl Desk {
                 (attempt.requested, attempt.answered) = (sent, self.now());
                 self.note_token(want, attempt, again, want.lease);
                 (attempt.requested, attempt.answered) = (requested, before);
-                self.confirmed(attempt, sent, want.lease);
+                self.acquired(want, attempt, sent, want.lease);
                 true
             }
             Ok(None) => false,
@@ -239,7 +243,7 @@ impl Desk {
 /// READ or WRITE, where a call has to say it.
 pub(crate) fn side(want: &Want, attempt: &Attempt) -> Option<String> {
     match (want.side, attempt.mode) {
-        ("", _) => None,
+        ("", _) | (_, Mode::Permit(_)) => None,
         (_, Mode::Shared) => Some("READ".to_owned()),
         (_, Mode::Alone) => Some("WRITE".to_owned()),
     }

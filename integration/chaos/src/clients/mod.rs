@@ -42,6 +42,9 @@ const READ_BEHIND: &str = "read behind";
 /// Who writes, and then reads on.
 const WRITE_THEN_READ: &str = "write then read";
 
+/// Who keeps a permit for long, so that only the ends of the others make room.
+const PERMIT_STAY: &str = "permit stay";
+
 /// Who reads beside Redisson after a server was replaced.
 const READ_PAST: &str = "read past";
 
@@ -80,9 +83,11 @@ impl Desk {
             self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
         let wait = self.dice.one_of(if quiet { &[0, 300, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
         let (side, fair) = (side(role.kind), role.kind.contains("fair"));
-        let want = Want { key, side, fair, fenced: role.kind.contains("fenced"), lease, wait };
+        let (fenced, tied) = (role.kind.contains("fenced"), role.kind.contains("tied"));
+        let permits = self.shared.scene.keys[key].permits;
+        let want = Want { key, side, fair, fenced, permits, tied, lease, wait };
         match role.kind {
-            "try" | "fenced try" => self.try_once(&want),
+            "try" | "fenced try" | "permit try" => self.try_once(&want),
             "snatch" | "write snatch" => self.snatch(&Want { lease: 4_000, ..want }),
             "read usher" => self.usher(&Want { lease: 8_000, wait: 3_000, ..want }),
             "read beside" => self.read_beside(&Want { lease: 8_000, ..want }, false),
@@ -97,7 +102,7 @@ impl Desk {
                 let lock = self.dice.one_of(&[Lock::Read, Lock::Write]);
                 self.redisson(Ask { key, lock, lease, wait: 4_000 });
             }
-            READ_ON | READ_BEHIND | WRITE_THEN_READ => {
+            READ_ON | READ_BEHIND | WRITE_THEN_READ | PERMIT_STAY => {
                 self.block(&Want { lease: 8_000, wait: 3_000, ..want })
             }
             kind if kind.ends_with("enqueue") => self.enqueue(&want),
@@ -106,7 +111,7 @@ impl Desk {
         let died = std::mem::take(&mut self.died);
         match (quiet, self.dice.below(3)) {
             // The next is to come before the last has gone.
-            _ if role.kind == READ_ON => self.sleep_us(0, 2_000),
+            _ if [READ_ON, PERMIT_STAY].contains(&role.kind) => self.sleep_us(0, 2_000),
             _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
             // They are there so that something happens.
             _ if ["read usher", "snatch", "write snatch", "fenced heir", READ_PAST].contains(&role.kind) => {

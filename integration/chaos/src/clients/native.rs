@@ -8,6 +8,9 @@ use super::desk::{Desk, SOON};
 use crate::history::{Attempt, Line, Mode, Outcome, Token, Us, ms};
 use crate::wire::{Answer, Trouble};
 
+/// How long a hold lasts after its connection, in ms.
+const GRACE: u64 = 1_000;
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
@@ -16,6 +19,10 @@ pub(crate) struct Want {
     pub(crate) side: &'static str,
     pub(crate) fair: bool,
     pub(crate) fenced: bool,
+    /// How many owners may hold it at once, where a permit is asked for.
+    pub(crate) permits: Option<u32>,
+    /// Whether the acquisition ties the hold, or the wait, to its connection; nothing after it does.
+    pub(crate) tied: bool,
     pub(crate) lease: u64,
     /// In ms; 0 is for ever.
     pub(crate) wait: u64,
@@ -44,7 +51,16 @@ pub(crate) fn told(value: &Value) -> Option<Told> {
 
 impl Want {
     pub(crate) fn mode(&self) -> Mode {
-        if self.side == "READ" { Mode::Shared } else { Mode::Alone }
+        match self.permits {
+            Some(permits) => Mode::Permit(permits),
+            None if self.side == "READ" => Mode::Shared,
+            None => Mode::Alone,
+        }
+    }
+
+    /// For how long an acquisition with this lease may be relied on, if its connection has ended meanwhile.
+    fn relied_on(&self, lease: u64) -> u64 {
+        if self.tied { lease.min(GRACE) } else { lease }
     }
 
     pub(crate) fn line(&self) -> Line {
@@ -66,6 +82,9 @@ impl Want {
         words.extend(self.fair.then(|| "FAIR".to_owned()));
         words.extend(self.fenced.then(|| "FENCED".to_owned()));
         words.extend(["HOLDS".to_owned(), holds.to_string()]);
+        words
+            .extend(self.permits.into_iter().flat_map(|permits| ["PERMITS".to_owned(), permits.to_string()]));
+        words.extend(self.tied.then(|| ["SESSION".to_owned(), GRACE.to_string()]).into_iter().flatten());
         words.extend(wait.iter().map(ToString::to_string));
         words
     }
@@ -199,7 +218,7 @@ impl Desk {
                 format!("{} was answered {told:?} to HOLDS 1 and a lease of {lease} ms", attempt.owner);
             self.recorder().violation("reply", want.key, text);
         }
-        self.confirmed(&mut attempt, sent, lease);
+        self.acquired(want, &mut attempt, sent, lease);
         if waited > ms(lease / 8) {
             let (name, since) = (self.name(want.key), self.now());
             match self.ask(want.key, &["RLOCK.RENEW", &name, &attempt.owner, &lease.to_string()], SOON) {
@@ -217,6 +236,14 @@ impl Desk {
             }
         }
         self.hold(want, attempt);
+    }
+
+    /// Writes down that it has the lock by an acquisition, and for how long it may rely on that.
+    pub(crate) fn acquired(&self, want: &Want, attempt: &mut Attempt, sent: Us, lease: u64) {
+        self.confirmed(attempt, sent, lease);
+        if let Some(last) = attempt.confirms.last_mut() {
+            last.lease = ms(want.relied_on(lease));
+        }
     }
 
     /// Has the lock at once. Whatever else comes of it is written down.

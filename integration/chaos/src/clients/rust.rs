@@ -17,6 +17,9 @@ use crate::scene::Role;
 /// The lease of locks that are renewed.
 const LEASE: Duration = Duration::from_millis(3_000);
 
+/// How long a permit lasts after its connection, where it is tied to that.
+const GRACE: Duration = Duration::from_millis(1_500);
+
 /// Faults so long before an error may be its reason: the client had tried for a while.
 const TRIED: Us = ms(4_000);
 
@@ -104,6 +107,12 @@ impl User {
             "rust fair" => (client.lock(name).fair().any(), Mode::Alone),
             "rust rw" if self.dice.one_in(2) => (client.read_write_lock(name).read().any(), Mode::Shared),
             "rust rw" => (client.read_write_lock(name).write().any(), Mode::Alone),
+            "rust permit" | "rust tied permit" => {
+                let permits = self.shared.scene.keys[key].permits.unwrap_or(1);
+                let lock = client.semaphore(name, permits);
+                let tied = self.role.kind.contains("tied");
+                (if tied { lock.session_grace(GRACE) } else { lock }.any(), Mode::Permit(permits))
+            }
             _ => (client.lock(name).any(), Mode::Alone),
         }
     }

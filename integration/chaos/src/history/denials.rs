@@ -1,6 +1,6 @@
 //! Who asks for a free lock gets it.
 
-use super::stretches::Stretches;
+use super::stretches::{Stretches, taken};
 use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
 
 /// For how long before the request nobody may have held the lock or waited for it. A lock that became free may be left to
@@ -16,7 +16,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     if denied.peek().is_none() {
         return;
     }
-    let wanted = Stretches::of(attempts.iter().filter_map(|attempt| history.wanted(attempt)).collect());
+    let wanted = Stretches::of(taken(attempts, |attempt| history.wanted(attempt)));
     for attempt in denied {
         verdict.compared += 1;
         let (from, to) = (attempt.requested.saturating_sub(BEFORE), attempt.answered);
@@ -28,7 +28,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
             continue;
         }
         let (owner, kind, free) = (&attempt.owner, attempt.kind, (to - from) / 1_000);
-        let text = format!("{owner} ({kind}) was denied a lock that nobody had or wanted for {free} ms");
+        let text = format!("{owner} ({kind}) was denied a lock that was free, and not wanted, for {free} ms");
         verdict.violation("denial", key, attempt.answered, text);
     }
 }
@@ -46,7 +46,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{event, holder, is_in_order, read, violates, waiter};
+    use super::super::tests::{event, holder, is_in_order, read, violates, waiter, with_permit};
     use super::super::{Harm, Mode};
     use super::*;
 
@@ -66,6 +66,17 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         // To read, too.
         violates("denial", vec![read(denied(1_000, 1_001))], vec![]);
+        // One of two permits.
+        let permits = |second: u64| {
+            let others = [holder("a", 0, 1, 2_000), holder("b", second, second, second + 500)];
+            others
+                .into_iter()
+                .chain([denied(1_000, 1_001)])
+                .map(|one| with_permit(2, one))
+                .collect::<Vec<_>>()
+        };
+        violates("denial", permits(100), vec![]);
+        is_in_order(permits(300), vec![]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Who believes to hold a lock excludes the others, and does not lose it before its lease ends.
+//! Who believes to hold a lock excludes the others, or is one of no more owners than there are permits, and does not lose
+//! it before its lease ends.
 
-use super::{Attempt, History, Line, Us, Verdict, ms};
+use super::{Attempt, History, Line, Mode, Us, Verdict, ms};
 
 /// How long an answer may be on its way.
 const ANSWER: Us = ms(200);
@@ -8,46 +9,71 @@ const ANSWER: Us = ms(200);
 /// For how long before a pause the machine must not have stalled.
 const LAGGING: Us = ms(300);
 
+/// From when to when somebody believed to hold a lock.
+type Belief<'a> = (Us, Us, &'a Attempt);
+
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     overlaps(history, key, attempts, verdict);
     losses(history, key, attempts, verdict);
     pauses(history, key, attempts, verdict);
 }
 
-/// Two that exclude each other never believe at the same time that they hold the lock.
+/// Two that exclude each other never believe at the same time that they hold the lock, nor do more than there are permits.
 fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
-    let mut beliefs: Vec<(Us, Us, &Attempt)> = attempts
+    let mut beliefs: Vec<Belief<'_>> = attempts
         .iter()
         .filter_map(|attempt| Some((attempt.begin()?, attempt.end(), *attempt)))
         .filter(|(begin, end, _)| begin < end)
         .collect();
     beliefs.sort_by_key(|(begin, ..)| *begin);
-    let mut current: Vec<(Us, Us, &Attempt)> = Vec::new();
+    let mut current: Vec<Belief<'_>> = Vec::new();
     for belief in beliefs {
         let (begin, _, later) = belief;
         current.retain(|(_, end, _)| *end > begin);
-        for (_, until, earlier) in &current {
-            verdict.compared += 1;
-            if !earlier.mode.excludes(later.mode) || earlier.owner == later.owner {
-                continue;
+        verdict.compared += current.len();
+        let others = current.iter().filter(|(_, _, earlier)| earlier.owner != later.owner);
+        let surely = |earlier: &Attempt| {
+            !lost_before(history, key, earlier, begin)
+                && !lost_on_its_way(history, key, earlier, later, begin)
+        };
+        if let Mode::Permit(permits) = later.mode {
+            let (sure, unsure): (Vec<&Belief<'_>>, Vec<_>) = others.partition(|(_, _, one)| surely(one));
+            one_too_many(key, permits as usize, &belief, &sure, unsure.len(), verdict);
+        } else {
+            for (_, until, earlier) in others.filter(|(_, _, one)| one.mode.excludes(later.mode)) {
+                if !surely(earlier) {
+                    verdict.excuse("exclusion");
+                    continue;
+                }
+                let (one, other) = (&earlier.owner, &later.owner);
+                let overlap = until - begin;
+                let text = format!("{other} got the lock while {one} had it, for {overlap} µs at least");
+                verdict.violation("exclusion", key, begin, text);
             }
-            if lost_before(history, key, earlier, begin)
-                || lost_on_its_way(history, key, earlier, later, begin)
-            {
-                verdict.excuse("exclusion");
-                continue;
-            }
-            let (one, other) = (&earlier.owner, &later.owner);
-            let overlap = until - begin;
-            verdict.violation(
-                "exclusion",
-                key,
-                begin,
-                format!("{other} got the lock while {one} had it, for {overlap} µs at least"),
-            );
         }
         current.push(belief);
     }
+}
+
+/// All of these believed at one moment that they have a permit: the one who was told so last, others of whom it is sure,
+/// and some that may have lost theirs.
+fn one_too_many(
+    key: usize,
+    permits: usize,
+    (begin, _, later): &Belief<'_>,
+    sure: &[&Belief<'_>],
+    unsure: usize,
+    verdict: &mut Verdict,
+) {
+    if sure.len() + unsure < permits {
+        return;
+    }
+    if sure.len() < permits {
+        return verdict.excuse("exclusion");
+    }
+    let names: Vec<&str> = sure.iter().map(|(_, _, one)| one.owner.as_str()).collect();
+    let text = format!("{} got one of {permits} permits while {} had theirs", later.owner, names.join(", "));
+    verdict.violation("exclusion", key, *begin, text);
 }
 
 /// Whether its hold may have been lost between the last answer that confirmed it and `at`. One that the replica was known
@@ -116,7 +142,7 @@ fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::super::Harm;
-    use super::super::tests::{LOSS, confirm, event, holder, is_in_order, violates};
+    use super::super::tests::{LOSS, confirm, event, holder, is_in_order, violates, with_permit};
     use super::*;
 
     /// WAIT said that the replica has it, and that is the one that takes over.
@@ -137,5 +163,46 @@ mod tests {
         is_in_order(renewed, vec![event(90, 95, fail_over)]);
         let lost = || Attempt { released: None, refuted: Some(ms(500)), ..holders(true).remove(0) };
         violates("loss", vec![lost()], vec![event(90, 95, fail_over)]);
+    }
+
+    #[test]
+    fn no_more_owners_than_permits_have_one_at_once() {
+        let three = |third| [("a", 0, 1, 100), ("b", 2, 3, 90), ("c", 40, third, 80)];
+        let owners = |permits, third| -> Vec<Attempt> {
+            let owner = |(name, asked, told, gave_back)| holder(name, asked, told, gave_back);
+            three(third).map(owner).map(|one| with_permit(permits, one)).into()
+        };
+        violates("exclusion", owners(2, 50), vec![]);
+        is_in_order(owners(3, 50), vec![]);
+        // One of them has given back by then, though their times overlap two by two.
+        is_in_order(owners(2, 91), vec![]);
+        let chain = [("a", 0, 1, 30), ("b", 2, 3, 60), ("c", 4, 31, 90), ("d", 5, 61, 99)];
+        let chain = chain.map(|(name, asked, told, gave_back)| holder(name, asked, told, gave_back));
+        is_in_order(chain.map(|one| with_permit(2, one)).into(), vec![]);
+        // A lease that has ended is a permit that is free.
+        let mut ended = owners(2, 50);
+        ended[0].confirms[0].lease = ms(30);
+        is_in_order(ended, vec![]);
+    }
+
+    /// A fault excuses one owner too many where one of the others may have lost its permit by it, and nothing else.
+    #[test]
+    fn the_amnesty_counts_only_permits_that_the_fault_could_lose() {
+        let owners = || -> Vec<Attempt> {
+            let three = [("a", 0, 1, 100), ("b", 60, 61, 90), ("c", 66, 70, 80)];
+            let owner = |(name, asked, told, gave_back)| holder(name, asked, told, gave_back);
+            three.map(owner).map(|one| with_permit(2, one)).into()
+        };
+        violates("exclusion", owners(), vec![]);
+        assert_eq!(is_in_order(owners(), vec![event(30, 31, LOSS)]).excused["exclusion"], 1);
+        violates("exclusion", owners(), vec![event(71, 75, LOSS)]);
+        let mut renewed = owners();
+        renewed[0].confirms.push(confirm(40));
+        violates("exclusion", renewed, vec![event(30, 31, LOSS)]);
+        // Two too many, and one that may have lost its own.
+        let mut four = owners();
+        four.push(with_permit(2, holder("d", 62, 63, 90)));
+        let found = super::super::tests::judged(four, vec![event(30, 31, LOSS)]).violations;
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 }

@@ -35,11 +35,18 @@ pub(crate) enum Mode {
     Alone,
     /// A reader.
     Shared,
+    /// One of so many owners of a permit.
+    Permit(u32),
 }
 
 impl Mode {
     fn excludes(self, other: Mode) -> bool {
         self == Mode::Alone || other == Mode::Alone
+    }
+
+    /// Whether one of this mode does not pass one of the other that waits.
+    fn stays_behind(self, other: Mode) -> bool {
+        self.excludes(other) || matches!(self, Mode::Permit(_))
     }
 }
 

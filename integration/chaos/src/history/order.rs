@@ -1,6 +1,9 @@
 //! First come, first served: nobody has the lock before one who was in the queue when it asked.
 
-use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
+use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
+
+/// How long a message may be on its way.
+const ANSWER: Us = ms(200);
 
 /// Stalls that add up to so much may let somebody's turn pass.
 const STALLED: Us = ms(150);
@@ -13,11 +16,16 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     asked.sort_by_key(|attempt| attempt.requested);
     for first in served {
         let (Some(queued), Some(confirm)) = (first.queued, first.confirms.first()) else { continue };
+        // One that gets a permit keeps nobody behind it waiting, and hears of it a moment later.
+        let waited_until = match first.mode {
+            Mode::Permit(_) => first.answered.saturating_sub(ANSWER),
+            Mode::Alone | Mode::Shared => confirm.sent,
+        };
         let after = asked.partition_point(|attempt| attempt.requested <= queued);
-        let before = asked[after..].iter().take_while(|attempt| attempt.requested < confirm.sent);
+        let before = asked[after..].iter().take_while(|attempt| attempt.requested < waited_until);
         for second in before {
-            let Some(begin) = second.begin().filter(|begin| *begin < confirm.sent) else { continue };
-            if !second.mode.excludes(first.mode) || !stands_behind(second.line, first.line) {
+            let Some(begin) = second.begin().filter(|begin| *begin < waited_until) else { continue };
+            if !second.mode.stays_behind(first.mode) || !stands_behind(second.line, first.line) {
                 continue;
             }
             verdict.compared += 1;
@@ -48,6 +56,11 @@ fn stands_behind(second: Line, first: Line) -> bool {
 /// Whether the one who came first may have lost its place, or its turn.
 fn excused(history: &History, key: usize, first: &Attempt, from: Us, to: Us) -> bool {
     if history.harmed(key, from, to, |harm| harm.places || harm.holds) {
+        return true;
+    }
+    // Its message may have been on its way for longer.
+    if matches!(first.mode, Mode::Permit(_)) && history.harmed(key, from, first.answered, |harm| harm.stalls)
+    {
         return true;
     }
     // Redisson's deadlines are by the clients' clocks: where the server has another time, its own scripts drop its waiters.

@@ -1,6 +1,6 @@
 //! Parts of the time.
 
-use super::{Event, History, Us};
+use super::{Attempt, Event, History, Mode, Us};
 
 /// Stretches of time, sorted and apart.
 pub(super) struct Stretches(Vec<(Us, Us)>);
@@ -16,6 +16,28 @@ impl Stretches {
             }
         }
         Stretches(joined)
+    }
+
+    /// When so many of these overlap, or more.
+    pub(super) fn of_at_least(count: usize, parts: &[(Us, Us)]) -> Vec<(Us, Us)> {
+        // An end comes before a beginning at the same time.
+        let ends = parts
+            .iter()
+            .filter(|(begin, end)| begin < end)
+            .flat_map(|(begin, end)| [(*begin, 1), (*end, -1)]);
+        let mut ends: Vec<(Us, isize)> = ends.collect();
+        ends.sort_unstable();
+        let (mut found, mut since, mut open) = (Vec::new(), 0, 0_isize);
+        for (at, step) in ends {
+            let before = open;
+            open += step;
+            match (before.unsigned_abs() >= count, open.unsigned_abs() >= count) {
+                (false, true) => since = at,
+                (true, false) => found.push((since, at)),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// The times between `from` and `to` that none of them covers.
@@ -41,6 +63,18 @@ impl Stretches {
     /// How much of the time between `from` and `to` none of them covers.
     pub(super) fn uncovered(&self, from: Us, to: Us) -> Us {
         self.gaps(from, to).iter().map(|(begin, end)| end - begin).sum()
+    }
+}
+
+/// When somebody may hold a lock, or as many as there are permits.
+pub(super) fn taken<'a>(
+    attempts: &[&'a Attempt],
+    parts: impl Fn(&'a Attempt) -> Option<(Us, Us)>,
+) -> Vec<(Us, Us)> {
+    let all = attempts.iter().filter_map(|attempt| parts(attempt)).collect::<Vec<_>>();
+    match attempts.first().map(|attempt| attempt.mode) {
+        Some(Mode::Permit(permits)) => Stretches::of_at_least(permits as usize, &all),
+        _ => all,
     }
 }
 

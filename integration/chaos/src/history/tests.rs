@@ -82,6 +82,10 @@ pub(super) fn read(mut attempt: Attempt) -> Attempt {
     attempt
 }
 
+pub(super) fn with_permit(permits: u32, attempt: Attempt) -> Attempt {
+    Attempt { mode: Mode::Permit(permits), ..attempt }
+}
+
 #[test]
 fn two_do_not_have_it_at_once() {
     violates("exclusion", vec![holder("a", 0, 1, 20), holder("b", 5, 19, 30)], vec![]);
@@ -202,6 +206,13 @@ fn nobody_sleeps_while_the_lock_is_free() {
     // One that had the lock at last slept all the same.
     let late = Attempt { limit: Some(Us::MAX), ..holder("b", 10, 2_000, 2_010) };
     violates("wake-up", vec![holder("a", 0, 1, 1_000), late], vec![]);
+    // One of two permits was free.
+    let permits = |until| {
+        let others = [holder("c", 0, 1, 2_500), holder("a", 0, 1, until), waiter("b", 10, 2_000, 2_010)];
+        others.map(|one| with_permit(2, one)).to_vec()
+    };
+    violates("wake-up", permits(1_000), vec![]);
+    is_in_order(permits(1_600), vec![]);
     // Others had it meanwhile, or nobody could have had it.
     let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
     is_in_order(others, vec![]);
@@ -272,6 +283,16 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
     // The queue was lost, or the other is one of Redisson's.
     is_in_order(vec![first(), second(10)], vec![event(4, 5, LOSS)]);
     is_in_order(vec![first(), Attempt { line: Line::Foreign, ..second(10) }], vec![]);
+    // Of two permits one becomes free after the other: the second to come is told just before the first, or long before.
+    let permit = |told: u64| {
+        let mut first = with_permit(2, Attempt { answered: ms(400), ..first() });
+        (first.confirms[0].sent, first.confirms[0].replied, first.released) =
+            (ms(401), ms(402), Some(ms(500)));
+        vec![first, with_permit(2, holder("b", 10, told, told + 1))]
+    };
+    violates("order", permit(100), vec![]);
+    is_in_order(permit(250), vec![]);
+    is_in_order(permit(100), vec![event(300, 301, Harm { stalls: true, ..Harm::default() })]);
     // Readers go together, but not past a writer.
     is_in_order(vec![read(first()), read(second(10))], vec![]);
     violates("order", vec![first(), read(second(10))], vec![]);

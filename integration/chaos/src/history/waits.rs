@@ -1,6 +1,6 @@
 //! Nobody sleeps while the lock is free.
 
-use super::stretches::Stretches;
+use super::stretches::{Stretches, taken};
 use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
 
 /// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
@@ -21,7 +21,7 @@ const BREAKS: Us = ms(1_000);
 
 /// What keeps others from having the lock.
 struct Taken {
-    /// Somebody may hold it.
+    /// Somebody may hold it, or have each of its permits.
     held: Stretches,
     /// Somebody may write, or waits to.
     written: Stretches,
@@ -31,14 +31,10 @@ struct Taken {
 
 impl Taken {
     fn of(history: &History, key: usize, attempts: &[&Attempt]) -> Taken {
-        let (mut held, mut written) = (Vec::new(), Vec::new());
-        for attempt in attempts {
-            let hold = history.possible_hold(attempt);
-            held.extend(hold);
-            if attempt.mode == Mode::Alone {
-                written.extend(hold);
-                written.extend(attempt.limit.map(|_| (attempt.requested, attempt.answered)));
-            }
+        let (held, mut written) = (taken(attempts, |attempt| history.possible_hold(attempt)), Vec::new());
+        for attempt in attempts.iter().filter(|attempt| attempt.mode == Mode::Alone) {
+            written.extend(history.possible_hold(attempt));
+            written.extend(attempt.limit.map(|_| (attempt.requested, attempt.answered)));
         }
         Taken { held: Stretches::of(held), written: Stretches::of(written), stalled: history.stalls(key) }
     }
@@ -172,7 +168,7 @@ impl History {
 
 /// For how long at most the lock was free while somebody waited for it, and since when.
 fn slept(attempt: &Attempt, taken: &Taken) -> Option<(Us, Us)> {
-    let by = if attempt.mode == Mode::Alone { &taken.held } else { &taken.written };
+    let by = if attempt.mode == Mode::Shared { &taken.written } else { &taken.held };
     let gaps = by.gaps(attempt.requested, attempt.answered).into_iter();
     gaps.map(|(from, to)| (taken.stalled.uncovered(from, to), from)).max()
 }

@@ -90,6 +90,19 @@ fn the_key_expires_with_the_last_permit() {
 }
 
 #[test]
+fn a_key_that_outlasts_its_permits_is_cut_short() {
+    let lowered = |view: View| match lower_expiry(&view) {
+        Step::Done(Decision { change, .. }) => (change.expire_at, change.permit_end(), change.hash),
+        other => panic!("{other:?}"),
+    };
+    let key_ends = |ms| View { key_end: Expiry::At(at(ms)), ..permits(false, 2, None) };
+    assert_eq!(lowered(key_ends(LAST)), (None, None, HashChange::Keep));
+    assert_eq!(lowered(key_ends(LAST + 9)), (Some(at(LAST)), None, HashChange::Keep));
+    let ended = View { others: Others::Dead, ..key_ends(LAST + 9) };
+    assert_eq!(lowered(ended).0, None);
+}
+
+#[test]
 fn a_permit_goes_alone_and_the_last_one_with_its_key() {
     let released = |view: View| match release(&view, &give(None, DownTo::OneLess, None), NOW) {
         Ok(Step::Done(Decision { reply, change })) => {
