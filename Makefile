@@ -72,7 +72,7 @@ clients: build ## Run the conformance suite with the clients of all languages
 	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls is stored beside the other
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls or clients is stored beside the other
 # results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
@@ -92,7 +92,8 @@ DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
 	@$(ENV) $(CARGO) run --quiet --release --locked -p rlock-model -- --deeper $(DEEPER) $(if $(SCENE),--scene $(SCENE))
 
-# NAME='a b' applies only these, NAME=check compiles them, NAME=refresh makes the patches anew. MODEL=0 leaves the model out.
+# NAME='a b' applies only these, NAME=check compiles them, NAME=corpus shows them only to the corpus, NAME=refresh makes the
+# patches anew. MODEL=0 leaves the model out.
 NAME ?=
 MODEL ?= 1
 mutants: setup ## Apply known mistakes to a copy, and show which proof finds which

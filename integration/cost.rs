@@ -3,12 +3,10 @@
 //!
 //! Times say little on a machine that is shared; instructions are the same in each run, but for one in a thousand.
 
-#[path = "valgrind/mod.rs"]
-mod valgrind;
-
 use std::fs;
 
 use redis::Value;
+use rlock_testkit::valgrind;
 use rlock_testkit::{ServerBuilder, ServerName, TestServer, module_path};
 
 /// Counts what is done for clients' commands, and so neither the server's start nor its beats.

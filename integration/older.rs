@@ -2,17 +2,13 @@
 //! it knows, says of the others that it does not, and loses nothing. `make older` builds one that knows neither READ,
 //! WRITE nor FAIR.
 
-mod kinds;
-#[path = "../tests/waiting/mod.rs"]
-mod waiting;
-
 use std::env;
 use std::path::PathBuf;
 
-use kinds::{Awaited, acquisition, hold};
 use redis::Connection;
+use rlock_testkit::commands::{say, story};
+use rlock_testkit::held::{Awaited, acquisition, hold};
 use rlock_testkit::{ServerBuilder, TestServer};
-use waiting::{say, story};
 
 /// What the older module says of a lock that it does not serve; each key is of one.
 const UNKNOWN: [(&str, &str); 2] = [("page", "n:1"), ("book", "n:1")];

@@ -11,15 +11,13 @@ steps_keep_going=1
 # CARGO may hold arguments, such as `cargo +stable`.
 # shellcheck disable=SC2086
 run_cargo() { ${CARGO:-cargo} "$@"; }
-longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 RLOCK_SOAK_SECONDS=60 run_cargo "$@"; }
-soak() { RLOCK_SOAK_SECONDS=180 run_cargo "$@"; }
+longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
 # The model and the fuzzer compute, all others mostly wait: for servers, leases and fail-overs.
 on_servers() { make matrix ONLY=none && make interop ONLY=long && make clients LONG=1; }
 steps_beside on_servers 'nice -n 19 make model DEEPER=1'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
-    'soak test --locked --test soak' \
     'longer test --workspace --locked --test lock --test faults --test cluster_faults --test red_history'
 step make mutants
 step make deny

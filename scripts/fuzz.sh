@@ -4,8 +4,6 @@
 #     scripts/fuzz.sh SECONDS [TARGET]    run the target, or all of them side by side, for so long
 #     scripts/fuzz.sh keep [TARGET]       merge what runs have found into the stored corpus, as little of
 #                                         it as reaches the same code
-#     scripts/fuzz.sh plant TARGET        build the target with bugs that can be planted (scripts/planted.sh),
-#                                         and print the path of the program
 #
 # Any toolchain does: no sanitizer is asked for, since the code under test has no `unsafe`. Without one the
 # targets run three times as often in the same time.
@@ -18,9 +16,9 @@ die() {
     exit 1
 }
 
-usage='usage: scripts/fuzz.sh SECONDS|keep|plant [TARGET]'
+usage='usage: scripts/fuzz.sh SECONDS|keep [TARGET]'
 what=${1:?$usage}
-case $what in keep) ;; plant) : "${2:?$usage}" ;; 0* | *[!0-9]*) die "$usage" ;; esac
+case $what in keep) ;; 0* | *[!0-9]*) die "$usage" ;; esac
 
 # The built programs and what they find go where everything that is built goes.
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
@@ -43,12 +41,6 @@ targets=$(cargo_fuzz list)
 if [ -n "${2:-}" ]; then
     printf '%s\n' "$targets" | grep -qx -e "$2" || die "there is no target '$2', but: $(echo "$targets" | tr '\n' ' ')"
     targets=$2
-fi
-
-if [ "$what" = plant ]; then
-    cargo_fuzz build --sanitizer none --features planted-bugs "$targets" >&2
-    find "$CARGO_TARGET_DIR" -path "*/release/$targets" -type f -perm -u+x
-    exit
 fi
 
 # Says how to repeat what was found, in one piece, and ends.
@@ -86,7 +78,8 @@ run() {
         "$(sed -n 's/.*DONE  *cov: \([0-9]*\) .*/\1 places of the code reached/p' "$log"), nothing found"
 }
 
-# Places reached decide, not how often: some hundred inputs instead of thousands.
+# Places reached decide, not how often: some hundred inputs instead of thousands. That may drop an input which finds a
+# planted bug: scripts/planted.sh corpus says so.
 keep() {
     mkdir -p "$found/$1"
     find "$found/$1" -type f -exec cp {} "fuzz/corpus/$1/" \;

@@ -14,8 +14,7 @@ exceptions='
 314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
 303 crates/rlock-oracle/src/operations/state.rs   the whole state in one place
 312 integration/deployments/sentinels.rs          the histories of one deployment
-305 integration/soak/client.rs                    a kind of work in each function
-407 tests/enqueue.rs                              all of ENQUEUE
+407 tests/waiting/enqueue.rs                      all of ENQUEUE
 '
 
 find . \( -name target -o -name .deps -o -name .git -o -name node_modules \) -prune -o -name '*.rs' -print0 |

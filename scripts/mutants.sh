@@ -6,6 +6,7 @@
 #     scripts/mutants.sh [NAME...]            what finds all mutants, or these; remakes their rows of the table in docs/PROOF.md
 #     scripts/mutants.sh lint                 each applies exactly and is described as it must be
 #     scripts/mutants.sh check [NAME...]      each compiles
+#     scripts/mutants.sh corpus [NAME...]     the corpus finds each of the core that it should
 #     scripts/mutants.sh refresh [NAME...]    after changes of production code: makes the patches anew by a 3-way merge
 #
 # MODEL=0 leaves the model out, which takes more than half of the time; its column stays as it is.
@@ -38,10 +39,13 @@ applies_exactly() {
     git apply --check --verbose "mutants/$1.patch" >"$log" 2>&1 && ! grep -q 'offset' "$log"
 }
 
+# The server test that a mutant names is `FILE TEST`. The program of a test file is that of the room that it stands in.
+test_file() { find tests integration -mindepth 2 -maxdepth 2 -name "$1.rs"; }
+room_of() { basename "$(dirname "$(test_file "$1")")"; }
+
 test_exists() { # test file, name
-    name=${2##*::}
-    { [ -e "tests/$1.rs" ] || grep -qx "name = \"$1\"" Cargo.toml; } &&
-        grep -rqE "(fn |^ *)${name}[(,]" tests integration
+    file=$(test_file "$1")
+    [ -e "$file" ] && grep -qE "(fn |^ *)$2[(,]" "$file"
 }
 
 lint_one() {
@@ -117,17 +121,7 @@ check() {
     exit "$failed"
 }
 
-case ${1:-} in
-lint | check | refresh)
-    "$@"
-    ;;
-esac
-
 # --- Proofs -------------------------------------------------------------------------------------
-
-list=$(wanted "$@")
-rows=$out/rows
-: >"$rows"
 
 # Builds tests of the copy, and prints the paths of their programs.
 build_tests() {
@@ -154,12 +148,14 @@ fails() { # folder, seconds, command...
     [ "$code" != 0 ] && [ "$code" != 124 ]
 }
 
-corpus_finds() { fails crates/rlock-core 120 "$corpus" --exact "${corpus_test#* }"; }
+corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
 model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
-server_finds() { fails . 200 "$(program "$1")" --exact "$2"; }
+server_finds() { fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"; }
+
+build_corpus() { corpus_program=$(build_tests -p rlock-core --test "${corpus_test% *}"); }
 
 build_core() {
-    corpus=$(build_tests -p rlock-core --test "${corpus_test% *}")
+    build_corpus
     [ "${MODEL:-1}" = 0 ] || build_model
 }
 
@@ -176,21 +172,63 @@ build_module() {
     built_module debug
 }
 
-copy_tree
-named=$(for each in $list; do header "$each" Test; done | sort -u)
-say "building the proofs and the module without a mutant"
-# shellcheck disable=SC2046 # a list of arguments
-tests=$(build_tests -p rlock-module $(printf '%s\n' "$named" | sed 's/ .*//; s/^/--test /' | sort -u))
-build_core
-build_module
-
-say "$(seconds): without a mutant everything must pass"
 # A run of one test that finds nothing.
 passes() {
     ! "$@" || { cat "$log" >&2; die "without a mutant: $*"; }
     grep -q '^test result: ok. 1 passed' "$log" || die "without a mutant $* does not run, or does not end"
 }
 
+# What the corpus says of a mutant of the core, which was built; a fault if the mutant's header says otherwise.
+judge_corpus() {
+    corpus_cell=$(cell corpus_finds)
+    case "$corpus_cell $(header "$1" Corpus)" in
+    'found yes' | '– no') ;;
+    *) fault "$1: its header says 'Corpus: $(header "$1" Corpus)', the corpus says: $corpus_cell" ;;
+    esac
+}
+
+cell() { if "$@"; then echo found; else echo –; fi; }
+
+# Only with the corpus.
+corpus() {
+    list=$(wanted "$@")
+    module=
+    copy_tree
+    build_corpus
+    passes corpus_finds
+    count=0
+    for each in $list; do
+        is_of_core "$each" || continue
+        mutate "$each"
+        build_corpus
+        judge_corpus "$each"
+        count=$((count + 1))
+        say "$(seconds): $count: $each: $corpus_cell"
+    done
+    restore_tree
+    exit "$failed"
+}
+
+case ${1:-} in
+lint | check | corpus | refresh)
+    "$@"
+    ;;
+esac
+
+# --- All proofs without a mutant ----------------------------------------------------------------
+
+list=$(wanted "$@")
+rows=$out/rows
+: >"$rows"
+copy_tree
+named=$(for each in $list; do header "$each" Test; done | sort -u)
+say "building the proofs and the module without a mutant"
+# shellcheck disable=SC2046 # a list of arguments
+tests=$(build_tests -p rlock-module $(for each in $(printf '%s\n' "$named" | cut -d ' ' -f 1); do echo "--test $(room_of "$each")"; done | sort -u))
+build_core
+build_module
+
+say "$(seconds): without a mutant everything must pass"
 passes corpus_finds
 if [ "${MODEL:-1}" != 0 ]; then
     if model_finds || [ "$code" != 0 ]; then
@@ -204,8 +242,6 @@ EOT
 
 # --- Every mutant -------------------------------------------------------------------------------
 
-cell() { if "$@"; then echo found; else echo –; fi; }
-
 # The model's finding, or the one of the table where it is left out.
 model_cell() {
     [ "${MODEL:-1}" = 0 ] || { cell model_finds; return; }
@@ -218,17 +254,13 @@ show_one() { # name, server test file, server test
     corpus_cell=' ' model_cell=' '
     if is_of_core "$1"; then
         build_core
-        corpus_cell=$(cell corpus_finds)
+        judge_corpus "$1"
         model_cell=$(model_cell "$1")
-        case "$corpus_cell $(header "$1" Corpus)" in
-        'found yes' | '– no') ;;
-        *) fault "$1: its header says 'Corpus: $(header "$1" Corpus)', the corpus says: $corpus_cell" ;;
-        esac
     fi
     build_module
     server_cell=$(cell server_finds "$2" "$3")
     [ "$server_cell" = found ] || fault "$1: the server test that it names does not find it: $2 $3"
-    [ "$server_cell" = – ] || server_cell="\`$2\`: $(printf '%s\n' "${3##*::}" | tr _ ' ')"
+    [ "$server_cell" = – ] || server_cell="\`$2\`: $(echo "$3" | tr _ ' ')"
     # shellcheck disable=SC2016 # for Markdown
     printf '| `%s` | %s | %s | %s | %s |\n' \
         "$1" "$(header "$1" Wrong)" "$corpus_cell" "$model_cell" "$server_cell" >>"$rows"

@@ -1,14 +1,14 @@
-//! Whether anybody reads the effects of changes, as replicas and the AOF do.
+//! Whether the effects of changes have readers, as replicas and the AOF are.
 //!
 //! To build effects is a third of what an uncontended lock costs, and a server without AOF, replicas and
-//! backlog throws them away at once. Nobody needs those of changes that are in the snapshot that he starts
-//! from: a replica, a stream to one and an AOF all begin with a snapshot. So effects are built from any
+//! backlog throws them away at once. Effects of changes in the snapshot that a reader starts from are not needed:
+//! a replica, a stream to one and an AOF all begin with a snapshot. So effects are built from any
 //! snapshot on, forked or not, and from a promotion on (a replica keeps its backlog when it becomes the
-//! primary), until a beat of the server finds that nobody reads them. In a cluster they are always built, since slots are
+//! primary), until a beat of the server finds no reader. In a cluster they are always built, since slots are
 //! moved by a stream of them there.
 //!
-//! Between a replica's request and its snapshot the server has a backlog already, which we learn at the next
-//! beat. What stands in it from that time nobody reads: a replica goes on from where its snapshot was made.
+//! Between a replica's request and its snapshot the server has a backlog already, which the module learns at the next
+//! beat. No replica reads what stands in it from that time: it continues from where its snapshot was made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ static MAY_BE_REPLICATED: AtomicBool = AtomicBool::new(true);
 /// Whether there may be an AOF.
 static MAY_BE_LOGGED: AtomicBool = AtomicBool::new(true);
 
-/// Whether a change under way must be told by its effects.
+/// Whether a change under way must be sent as its effects.
 pub(crate) fn are_read() -> bool {
     MAY_BE_LOGGED.load(Ordering::Relaxed) || are_replicated()
 }
@@ -30,13 +30,13 @@ pub(crate) fn are_replicated() -> bool {
     MAY_BE_REPLICATED.load(Ordering::Relaxed)
 }
 
-/// Somebody may read effects from now on.
+/// Effects may have readers from now on.
 pub(crate) fn begin() {
     MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
     MAY_BE_LOGGED.store(true, Ordering::Relaxed);
 }
 
-/// Finds out whether anybody does.
+/// Finds out whether they have.
 pub(crate) fn look(ctx: Ctx<'_>) {
     MAY_BE_LOGGED.store(ctx.has_aof(), Ordering::Relaxed);
     MAY_BE_REPLICATED.store(ctx.in_cluster() || ctx.has_replicas_or_backlog(), Ordering::Relaxed);

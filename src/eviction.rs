@@ -16,7 +16,7 @@ pub(crate) fn locks_may_be_evicted() -> bool {
     MAY_BE_EVICTED.load(Ordering::Relaxed)
 }
 
-/// Looks at the server's settings, and warns where they are dangerous.
+/// Checks the server's settings, and warns if they are dangerous.
 pub(crate) fn check(ctx: Ctx<'_>) {
     let limited = ctx.server_info_number(c"memory", c"maxmemory") > 0;
     let policy = ctx.server_info_text(c"memory", c"maxmemory_policy");

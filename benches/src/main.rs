@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod clients;
 mod contender;
 mod contention;
 mod cpu;
@@ -32,7 +33,7 @@ use std::time::{Instant, SystemTime};
 use plan::{Plan, Task};
 use progress::Progress;
 use report::tables;
-use results::{Environment, Results, SCHEMA, Stalls};
+use results::{Clients, Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -68,10 +69,12 @@ fn run(plan: &Plan) -> Result<(), String> {
     print!("{}", tables::everything(&results));
     let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results) {
         store::save(results)?
-    } else if plan.is_alone("stalls") {
-        store::save_stalls(results)?
+    } else if plan.is_alone("stalls") || plan.is_alone("clients") && results.clients.is_some() {
+        store::save_beside(results)?
     } else {
-        println!("\nnot stored: only a run of everything is, of stalls, or of uncontended on another server");
+        println!(
+            "\nnot stored: only a run of everything is, of stalls, of clients, or of uncontended on another server"
+        );
         return Ok(());
     };
     store::render()?;
@@ -89,6 +92,7 @@ fn measure(plan: &Plan) -> Results {
         memory: Vec::new(),
         readers: Vec::new(),
         client: None,
+        clients: None,
         stalls: None,
         environment: environment.clone(),
     };
@@ -107,10 +111,13 @@ fn measure(plan: &Plan) -> Results {
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));
     }
+    let clients =
+        plan.wants("clients").then(|| clients::run(plan, &progress)).filter(|rows| !rows.is_empty());
     let stalls = plan.wants("stalls").then(|| stalls::run(plan, &progress));
     progress.end();
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
+    results.clients = clients.map(|rows| Clients { environment: environment.clone(), rows });
     results.stalls = stalls.map(|rows| Stalls { environment: environment.clone(), rows });
     results.environment = environment;
     results

@@ -3,13 +3,13 @@
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
-pub(crate) const BENCHMARKS: [&str; 6] =
-    ["uncontended", "contention", "memory", "readers", "client", "stalls"];
+pub(crate) const BENCHMARKS: [&str; 7] =
+    ["uncontended", "contention", "memory", "readers", "client", "clients", "stalls"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, readers, client, stalls; without any: all, and the results are stored,
+benchmarks: uncontended, contention, memory, readers, client, clients, stalls; without any: all, and the results are stored,
             as are those of uncontended alone on another server than the one that the targets are about, and those of
-            stalls alone beside the results of its server
+            clients or stalls alone beside the results of its server
 render: make docs/BENCHMARKS.md and its plots from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored

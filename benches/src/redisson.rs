@@ -1,14 +1,7 @@
 //! What a Redisson client sends for its plain lock: equivalents written for the benchmarks, which do the
 //! same reads and writes on the same keys.
 
-/// KEYS: the lock. ARGV: lease in ms, owner. Null when acquired, else the ms to wait at most.
-pub(crate) const ACQUIRE: &str = "\
-if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-    redis.call('hincrby', KEYS[1], ARGV[2], 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
-    return nil
-end
-return redis.call('pttl', KEYS[1])";
+pub(crate) use rlock_testkit::redisson::TAKES as ACQUIRE;
 
 /// Version 3. KEYS: the lock, its channel. ARGV: message, lease in ms, owner.
 pub(crate) const RELEASE_3: &str = "\

@@ -30,20 +30,21 @@ fn path_of(results: &Results) -> PathBuf {
     folder().join(format!("{name}.json"))
 }
 
-/// Stores the results of a server in place of earlier ones. Stalls stay where they were not measured anew: they can be
-/// measured without the others.
+/// Stores the results of a server in place of earlier ones. Stalls and clients stay where they were not measured anew: they
+/// can be measured without the others.
 pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
-    if results.stalls.is_none() {
-        // A file of another layout, or none, has no stalls to keep.
-        results.stalls = read(&path).ok().and_then(|stored| stored.stalls);
+    // A file of another layout, or none, has nothing to keep.
+    if let Ok(stored) = read(&path) {
+        results.stalls = results.stalls.or(stored.stalls);
+        results.clients = results.clients.or(stored.clients);
     }
     write_results(&path, &results)?;
     Ok(path)
 }
 
-/// Stores the stalls of a server beside its other results.
-pub(crate) fn save_stalls(results: Results) -> Result<PathBuf, String> {
+/// Stores the stalls or the clients of a server beside its other results.
+pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
     if !path.exists() {
         let server = results.environment.server;
@@ -51,7 +52,9 @@ pub(crate) fn save_stalls(results: Results) -> Result<PathBuf, String> {
             "not stored: there are no other results of {server} yet, run `make bench` first"
         ));
     }
-    let stored = Results { stalls: results.stalls, ..read(&path)? };
+    let mut stored = read(&path)?;
+    stored.stalls = results.stalls.or(stored.stalls);
+    stored.clients = results.clients.or(stored.clients);
     write_results(&path, &stored)?;
     Ok(path)
 }
@@ -109,6 +112,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::client::Who;
+    use crate::clients::Library;
     use crate::contender::Contender;
     use crate::contention::Protocol;
     use crate::memory::What;
@@ -132,12 +136,6 @@ mod tests {
         for results in [main].iter().chain(&others) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
-            if let Some(stalls) = &results.stalls {
-                let rows = stalls.rows.iter().map(|one| (one.scenario.as_str(), one.waiters));
-                let sizes = |one: Scenario| one.sizes().iter().map(move |size| (one.name(), *size));
-                let expected = Scenario::ALL.into_iter().flat_map(sizes);
-                assert!(rows.eq(expected), "{server}: other stalls; run `make bench ONLY=stalls`");
-            }
             if !is_main(results) && results.contention.is_empty() {
                 continue;
             }
@@ -164,6 +162,24 @@ mod tests {
                 assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench`");
                 let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
                 assert!(hand_offs.eq(Who::ALL.map(Who::name)), "{server}: hand-offs; run `make bench`");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_measured_alone_is_whole() {
+        let Stored { main, others } = load().unwrap();
+        for results in [main].iter().chain(&others) {
+            let server = &results.environment.server;
+            if let Some(stalls) = &results.stalls {
+                let rows = stalls.rows.iter().map(|one| (one.scenario.as_str(), one.waiters));
+                let sizes = |one: Scenario| one.sizes().iter().map(move |size| (one.name(), *size));
+                let expected = Scenario::ALL.into_iter().flat_map(sizes);
+                assert!(rows.eq(expected), "{server}: other stalls; run `make bench ONLY=stalls`");
+            }
+            if let Some(clients) = &results.clients {
+                let rows = clients.rows.iter().map(|one| one.library.as_str());
+                assert!(rows.eq(Library::ALL.map(Library::name)), "{server}: run `make bench ONLY=clients`");
             }
         }
     }

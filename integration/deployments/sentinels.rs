@@ -5,24 +5,20 @@
 //! sentinels and replicas when its door is shut, while the tests' own connections, which go to the server itself, are
 //! those of clients on its side.
 
-#[path = "../../crates/rlock-client/tests/common/mod.rs"]
-mod common;
 mod doors;
-#[path = "../kinds/mod.rs"]
-mod kinds;
-#[path = "../../tests/waiting/mod.rs"]
-mod waiting;
 mod watched;
 
 use std::time::Duration;
 
-use common::within;
-use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
 use rlock_client::{Client, Durability, Error, Guard};
+use rlock_testkit::clients;
+use rlock_testkit::clients::within;
+use rlock_testkit::commands::{SOON, counter, say, server_time, story};
+use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
-use waiting::{SOON, Waiting, counter, say, server_time, story};
 use watched::{FAILED_OVER, Member, Watched, announcing, await_heir};
 
 /// A lease that outlasts all that.
@@ -158,7 +154,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     }
     // It has to be this test that ends the primary.
     set_down_after(600_000);
-    let (builder, url) = (Client::builder().durability_wait(FAILED_OVER), common::url(&server));
+    let (builder, url) = (Client::builder().durability_wait(FAILED_OVER), clients::url(&server));
     let client = within("a client", builder.connect(&url)).await.unwrap();
     door.set_shut(true);
     let mut asked = tokio::spawn(client.lock("lock").lease(LEASE).durability(durability).acquire());
@@ -242,7 +238,7 @@ async fn a_primary_that_is_cut_off() {
     eventually("the next millisecond", SOON, || (server_time(there) > here).then_some(()));
     let there = kinds::acquisition(&say(there, alone))[2];
     assert!(there > here, "{there} after {here}");
-    let direct = within("a client", Client::connect(&common::url(&old.server))).await.unwrap();
+    let direct = within("a client", Client::connect(&clients::url(&old.server))).await.unwrap();
     let replicated = direct.lock("replicated").durability(Durability::Replicas(1));
     let refused = within("a refusal", replicated.acquire()).await.unwrap_err();
     assert!(matches!(refused, Error::Durability { wanted: 1, reached: 0, .. }), "{refused}");

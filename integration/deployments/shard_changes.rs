@@ -1,26 +1,23 @@
 //! Every kind of lock in a cluster of three primaries and three replicas while primaries fail or are replaced, and the
 //! Rust client on it. `make cluster` runs this.
 
-#[path = "../../crates/rlock-client/tests/common/mod.rs"]
-mod common;
-#[path = "../kinds/mod.rs"]
-mod kinds;
 mod slots;
-#[path = "../../tests/waiting/mod.rs"]
-mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::cluster::{Cluster, failing_soon};
-use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
 use rlock_client::{Any, Client, Durability, Error, Guard, Lock};
+use rlock_testkit::clients;
+use rlock_testkit::clients::cluster::{Cluster, failing_soon};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{AtOnce, await_replicas, await_slot, cluster, move_at_once, place_on, replica_agrees};
 use tokio::task::JoinHandle;
-use waiting::{SOON, Waiting, counter, number, say, story};
 
 /// How long a fail-over may take on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
@@ -29,9 +26,9 @@ const FAILED_OVER: Duration = Duration::from_secs(40);
 fn await_role(server: &TestServer, role: &str) {
     eventually(role, FAILED_OVER, || {
         // A server that stands still, or has just changed its role, does not answer on connections of before.
-        let client = redis::Client::open(common::url(server)).unwrap();
+        let client = redis::Client::open(clients::url(server)).unwrap();
         let answer: redis::Value = redis::cmd("ROLE").query(&mut client.get_connection().ok()?).ok()?;
-        waiting::text(&answer).starts_with(&format!("[\"{role}\"")).then_some(())
+        commands::text(&answer).starts_with(&format!("[\"{role}\"")).then_some(())
     });
 }
 
@@ -204,7 +201,7 @@ impl Contest {
     /// Waits for so many turns more.
     async fn go_on(&self, turns: usize) {
         let goal = self.turns.load(Ordering::SeqCst) + turns;
-        common::eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
+        clients::eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
     }
 }
 
@@ -213,7 +210,7 @@ async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>>
     for _ in 0..3 {
         // A lease that outlasts a fail-over on a busy machine.
         let client = Client::builder().watchdog_timeout(Duration::from_secs(24));
-        let client = common::within("a client", client.connect(&cluster.url())).await.unwrap();
+        let client = clients::within("a client", client.connect(&cluster.url())).await.unwrap();
         workers.extend((0..5).map(|_| tokio::spawn(contest.clone().take_part(client.clone()))));
     }
     workers
@@ -222,7 +219,7 @@ async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>>
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::too_many_lines, reason = "one history")]
 async fn never_two_holders_of_any_kind() {
-    fastrand::seed(common::seed());
+    fastrand::seed(clients::seed());
     let mut cluster = cluster();
     let place = place_on(&cluster, 0);
     let slot = number(&mut cluster.primaries[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
@@ -257,7 +254,7 @@ async fn never_two_holders_of_any_kind() {
     contest.go_on(100).await;
     contest.over.store(true, Ordering::SeqCst);
     for worker in workers {
-        common::within("an end", worker).await.unwrap();
+        clients::within("an end", worker).await.unwrap();
     }
     let client = &mut heir.connect();
     eventually("all to be free", SOON, || {

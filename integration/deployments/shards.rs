@@ -1,21 +1,16 @@
 //! Every kind of lock in a cluster of three primaries and three replicas: names and slots, redirections, messages,
 //! slots that move key by key or at one moment, and primaries that fail or are replaced. `make cluster` runs this.
 
-#[path = "../../crates/rlock-client/tests/common/mod.rs"]
-mod common;
-#[path = "../kinds/mod.rs"]
-mod kinds;
 mod slots;
-#[path = "../../tests/waiting/mod.rs"]
-mod waiting;
 
 use std::time::Duration;
 
-use kinds::{Awaited, KINDS, hold};
 use redis::Connection;
+use rlock_testkit::clients;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::held::{Awaited, KINDS, hold};
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{AtOnce, Move, await_slot, cluster, move_at_once, place_on, replica_agrees};
-use waiting::{SOON, counter, number, say, story};
 
 #[track_caller]
 fn is_redirected(client: &mut Connection, line: &str, word: &str, to: &TestServer) {
@@ -179,7 +174,7 @@ fn nobody_else_gets_in(moving: &Move<'_>, place: &str) {
 /// The keys of the slot move in an order of chance, lease keys, lists and tokens before or after their lock.
 #[test]
 fn a_slot_moves_key_by_key() {
-    let seed = common::seed();
+    let seed = clients::seed();
     fastrand::seed(seed);
     let cluster = cluster();
     let place = place_on(&cluster, 0);

@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use redis::Connection;
+use rlock_testkit::commands;
 use rlock_testkit::{ServerName, TestServer, eventually, wait_for_replicas_in_sync};
 
-use crate::common::cluster::{Cluster, id};
-use crate::waiting::{number, say, story};
+use rlock_testkit::clients::cluster::{Cluster, id};
+use rlock_testkit::commands::{number, say, story};
 
 /// How long nodes may take to agree on a busy machine.
 pub(crate) const AGREED: Duration = Duration::from_secs(40);
@@ -16,7 +17,7 @@ pub(crate) const AGREED: Duration = Duration::from_secs(40);
 /// Three primaries, and a replica of each that takes over soon.
 #[track_caller]
 pub(crate) fn cluster() -> Cluster {
-    crate::common::limit_everything();
+    commands::limit_everything();
     let cluster = Cluster::start_with_replicas(3);
     await_replicas(&cluster);
     cluster

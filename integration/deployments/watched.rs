@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use rlock_testkit::clients;
 use rlock_testkit::{ServerBuilder, TestServer, eventually};
 
-use crate::common::{self, limit_everything};
 use crate::doors::Door;
-use crate::waiting::{SOON, say};
+use rlock_testkit::clients::{self, limit_everything};
+use rlock_testkit::commands::{SOON, say};
 
 /// How long a fail-over may take on a busy machine: sentinels do nothing for 30 seconds after they had to stand still
 /// for two.
@@ -28,7 +29,7 @@ impl Member {
 
     /// A field of `INFO replication`, on a connection of its own: sentinels cut those of others.
     pub(crate) fn fact(&self, name: &str) -> Option<String> {
-        let client = redis::Client::open(common::url(&self.server)).unwrap();
+        let client = redis::Client::open(clients::url(&self.server)).unwrap();
         let info: String =
             redis::cmd("INFO").arg("replication").query(&mut client.get_connection().ok()?).ok()?;
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::to_owned)

@@ -8,7 +8,6 @@ use std::fs;
 use rlock_testkit::{ServerBuilder, Stopped, TestServer, eventually, fault_module_path, module_path};
 
 use crate::report::{Fault, assert_none, faults};
-use crate::server_in_valgrind;
 use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, news};
 use crate::work::{SOON, Scene, acquire};
 
@@ -22,7 +21,7 @@ const OPTIONS: &str = "--soname-synonyms='somalloc=*jemalloc*' --leak-check=full
 
 #[track_caller]
 fn start(builder: ServerBuilder) -> TestServer {
-    server_in_valgrind::start(builder, OPTIONS)
+    rlock_testkit::valgrind::start(builder, OPTIONS)
 }
 
 /// What valgrind says of a server that has ended.

@@ -88,7 +88,7 @@ impl Command for Acquire {
         let hears_lists = !(request.fair && waits) || listen_to_lists(*ctx);
         let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
         if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx) {
-            return Err(Error::Internal("the server does not tell of changes of keys"));
+            return Err(Error::Internal("the server does not report changes of keys"));
         }
         let answer = call::acquire(core(&ctx), &mut lock(ctx)?, &request);
         if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }

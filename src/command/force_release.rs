@@ -6,7 +6,7 @@ use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
-/// Takes a lock from whoever holds it.
+/// Takes a lock from its holders.
 pub(crate) struct ForceRelease;
 
 impl Command for ForceRelease {
@@ -15,7 +15,7 @@ impl Command for ForceRelease {
         name: c"rlock.forcerelease",
         flags: c"write",
         acl: c"write slow dangerous",
-        // Who may lock may not therefore take locks from others.
+        // Permission to lock is not permission to take locks from others.
         locks: Locks::No,
         summary: c"Releases a lock without its owner, or only if the given owner holds it; 0 if nothing was released",
         complexity: super::COST,

@@ -12,18 +12,18 @@ use crate::ffi::{
 };
 use crate::{keyspace, waiters};
 
-/// Tells who holds a lock and until when.
+/// Shows the holders of a lock and their leases.
 pub(crate) struct Info;
 
-/// What there is to tell.
+/// The content of the reply.
 pub(crate) struct Report {
-    /// Whoever holds the lock.
+    /// The holders.
     held: holders::Held,
-    /// The last fencing token, 0 where there was none.
+    /// The last fencing token, or 0.
     token: i64,
     /// How many wait.
     waiter_count: usize,
-    /// Who waits first, in order.
+    /// The first waiters, in order.
     queue: Vec<queue::Waiting>,
 }
 
@@ -100,7 +100,7 @@ fn session(ctx: Ctx<'_>, client: Option<u64>) {
     }
 }
 
-/// In which way somebody holds or waits; null for a plain lock.
+/// The mode of a holder or waiter; null for a plain lock.
 fn mode(ctx: Ctx<'_>, mode: Mode) {
     ctx.reply_bytes(b"mode");
     match mode.word() {

@@ -7,10 +7,10 @@ use super::pair;
 use crate::ffi::{Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, Locks, Respond, Spec};
 use crate::waiters;
 
-/// Tells which locks are waited for.
+/// Lists the locks with waiters.
 pub(crate) struct List;
 
-/// Some of them, and where to go on.
+/// Some of them, and where the next page begins.
 pub(crate) struct Page {
     cursor: Vec<u8>,
     entries: Vec<Entry>,
@@ -20,7 +20,7 @@ pub(crate) struct Page {
 struct Entry {
     key: Vec<u8>,
     waiter_count: usize,
-    /// How long the one who waits first has waited, in ms.
+    /// How long the first waiter has waited, in ms.
     longest_wait_ms: u64,
 }
 

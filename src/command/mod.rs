@@ -27,7 +27,7 @@ use crate::ffi::{
 use crate::site::SiteLock;
 use crate::{keyspace, waiters};
 
-/// What a command costs that may write. Each of them serves the queue of its lock, so that none is `fast`.
+/// The cost of a command that may write. Each of them serves the queue of its lock, so that none is `fast`.
 const COST: &CStr =
     c"O(log n) for n waiters or permits; O(r) for r dead or granted readers; O(f) for a fair list of f entries";
 
@@ -53,7 +53,7 @@ fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {
     if listen_to_clients(*ctx) && listen_to_keys(*ctx) {
         Ok(())
     } else {
-        Err(Error::Internal("the server does not tell of clients and keys"))
+        Err(Error::Internal("the server does not report changes of clients and keys"))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{after_key, lock};
 use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
 use crate::waiters::core;
 
-/// Gives holds back.
+/// Releases holds.
 pub(crate) struct Release;
 
 impl Command for Release {

@@ -1,4 +1,4 @@
-//! What the user of a command may do besides what the server itself checks.
+//! Permissions that the server itself does not check for the user of a command.
 
 use std::ffi::c_int;
 use std::io;
@@ -11,7 +11,7 @@ use super::ctx::{Ctx, clear_errno, free, reply_kind};
 use super::scope::CommandCtx;
 use super::string::{OwnedString, StringRef};
 
-/// What the names of all our commands begin with.
+/// The prefix of all commands of the module.
 const COMMANDS: &[u8] = b"rlock.";
 
 impl CommandCtx<'_> {
@@ -30,7 +30,7 @@ impl CommandCtx<'_> {
 
     /// Whether the user of the command under way may run this very command on a key that the command does not
     /// declare, in place of the one it does. The server accepts a key alone where any selector of the user has it, be
-    /// it one that does not allow the command; of a command with its key one selector has to allow all.
+    /// it one that does not allow the command; of a command with its key one selector must allow all.
     pub(crate) fn may_run_on(self, key: StringRef<'_>) -> bool {
         let mut words = self.args().with_key(key);
         let Ok(len) = c_int::try_from(words.len()) else { return false };
@@ -57,7 +57,7 @@ impl CommandCtx<'_> {
             }
             let allowed = check(user) == raw::REDISMODULE_OK as c_int;
             if !allowed {
-                // Fails only where there is no such user: then there is nothing to log.
+                // Fails only for an unknown user: nothing can be logged.
                 api!(RedisModule_ACLAddLogEntry)(self.as_ptr(), user, object.as_ptr(), reason);
             }
             api!(RedisModule_FreeModuleUser)(user);
@@ -70,14 +70,14 @@ impl CommandCtx<'_> {
         // SAFETY: the context is valid.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) };
         if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {
-            // SAFETY: the context is valid; null if there is no such client, or it has no user.
+            // SAFETY: the context is valid; null if the client is unknown or has no user.
             return unsafe {
                 let id = api!(RedisModule_GetClientId)(self.as_ptr());
                 OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), id))
             };
         }
-        // A script's client is none of those, and to ask for the name of a user that it does not have
-        // would end the server. `C` runs a command as the user, and refuses that where there is none.
+        // A script's client is not one of those, and to ask for the name of a user that it does not have
+        // would end the server. `C` runs a command as the user, and refuses that without one.
         clear_errno();
         // SAFETY: the format takes nothing more.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), c"PING".as_ptr(), c"CE".as_ptr()) };
@@ -93,11 +93,11 @@ impl CommandCtx<'_> {
 }
 
 impl Ctx<'_> {
-    /// Whether the rules of any user name one of our commands. From 7.2 on servers read all rules anew when a module is
+    /// Whether the rules of any user name a command of the module. From 7.2 on servers read all rules anew when a module is
     /// unloaded, and all but Valkey 9.1 end themselves where one names a command that is gone.
     pub(super) fn is_named_in_rules(self) -> bool {
         if optional_api!(RedisModule_SetCommandACLCategories).is_none() {
-            // An older server, which lets such rules be.
+            // An older server, which ignores these rules.
             return false;
         }
         let CallReply::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
@@ -107,7 +107,7 @@ impl Ctx<'_> {
     }
 }
 
-/// Whether a user, as ACL LIST shows it, is allowed or denied one of our commands by its name.
+/// Whether a user, as ACL LIST shows it, is allowed or denied a command of the module by its name.
 fn names_command(user: &[u8]) -> bool {
     user.split(|byte| matches!(byte, b' ' | b'(' | b')')).any(|rule| match rule {
         [b'+' | b'-', name @ ..] => {

@@ -1,5 +1,5 @@
-//! Clients that wait: blocked by us without a time-out of the server's, since where an unblock and such
-//! a time-out meet in one turn of the loop, several servers abort. The time-outs are our own.
+//! Blocked clients. The module blocks them without a time-out of the server, because several servers abort if an unblock and
+//! that time-out meet in one event-loop cycle. The time-outs are the module's.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use super::scope::{Event, ScopedCtx};
 pub(crate) struct Outcome {
     /// The call that waited.
     pub(crate) ticket: Ticket,
-    /// What it is answered.
+    /// The answer of that call.
     pub(crate) answer: Result<Reply, Error>,
 }
 
@@ -35,10 +35,10 @@ impl Blocked {
         Handle(self.0.addr())
     }
 
-    /// Lets the client go on with an answer, at the end of this turn of the server's loop.
+    /// Answers the client at the end of this event-loop cycle.
     pub(crate) fn unblock(self, outcome: Outcome) {
         let data: *mut Outcome = Box::into_raw(Box::new(outcome));
-        // It fails only for a client that is blocked on keys, which ours are not.
+        // It fails only for a client that is blocked on keys, which these are not.
         // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
         unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
     }
@@ -56,7 +56,7 @@ pub(super) fn blocked_so_far() -> u32 {
 pub(super) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     let no_timeout = 0;
     let block = api!(RedisModule_BlockClient);
-    // SAFETY: the context is that of a command which may block; the callbacks live as long as we are loaded.
+    // SAFETY: the context is that of a command which may block; the callbacks live as long as the module is loaded.
     let blocked = unsafe { block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
     if blocked.is_null() {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
     Some(Blocked(blocked))
 }
 
-/// Whether this server is no replica.
+/// Whether this server is a primary.
 pub(crate) fn is_primary(ctx: Ctx<'_>) -> bool {
     flags(ctx) & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
 }

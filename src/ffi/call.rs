@@ -1,4 +1,4 @@
-//! Commands of the server's that we run ourselves, with their effects and events: where speed is of no concern.
+//! Commands of the server that the module runs, with their effects and events: where speed does not matter.
 
 use std::ffi::CStr;
 
@@ -56,18 +56,18 @@ impl Ctx<'_> {
         let mut words: Vec<*mut raw::RedisModuleString> = words.iter().map(|word| word.as_ptr()).collect();
         // `!`: replicated. `E`: errors as replies. `v`: the words as an array.
         let (name, format) = (command.as_ptr(), c"!Ev".as_ptr());
-        // Null where the server could not even try: whoever reads the reply asks for that.
+        // Null where the server could not even try: each reader of the reply checks that.
         // SAFETY: the format says: an array of strings and its length. They live.
         unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, words.as_mut_ptr(), words.len()) }
     }
 }
 
-/// An integer of an array; 0 where there is none.
+/// An integer of an array, or 0.
 fn number(reply: *mut raw::RedisModuleCallReply, at: usize) -> i64 {
     if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
         return 0;
     }
-    // SAFETY: the reply is an array; an element belongs to it, and is null where there is none at that place.
+    // SAFETY: the reply is an array; an element belongs to it, and is null beyond the end.
     unsafe {
         let element = api!(RedisModule_CallReplyArrayElement)(reply, at);
         let is_integer = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_INTEGER;

@@ -25,7 +25,7 @@ pub(crate) trait Callbacks: Sync {
 
     /// A key was changed, deleted, renamed, or has expired, and not by us.
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr);
-    /// A sorted set was changed, not by an event of our own.
+    /// A sorted set was changed, not by an event of the module.
     fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>);
 
     /// Something happened to the server.
@@ -36,13 +36,13 @@ pub(crate) trait Callbacks: Sync {
     /// The timer has fired, and is no more.
     fn timer_fired(&self, ctx: TaskCtx<'_>);
 
-    /// A client that was unblocked is to be answered.
+    /// An unblocked client must be answered.
     fn answer(&self, ctx: EventCtx<'_>, outcome: &Outcome);
 
     /// A client disconnects that is blocked, or unblocked and not yet answered.
     fn client_disconnected(&self, ctx: EventCtx<'_>, handle: Handle);
 
-    /// Writes our section of INFO.
+    /// Writes the module's section of INFO.
     fn show_info(&self, page: &InfoPage);
 }
 

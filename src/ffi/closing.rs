@@ -11,7 +11,7 @@ use super::string::OwnedString;
 impl Ctx<'_> {
     /// Whether this client is logged in as another user than the default one. It cannot change that while it is blocked.
     pub(crate) fn has_own_user(self) -> bool {
-        // SAFETY: the context is valid; null if there is no such client, or it has no user.
+        // SAFETY: the context is valid; null if the client is unknown or has no user.
         let name = unsafe {
             OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), client_id(self)))
         };
@@ -22,20 +22,20 @@ impl Ctx<'_> {
     ///
     /// To ask is a third of the cost of a hand-off, so that only those are asked for that the server may have marked while they
     /// were blocked. It marks a client whose user it removes (ACL DELUSER, ACL LOAD), and makes it one of the default user; and
-    /// one that it sends so much that its output buffer is full. A client that hangs up is freed when that is read.
+    /// one whose output buffer is full. A client that hangs up is freed when that is read.
     pub(crate) fn is_closing(self, had_own_user: bool) -> bool {
         let lost_its_user = had_own_user && !self.has_own_user();
         (lost_its_user || self.receives_messages()) && self.has_close_flag()
     }
 
-    /// Whether this client tracks keys or is subscribed, and can be blocked all the same: with RESP3.
+    /// Whether this client tracks keys or is subscribed, and can be blocked nevertheless: with RESP3.
     fn receives_messages(self) -> bool {
         if flags(self) & raw::REDISMODULE_CTX_FLAGS_RESP3.cast_signed() == 0 {
             return false;
         }
         let version = u64::from(raw::REDISMODULE_CLIENTINFO_VERSION);
         let mut info = raw::RedisModuleClientInfo { version, flags: 0, id: 0, addr: [0; 46], port: 0, db: 0 };
-        // SAFETY: the structure is of the version that it names, and the server fills it in where there is such a client.
+        // SAFETY: the structure is of the version that it names, and the server fills it in if the client exists.
         unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client_id(self)) };
         let sent = raw::REDISMODULE_CLIENTINFO_FLAG_TRACKING | raw::REDISMODULE_CLIENTINFO_FLAG_PUBSUB;
         info.flags & u64::from(sent) != 0

@@ -18,7 +18,7 @@ use super::reply::count_error;
 use super::scope::{CommandCtx, ScopedCtx};
 use super::spec::{Arena, Locks, Spec, text};
 
-/// The ACL category of our own, where the server has such.
+/// The module's ACL category, on servers where modules can have one.
 pub(super) const ACL_CATEGORY: &CStr = c"rlock";
 
 /// One command.
@@ -44,9 +44,9 @@ pub(crate) fn register<C: Command>(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let key = c_int::from(spec.key.flags() != 0);
     let (name, flags) = (spec.name.as_ptr(), spec.flags.as_ptr());
     let create = api!(RedisModule_CreateCommand);
-    // SAFETY: the context is that of the load; `call::<C>` is a function for as long as we are loaded.
+    // SAFETY: the context is that of the load; `call::<C>` is a function for as long as the module is loaded.
     let status = unsafe { create(ctx.as_ptr(), name, Some(call::<C>), flags, key, key, key) };
-    // SAFETY: as above; null if there is no such command.
+    // SAFETY: as above; null if the command is unknown.
     let command = unsafe { api!(RedisModule_GetCommand)(ctx.as_ptr(), name) };
     if status != raw::REDISMODULE_OK as c_int || command.is_null() {
         return Err(LoadError::Refused("a command", spec.name));
@@ -74,7 +74,7 @@ fn categories(spec: &Spec) -> CString {
 }
 
 /// # Safety
-/// The command must be one of ours, and the load still under way.
+/// The command must be the module's, and the load still under way.
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result<(), LoadError> {
     let version = raw::RedisModuleCommandInfoVersion {
         version: 1,
@@ -111,7 +111,7 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Result
     }
 }
 
-/// Makes our own ACL category, where the server can have one.
+/// Makes the module's ACL category, where the server can have one.
 pub(super) fn add_acl_category(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let Some(add) = optional_api!(RedisModule_AddACLCategory) else { return Ok(()) };
     // SAFETY: the context is that of the load.

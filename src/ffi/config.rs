@@ -56,7 +56,7 @@ impl NumberOption {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// What it may be set to.
+    /// The valid values.
     pub(crate) fn range(&self) -> &RangeInclusive<i64> {
         &self.range
     }

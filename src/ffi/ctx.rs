@@ -1,8 +1,8 @@
 //! The context of a callback: what the server does for us.
 //!
-//! What is not checked here cannot fail. Flags, clocks and the database's number have no failure. Signals and events of keys
-//! are refused only to a context without a client, which none of ours is. An INFO section that the server does not know is
-//! an empty one, never null; only its fields may be missing.
+//! Calls without a check cannot fail. Flags, clocks and the database's number have no failure. Signals and events of keys
+//! are refused only to a context without a client, which no context of the module is. An unknown INFO section is an empty one,
+//! never null; only its fields may be missing.
 
 use std::ffi::{CStr, CString, c_int};
 use std::io;
@@ -17,7 +17,7 @@ use super::api::{api, optional_api};
 use super::call::bytes;
 use super::string::{OwnedString, StringRef};
 
-/// The classes of keyspace events that we raise.
+/// The classes of keyspace events that the module raises.
 #[derive(Clone, Copy)]
 pub(crate) enum EventClass {
     /// `g`: `del`, `expire`.
@@ -28,7 +28,7 @@ pub(crate) enum EventClass {
     String,
     /// `z`: `zadd`, `zrem`.
     SortedSet,
-    /// `d`: our own.
+    /// `d`: those of the module.
     Module,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Ctx<'a> {
         Self { raw, lives: PhantomData }
     }
 
-    /// The context of a callback that came through the crate's own wrapper.
+    /// The context of a callback, from the crate's own wrapper.
     pub(crate) fn of(context: &'a redis_module::Context) -> Self {
         // SAFETY: the wrapper stands for a callback under way, and is borrowed for no longer than it.
         unsafe { Self::from_raw(context.ctx) }
@@ -74,7 +74,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
-    /// from that could have ended before its owner hears of it.
+    /// from that could have ended before its owner learns of it.
     pub(crate) fn real_time(self) -> UnixMs {
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
@@ -110,7 +110,7 @@ impl<'a> Ctx<'a> {
         // `S`: with the checks that scripts are subject to. `E`: errors as replies, since Valkey 9.1 dies
         // of one that it may not answer.
         let (name, format) = (c"HDEL".as_ptr(), c"SEsc".as_ptr());
-        // No owner is empty, so that there is no such field.
+        // No owner is empty, so this field never exists.
         let field = c"".as_ptr();
         let call = api!(RedisModule_Call);
         clear_errno();
@@ -206,7 +206,7 @@ impl<'a> Ctx<'a> {
         self.publish_here(channel.borrow(), message.borrow())
     }
 
-    /// A number of the server's INFO; 0 where there is none.
+    /// A number of the server's INFO, or 0.
     pub(crate) fn server_info_number(self, section: &CStr, field: &CStr) -> u64 {
         let mut failed: c_int = 0;
         // SAFETY: the section's data is freed below and not used after that.
@@ -250,7 +250,7 @@ pub(super) fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {
 
 pub(super) fn free(reply: *mut raw::RedisModuleCallReply) {
     if !reply.is_null() {
-        // SAFETY: the reply is ours to free, and not used after this.
+        // SAFETY: the reply belongs to the module, and not used after this.
         unsafe { api!(RedisModule_FreeCallReply)(reply) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the server tells of itself. Nothing is written in these callbacks: a write there stands in the AOF before the change
+//! Events of the server. Nothing is written in these callbacks: a write there stands in the AOF before the change
 //! that it answers.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -39,7 +39,7 @@ pub(crate) enum ServerEvent {
     Swapped([i32; 2]),
     /// It is a replica now.
     Demoted,
-    /// It is no replica any more.
+    /// It is a primary now.
     Promoted,
     /// It is a replica, and has what its primary has: all of it, or what was missing comes next.
     Synchronised,
@@ -84,10 +84,10 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what an earlier load listened to, but our memory may have outlived it.
+    // The server forgot what an earlier load listened to, but the module's memory may have outlived it.
     key_event::forget();
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
-    // From Redis 8.4 on, which is told by a function that came with it; others use the number for something else.
+    // From Redis 8.4 on, which a function that came with it shows; others use the number for something else.
     let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
     let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
     let events = || SERVER_EVENTS.into_iter().chain(slots);
@@ -95,7 +95,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
     if heard < events().count() {
         events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
-        return Err(LoadError::Refused("to tell of", c"server events"));
+        return Err(LoadError::Refused("to report", c"server events"));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ unsafe fn is_about_memory(data: *const c_void) -> bool {
     if change.config_names.is_null() || count == 0 {
         return false;
     }
-    // SAFETY: the server gives so many names, each a C string, which stay for this callback.
+    // SAFETY: the server gives this number of names, each a C string, which stay for this callback.
     let names = unsafe { slice::from_raw_parts(change.config_names, count) };
     // SAFETY: as above.
     names.iter().any(|name| unsafe { CStr::from_ptr(*name) }.to_bytes().starts_with(b"maxmemory"))

@@ -58,7 +58,7 @@ mod on {
     static ANSWER: AtomicBool = AtomicBool::new(false);
     static BLOCKED: AtomicBool = AtomicBool::new(false);
 
-    /// Panics if the next callback of this kind was told to; once.
+    /// Panics once if `RLOCK.FAULT` has named this kind of callback.
     pub(in crate::ffi) fn strike(callback: Callback) {
         let struck = match callback {
             Callback::Load => std::env::var_os(AT_LOAD).is_some(),
@@ -79,12 +79,12 @@ mod on {
         assert!(!struck, "a planted fault\nof two lines with a \0 in them");
     }
 
-    /// Panics if the next answer to a waiter was told to, once: the waiter is out of its queue by then.
+    /// Panics once if `RLOCK.FAULT` has named answers: the waiter has left its queue.
     pub(crate) fn strike_answer() {
         assert!(!ANSWER.swap(false, Ordering::Relaxed), "a planted fault before an answer");
     }
 
-    /// Panics if it was told to, once, after a client was blocked.
+    /// Panics once, after a client was blocked, if `RLOCK.FAULT` has named that.
     pub(crate) fn strike_blocked() {
         assert!(!BLOCKED.swap(false, Ordering::Relaxed), "a planted fault after a client was blocked");
     }

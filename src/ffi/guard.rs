@@ -1,4 +1,4 @@
-//! The one guard: no panic crosses into the server, where it would abort somebody's database.
+//! The one guard: no panic crosses into the server, where it would abort the server.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -57,7 +57,7 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 static WARNINGS: [RareWarning; Callback::Scan as usize + 1] =
     [const { RareWarning::new() }; Callback::Scan as usize + 1];
 
-/// Set after a caught panic: what the module remembers is in doubt then.
+/// Set after a caught panic, which leaves the memory of the module in doubt.
 static IN_DOUBT: AtomicBool = AtomicBool::new(false);
 
 /// How many panics were caught since the load.

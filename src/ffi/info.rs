@@ -1,4 +1,4 @@
-//! Our section in the server's INFO.
+//! The module's section in the server's INFO.
 
 use std::ffi::{CStr, c_int};
 
@@ -42,7 +42,7 @@ pub(crate) fn register_info(ctx: Ctx<'_>) -> Result<(), LoadError> {
 unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
     guarded(Callback::Info, (), || {
         // SAFETY: the context is valid for this callback; without a name the section is `rlock`.
-        // An error means that nobody asked for it.
+        // An error means that the section was not asked for.
         let wanted = unsafe { api!(RedisModule_InfoAddSection)(ctx, std::ptr::null()) };
         if wanted == raw::REDISMODULE_OK as c_int {
             callbacks::with(|module| module.show_info(&InfoPage(ctx)));

@@ -13,7 +13,7 @@ use super::string::{ONE, OwnedString, StringRef};
 /// What kind of value a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
-    /// There is no such key.
+    /// The key does not exist.
     Empty,
     /// A hash.
     Hash,
@@ -29,7 +29,7 @@ pub(crate) enum KeyKind {
 
 /// An open key.
 ///
-/// The module is set not to signal a key as modified when it is closed: who changes it does so.
+/// The module is set not to signal a key as modified when it is closed: `perform` does so.
 pub(crate) struct Key<'a> {
     /// Null where the key was opened for reading and is not there.
     raw: *mut raw::RedisModuleKey,
@@ -55,7 +55,7 @@ impl<'a> Key<'a> {
         self.raw
     }
 
-    /// Opens a key to look at it: its idle time, the server's statistics and events stay as they are,
+    /// Opens a key to inspect it: its idle time, the server's statistics and events stay as they are,
     /// as far as the server can do that (Redis 7.0 cannot).
     pub(crate) fn open_inspect(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
         let quiet = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;

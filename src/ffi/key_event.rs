@@ -1,4 +1,4 @@
-//! What the server tells of changes of keys. Nothing is written in these callbacks, as in those of [`super::event`].
+//! Events of keys. Nothing is written in these callbacks, as in those of [`super::event`].
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ type OnEvent = unsafe extern "C" fn(
 
 /// Classes of events that are listened to from the first call on that needs them.
 ///
-/// Not before: each event, those of our own changes too, would cost the making of a context, in vain. And not after it
+/// Not before: each event, those of the module's changes too, would cost the making of a context, in vain. And not after it
 /// ends: not every server lets a module stop listening.
 struct Classes {
     classes: c_int,
@@ -55,7 +55,7 @@ impl Classes {
             return true;
         }
         let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
-        // SAFETY: the context is valid, and the callback a function for as long as we are loaded.
+        // SAFETY: the context is valid, and the callback a function for as long as the module is loaded.
         let status = unsafe { subscribe(ctx.as_ptr(), self.classes, Some(self.on_event)) };
         let hears = status == raw::REDISMODULE_OK as c_int;
         self.heard.store(hears, Ordering::Relaxed);
@@ -88,8 +88,8 @@ pub(super) fn forget() {
     }
 }
 
-/// The events of keys that we raise and listen to. The server passes on the very name that it was given, by
-/// which our own are known: what another module does when it hears of ours raises events by other names, be
+/// The events of keys that the module raises and listens to. The server passes on the very name that it was given, by
+/// which the module knows its own: another module that reacts to them raises events by other names, be
 /// their letters the same.
 pub(crate) mod own_event {
     use std::ffi::{CStr, c_char};
@@ -134,7 +134,7 @@ unsafe extern "C" fn on_sorted_set(
     unsafe { heard(ctx, event, key, |module, ctx, key| module.sorted_set_changed(ctx, key)) }
 }
 
-/// Passes an event on that is not our own.
+/// Passes an event on that another source raised.
 ///
 /// # Safety
 /// Context, event and key are those of a callback.

@@ -37,7 +37,7 @@ const fn number(digits: &str) -> c_int {
     number
 }
 
-/// The commands that we use by name: to send effects to replicas and AOF, to ask whether we may, to read.
+/// The commands that the module uses by name: to send effects to replicas and AOF, to ask for permission, to read.
 const NEEDED: [&CStr; 23] = [
     c"CLIENT",
     c"DEL",
@@ -134,13 +134,13 @@ pub(crate) unsafe fn on_load(
     raw::REDISMODULE_ERR as c_int
 }
 
-/// Frees what we hold of the server's.
+/// Frees the server's objects that the module holds.
 fn give_back(module: &dyn Callbacks) {
     module.tear_down();
     free_constants();
 }
 
-/// Refuses a server that lacks what we need.
+/// Refuses a server that lacks a needed function or command.
 fn check_server(ctx: Ctx<'_>) -> Result<(), LoadError> {
     if let Some(function) = missing() {
         return Err(LoadError::OldServer(function));
@@ -152,7 +152,7 @@ fn check_server(ctx: Ctx<'_>) -> Result<(), LoadError> {
     }
 }
 
-/// Tells the server what holds for the whole module: the first step of a load, once everything is checked. Our ACL
+/// Tells the server what holds for the whole module: the first step of a load, once everything is checked. The ACL
 /// category stays on some servers if the load fails, and does no harm.
 pub(crate) fn declare(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // SAFETY: the context is valid. From here on closing a key does not break WATCH: perform does.
@@ -167,7 +167,7 @@ pub(crate) fn declare(ctx: Ctx<'_>) -> Result<(), LoadError> {
 fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let words = [
         OwnedString::new(name.to_bytes()),
-        // Of a command with subcommands one has to be named; to the others it is a word like any.
+        // Of a command with subcommands one must be named; to the others it is a word like any.
         OwnedString::new(if name == c"CLIENT" { b"LIST" } else { b"NUMSUB" }),
         OwnedString::new(b"x"),
         OwnedString::new(b"x"),
@@ -179,7 +179,7 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     let list =
         unsafe { api!(RedisModule_GetCommandKeys)(ctx.as_ptr(), argv.as_mut_ptr(), argc, &raw mut keys) };
     if list.is_null() {
-        // The server sets the number in every such case.
+        // The server always sets the number in this case.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
     // SAFETY: made by the server for us to free.

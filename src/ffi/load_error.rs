@@ -6,15 +6,15 @@ use std::fmt;
 /// Why the module does not load.
 #[derive(Debug)]
 pub(crate) enum LoadError {
-    /// The server lacks a function that we need.
+    /// The server lacks a needed function.
     OldServer(&'static str),
-    /// A command by which we send effects has been renamed away.
+    /// A command that sends effects has been renamed away.
     RenamedCommand(&'static CStr),
-    /// The server refused something of ours.
+    /// The server refused a registration.
     Refused(&'static str, &'static CStr),
-    /// An option in the configuration file has a value that it cannot have.
+    /// An option in the configuration file has an invalid value.
     BadConfiguration,
-    /// A load-time argument that there is not.
+    /// An unknown load-time argument.
     BadArgument(String),
     /// The load panicked.
     Panicked,

@@ -1,16 +1,16 @@
 //! Every `unsafe` of the module, each with its reason: thin, checked wrappers over the server's C API. They call nothing
 //! above them but the [`Callbacks`] that were given at load.
 //!
-//! What the crates are used for:
+//! Uses of the crates:
 //! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]), its allocator (so that the
-//!   server accounts for our memory) and its list of server-event callbacks. Its wrappers of keys and strings are not
+//!   server accounts for the module's memory) and its list of role handlers. Its wrappers of keys and strings are not
 //!   used: they take C strings, and panic on a NUL that a client may send. Its feature stays at 6.2, since a build for
 //!   7.0 demands functions that Redis 7.0 does not have; newer functions are called through their pointers, which are
 //!   null where the server lacks them.
-//! - `redis-module-macros`: the attribute that puts the handler of a changed role into the crate's list of such handlers
+//! - `redis-module-macros`: the attribute that puts the handler of a changed role into the crate's list of role handlers
 //!   (with `linkme`, to which it expands). Only the list is used: `redis-module` would call it from an `extern "C"` frame of
 //!   its own, where a panic ends the server, so [`event`] subscribes itself and calls the list inside the guard. The other
-//!   macros make such frames as well (`command`, the other events, which also `expect` and `unwrap`), or make replies out of
+//!   macros make frames like it as well (`command`, the other events, which also `expect` and `unwrap`), or make replies out of
 //!   `RedisValue`, which need a wrapper of the context that is not used here either.
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 

@@ -1,4 +1,4 @@
-//! Effects: what replicas and the AOF are sent of a change.
+//! Effects: the plain commands that replicas and the AOF get for a change.
 
 use std::ffi::c_int;
 
@@ -129,7 +129,7 @@ impl Ctx<'_> {
         if self.in_cluster() {
             return true;
         }
-        // `A`: to the replicas, not into the AOF, where nobody would hear it.
+        // `A`: to the replicas, not into the AOF, which has no subscribers.
         let (name, format) = (c"PUBLISH".as_ptr(), c"Ass".as_ptr());
         let replicate = api!(RedisModule_Replicate);
         // SAFETY: the format says: two strings.

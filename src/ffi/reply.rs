@@ -1,6 +1,7 @@
 //! Replies to the client of a command, or to one that was blocked by it.
 //!
-//! The server's functions for this always say that they succeeded, also where the client has gone: there is nothing to check.
+//! The server's functions for this always say that they succeeded, even after the client has disconnected: no result needs a
+//! check.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,14 +48,14 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithNullArray)(self.as_ptr()) };
     }
 
-    /// The head of an array of so many elements, which follow.
+    /// The head of an array of `len` elements, which follow.
     pub(crate) fn reply_array(self, len: usize) {
         let len = std::ffi::c_long::try_from(len).unwrap_or(std::ffi::c_long::MAX);
         // SAFETY: see above.
         unsafe { api!(RedisModule_ReplyWithArray)(self.as_ptr(), len) };
     }
 
-    /// The head of a map of so many pairs, which follow; a flat array in RESP2.
+    /// The head of a map of `pairs` pairs, which follow; a flat array in RESP2.
     pub(crate) fn reply_map(self, pairs: i32) {
         // SAFETY: see above.
         unsafe { api!(RedisModule_ReplyWithMap)(self.as_ptr(), pairs.into()) };

@@ -74,16 +74,16 @@ impl<'a> CommandCtx<'a> {
             == 0
     }
 
-    /// Blocks the client, which the command sends no reply then. `None` if the server refuses: Valkey from 8.1 on does
+    /// Blocks the client; the command must not reply after it. `None` if the server refuses: Valkey from 8.1 on does
     /// where the client is subscribed to anything.
     pub(crate) fn block(self) -> Option<Blocked> {
         block::block(self.ctx)
     }
 
-    /// Counts a change, by which the server decides when to save a snapshot, while nobody reads effects.
+    /// Counts a change, by which the server decides when to save a snapshot, while effects have no readers.
     ///
-    /// The only way to count one is to send the command itself, which the server then throws away; or keeps where nobody
-    /// reads it, see `effects`.
+    /// The only way to count one is to send the command itself, which the server throws away, or keeps where
+    /// it has no readers, see `effects`.
     pub(crate) fn count_change(self) {
         // SAFETY: the context is that of a command. The answer is always the same.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx.as_ptr()) };
@@ -91,7 +91,7 @@ impl<'a> CommandCtx<'a> {
 }
 
 impl TaskCtx<'_> {
-    /// Works in another database from here on; false if there is none of that number.
+    /// Works in another database from here on; false if no database has that number.
     #[must_use]
     pub(crate) fn select(self, db: i32) -> bool {
         // SAFETY: the context is that of a timer or a heartbeat, whose client is the server's own.

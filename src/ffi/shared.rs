@@ -3,12 +3,12 @@
 use std::cell::{Cell, OnceCell, RefCell};
 
 /// A value for all callbacks of the module, whatever thread they run on: most run on the server's main
-/// thread, but another module may call our commands from a thread of its own, which holds the server's
+/// thread, but another module may call the module's commands from a thread of its own, which holds the server's
 /// lock for that time. A value of the thread's own would be another one there, and a lock that is released
-/// there handed to nobody.
+/// there never handed off.
 pub(crate) struct Shared<T>(T);
 
-// SAFETY: the server runs one callback at a time. Whoever is in one holds the server's lock, and what one
+// SAFETY: the server runs one callback at a time. A thread in a callback holds the server's lock, and what one
 // thread wrote before it gave the lock away is seen by the next that has it.
 unsafe impl<T> Sync for Shared<T> {}
 
@@ -51,7 +51,7 @@ impl<T: Default> Shared<RefCell<Option<T>>> {
         body(self.0.borrow_mut().get_or_insert_default())
     }
 
-    /// Gives back what the value holds. No destructor does: one would keep the library in memory after it
+    /// Frees the value. No destructor does: one would keep the library in memory after it
     /// was unloaded, so that loading a newer one from the same path would bring this one back.
     pub(crate) fn clear(&self) {
         let value = self.0.borrow_mut().take();

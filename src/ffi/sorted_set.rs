@@ -73,7 +73,7 @@ impl Key<'_> {
         unsafe { api!(RedisModule_ZsetRangeStop)(self.as_ptr()) };
     }
 
-    /// Sets the score of a member, and makes the sorted set where there is none.
+    /// Sets the score of a member, and makes the sorted set if needed.
     #[must_use]
     pub(crate) fn set_score(&mut self, member: StringRef<'_>, end: UnixMs) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "lease ends are below 2^53")]

@@ -14,7 +14,7 @@ pub(crate) struct Spec {
     pub(crate) flags: &'static CStr,
     /// The server's ACL categories, from Redis 7.2 on.
     pub(crate) acl: &'static CStr,
-    /// Whether it belongs to those that lock, and so to our own category.
+    /// Whether it belongs to those that lock, and so to the module's category.
     pub(crate) locks: Locks,
     /// One line for COMMAND DOCS.
     pub(crate) summary: &'static CStr,
@@ -24,7 +24,7 @@ pub(crate) struct Spec {
     pub(crate) tips: Option<&'static CStr>,
     /// The number of arguments with the name; -n for n or more.
     pub(crate) arity: c_int,
-    /// What it does to the key, which is its first argument.
+    /// Its access to the key, which is its first argument.
     pub(crate) key: KeyUse,
     /// The arguments.
     pub(crate) args: &'static [Arg],
@@ -33,7 +33,7 @@ pub(crate) struct Spec {
 /// Whether a command is one that every user of locks needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locks {
-    /// It is: our own ACL category has it, where the server lets modules have one.
+    /// It is: the module's ACL category has it, where the server lets modules have one.
     Yes,
     /// It is for operators.
     No,
@@ -155,7 +155,7 @@ impl Arena {
     }
 }
 
-/// A text as the server takes it: null where there is none.
+/// A text as the server takes it: null for `None`.
 pub(super) fn text(text: Option<&'static CStr>) -> *const c_char {
     text.map_or(ptr::null(), CStr::as_ptr)
 }

@@ -51,7 +51,7 @@ impl OwnedString {
     /// Takes over a string that the server made for us; `None` if the pointer is null.
     ///
     /// # Safety
-    /// Nobody else may free the string.
+    /// No other code may free the string.
     pub(super) unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Option<Self> {
         // SAFETY: the string lives until this owner is dropped, and lends it no longer than that.
         unsafe { StringRef::from_raw(raw) }.map(Self)
@@ -99,9 +99,9 @@ pub(crate) static ONE: Constant = Constant::new(b"1");
 pub(crate) static ZERO: Constant = Constant::new(b"0");
 /// The field that tells a read/write lock.
 pub(crate) static MODE: Constant = Constant::new(rlock_core::names::MODE_FIELD);
-/// What it says where there are readers.
+/// Its value with readers.
 pub(crate) static READ: Constant = Constant::new(b"read");
-/// What it says where there is a writer.
+/// Its value with a writer.
 pub(crate) static WRITE: Constant = Constant::new(b"write");
 /// One byte more than the server keeps in a listpack (`hash-max-listpack-value` 64).
 pub(crate) static TOO_LONG_TO_PACK: Constant = Constant::new(&[b' '; 65]);
@@ -113,7 +113,7 @@ impl Constant {
 
     /// The string; it is not to be kept for longer than a callback.
     pub(crate) fn get(&'static self) -> StringRef<'static> {
-        // SAFETY: what was made lives until the module goes, after which nobody calls this.
+        // SAFETY: a made string lives until the module goes, and no call comes after that.
         if let Some(made) = unsafe { StringRef::from_raw(self.made.load(Ordering::Relaxed)) } {
             return made;
         }
@@ -124,7 +124,7 @@ impl Constant {
 
     /// Frees the string, when the module goes.
     fn free(&self) {
-        // SAFETY: made by us, and nobody has it any more.
+        // SAFETY: the module made it, and nothing borrows it any more.
         drop(unsafe { OwnedString::from_raw(self.made.swap(ptr::null_mut(), Ordering::Relaxed)) });
     }
 }

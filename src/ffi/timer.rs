@@ -14,7 +14,7 @@ use super::scope::{ScopedCtx, Task};
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
-/// Calls back once, in so many milliseconds; not more than some years.
+/// Calls back once, in `in_ms` milliseconds; at most some years.
 pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
     let period = i64::try_from(in_ms).unwrap_or(0);
     // There is no failure: the number is of a timer that was set.
@@ -24,8 +24,8 @@ pub(crate) fn start_timer(ctx: Ctx<'_>, in_ms: u64) -> Timer {
 
 /// Stops a timer that has not fired.
 pub(crate) fn stop_timer(ctx: Ctx<'_>, timer: Timer) {
-    // It fails where the timer has fired, and then there is nothing to stop.
-    // SAFETY: the context is valid; the timer is ours and has no data to give back.
+    // It fails if the timer has fired and needs no stop.
+    // SAFETY: the context is valid; the timer is the module's and has no data.
     unsafe { api!(RedisModule_StopTimer)(ctx.as_ptr(), timer.0, ptr::null_mut()) };
 }
 

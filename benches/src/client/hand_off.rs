@@ -53,8 +53,13 @@ pub(super) fn run(
 /// The median time of the hand-offs from one process to the other, in µs.
 fn measure(workers: &mut [Worker; 2], who: Who, round: usize) -> f64 {
     let turns = if who.polls() { POLLED_TURNS } else { TURNS };
+    quantile(&times(workers, turns, &format!("bench:{}:{round}", who.name())), 0.5)
+}
+
+/// The sorted times of the hand-offs from one process to the other, in µs.
+pub(crate) fn times(workers: &mut [Worker; 2], turns: u64, key: &str) -> Vec<f64> {
     for worker in workers.iter_mut() {
-        worker.tell(&format!("turns {turns} bench:{}:{round}", who.name()));
+        worker.tell(&format!("turns {turns} {key}"));
     }
     let mut holds = Vec::new();
     for (process, worker) in workers.iter_mut().enumerate() {
@@ -67,11 +72,11 @@ fn measure(workers: &mut [Worker; 2], who: Who, round: usize) -> f64 {
     let mut times = Vec::new();
     for pair in holds.windows(2) {
         let ((_, released, from), (acquired, _, to)) = (pair[0], pair[1]);
-        assert!(released <= acquired, "{who:?}: two held the lock at a time");
+        assert!(released <= acquired, "{key}: two held the lock at a time");
         if from != to {
             times.push((acquired - released) as f64 / 1e3);
         }
     }
     times.sort_by(f64::total_cmp);
-    quantile(&times, 0.5)
+    times
 }

@@ -17,7 +17,8 @@ use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::results::Client;
 use crate::rng::Rng;
-pub(crate) use process::Who;
+pub(crate) use hand_off::times as hand_off_times;
+pub(crate) use process::{Who, Worker};
 
 /// Runs a process of a round, where this program was started as one.
 pub(crate) fn worker(arguments: &[String]) -> Option<ExitCode> {

@@ -55,7 +55,7 @@ impl Who {
 }
 
 /// One process; killed when dropped. It runs on the cores of the thread that starts it.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
@@ -71,7 +71,12 @@ impl Worker {
             own.arg(ROLE);
             own
         };
-        let child = command.arg(who.name()).arg(url).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        command.arg(who.name()).arg(url);
+        Worker::spawn(command)
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Worker {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let input = child.stdin.take().expect("its input");
         let output = BufReader::new(child.stdout.take().expect("its output")).lines();
@@ -79,12 +84,12 @@ impl Worker {
     }
 
     /// Says what to do.
-    pub(super) fn tell(&mut self, work: &str) {
+    pub(crate) fn tell(&mut self, work: &str) {
         writeln!(self.input, "{work}").expect("a process that reads");
     }
 
     /// The two numbers of the next line.
-    pub(super) fn answer(&mut self) -> (u64, u64) {
+    pub(crate) fn answer(&mut self) -> (u64, u64) {
         let line = self.output.next().expect("a process that lives").expect("its output");
         let (first, second) = line.split_once(' ').expect("two numbers");
         (first.parse().expect("a number"), second.parse().expect("a number"))

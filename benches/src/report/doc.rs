@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{client, stalls, tables, targets};
+use super::{client, clients, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::results::{Environment, Results};
@@ -25,6 +25,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("memory", tables::memory(&main.memory)),
         ("readers", tables::readers(&main.readers)),
         ("client", of_client(main)),
+        ("clients", clients::tables(main.clients.as_ref())),
         ("stalls", stalls::servers(main, &stored.others)),
         ("others", others(&stored.others)),
     ];
@@ -36,7 +37,7 @@ pub(crate) fn page(stored: &Stored) -> String {
     text
 }
 
-fn environment(environment: &Environment) -> String {
+pub(super) fn environment(environment: &Environment) -> String {
     let Environment { server, cpu, cores, kernel, commit, date, seed, load: [before, after], seconds } =
         environment;
     let rows = [

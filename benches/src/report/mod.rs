@@ -1,6 +1,7 @@
 //! From results to docs/BENCHMARKS.md and its plots.
 
 pub(crate) mod client;
+mod clients;
 pub(crate) mod doc;
 pub(crate) mod plots;
 mod readme;

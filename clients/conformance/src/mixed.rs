@@ -186,7 +186,7 @@ fn chaos(teams: &[Team], mut random: fastrand::Rng, end: Instant) -> BTreeMap<&'
                 "cut"
             }
             1 => {
-                team.proxy.silence();
+                team.proxy.silence(false);
                 "silenced"
             }
             2 => {

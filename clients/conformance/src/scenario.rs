@@ -76,6 +76,9 @@ pub(crate) enum Step {
     },
     Silence {
         client: String,
+        /// New connections are silent too, until `up`.
+        #[serde(default)]
+        new: bool,
     },
     Lost {
         guard: String,
@@ -120,6 +123,11 @@ pub(crate) enum Step {
         command: String,
         count: usize,
         within_ms: i64,
+    },
+    AtMost {
+        client: String,
+        command: String,
+        count: usize,
     },
 }
 

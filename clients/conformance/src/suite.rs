@@ -143,7 +143,7 @@ fn stale(
     for entry in list.keys() {
         let needed =
             scenarios.iter().any(|scenario| scenario.needs.contains(entry) || scenario.name == *entry);
-        let later = ["session", "semaphore", "sentinel", "cluster", "fork"].contains(&entry.as_str());
+        let later = ["semaphore", "sentinel", "cluster", "fork"].contains(&entry.as_str());
         if capabilities.contains(&entry.as_str()) {
             report
                 .failed

@@ -12,7 +12,7 @@ const peer = entry === "ioredis" ? "ioredis" : "redis";
 
 const CAPABILITIES = [
   ...["read_write", "downgrade", "fair", "fenced", "reenter", "owner", "cancel", "info", "force_release", "hook", "busy"],
-  ...["sentinel", "cluster", "semaphore"],
+  ...["sentinel", "cluster", "semaphore", "session"],
 ];
 
 /** The fields of each request; `?`: optional. */
@@ -21,7 +21,7 @@ const FIELDS = {
   connect: { client: "string", url: "string", name: "string?", lease_ms: "number?", response_ms: "number?" },
   acquire: {
     ...{ client: "string", guard: "string", lock: "string", kind: "string?", try: "boolean?", timeout_ms: "number?" },
-    ...{ lease_ms: "number?", fair: "boolean?", fenced: "boolean?", owner: "string?", permits: "number?" },
+    ...{ lease_ms: "number?", fair: "boolean?", fenced: "boolean?", owner: "string?", permits: "number?", session_ms: "number?" },
   },
   cancel: { acquire: "number" },
   check: { guard: "string" },
@@ -139,6 +139,7 @@ const DO = {
     if (request.try && request.timeout_ms !== undefined) invalid("try and timeout_ms exclude each other");
     const options = Object.fromEntries(["fair", "fenced", "owner"].filter((name) => name in request).map((name) => [name, request[name]]));
     if (request.lease_ms !== undefined) Object.assign(options, { lease: request.lease_ms, renew: false });
+    if (request.session_ms !== undefined) options.sessionGrace = request.session_ms;
     const lock = handle(request, options);
     fresh(request.guard);
     const stop = new AbortController();

@@ -2,15 +2,15 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { basename } from "node:path";
-import { Acquisition, address, type Order } from "./acquisition.js";
+import { Acquisition } from "./acquisition.js";
 import { Clock } from "./clock.js";
 import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
-import { known, lock, readWriteLock, semaphore, waiting } from "./lock.js";
-import type { Lock, LockOptions, LockSettings, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
+import { Guard, Handle, WriteGuard, known, sessionGrace, waiting } from "./lock.js";
+import type { Lock, LockOptions, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
 import { Timers } from "./timers.js";
-import { failure, message, milliseconds } from "./wire.js";
+import { address, failure, message, milliseconds, words, type Order } from "./wire.js";
 
 export interface ClientOptions {
   /** Names the client in owners and in CLIENT LIST; the program's name by default. */
@@ -19,6 +19,8 @@ export interface ClientOptions {
   readonly lease?: number;
   /** How long `acquire` waits where nothing else is said, in ms; for ever by default. */
   readonly wait?: number;
+  /** The session grace of all locks that set none, in ms; without one by default. */
+  readonly sessionGrace?: number;
   /** How long the server may take to answer, in ms: a sixth of the lease by default, from 50 to 5,000. */
   readonly responseTimeout?: number;
   /** Receives what happens to locks and connections, for metrics and logs. */
@@ -27,65 +29,119 @@ export interface ClientOptions {
 
 /** At most 64 characters without a meaning in commands, channels and owners. */
 function word(text: string, otherwise: string): string {
-  return (
-    text
-      .trim()
-      .slice(0, 64)
-      .replace(/[^A-Za-z0-9._-]/g, "_") || otherwise
-  );
+  const plain = text.trim().slice(0, 64);
+  return plain.replace(/[^A-Za-z0-9._-]/g, "_") || otherwise;
 }
 
-/** What acquisitions share. */
-export class Shared {
-  readonly clock = new Clock();
-  readonly timers = new Timers(this.clock);
-  readonly response: number;
-  readonly channel: string;
-  readonly link: Link;
-  readonly tell: (event: Event) => void;
+/** One per process: locks on one server, behind Sentinels, or, without waiting, in a cluster. */
+export class Client {
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */
   readonly identity: string;
-  closing: Promise<void> | undefined;
+  /** @internal */
+  readonly defaults: { readonly lease: number; readonly wait: number; readonly grace: number };
+  /** @internal */
+  readonly clock = new Clock();
+  /** @internal */
+  readonly timers = new Timers(this.clock);
+  /** @internal */
+  readonly response: number;
+  /** @internal */
+  readonly channel: string;
+  /** @internal */
+  readonly link: Link;
+  /** @internal */
+  readonly tell: (event: Event) => void;
+  /** @internal */
+  readonly acquisitions = new Map<string, Acquisition>();
   #numbers = 0;
-  readonly #acquisitions = new Map<string, Acquisition>();
+  #closing: Promise<void> | undefined;
   #emptied: () => void = () => undefined;
 
-  constructor(driver: Driver, options: ClientOptions, lease: number) {
-    const random = randomUUID().replaceAll("-", "");
+  protected constructor(driver: Driver, options: ClientOptions) {
+    known("a client", options, ["name", "lease", "wait", "sessionGrace", "responseTimeout", "onEvent"]);
+    if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw new Invalid("onEvent is a function");
+    const lease = milliseconds("lease", options.lease ?? 30_000, 1);
+    this.defaults = { lease, wait: waiting("wait", options.wait ?? Infinity), grace: sessionGrace(options.sessionGrace, 0) };
     const program = basename(process.argv[1] ?? "node").replace(/\.[cm]?[jt]s$/, "");
     const name = `${word(options.name ?? program, "rlock-client")}@${word(hostname(), "localhost")}:${String(process.pid)}`;
+    const random = randomUUID().replaceAll("-", "");
     this.identity = `${name}:${random}`;
     this.channel = `rlock:grants:${random}`;
     this.tell = hook(options.onEvent);
     this.response = milliseconds("responseTimeout", options.responseTimeout ?? Math.min(Math.max(lease / 6, 50), 5_000), 1);
-    const server = driver.server;
-    this.link = new Link(driver, name, this.response, this.channel, {
-      up: (heard) => this.#each((each) => each.machine.waits === heard, { type: "linkUp" }),
-      down: (all) => this.#each((each) => all || each.machine.waits, { type: "linkDown" }),
-      refused: (error, all) => this.#each((each) => all || each.machine.waits, { type: "cancel", error }),
-      disconnected: (error) => this.tell({ type: "disconnected", server, error }),
-      reconnected: (after) => this.tell({ type: "reconnected", server, after }),
-      message: (text) => this.#receive(text),
-    });
+    this.link = new Link(driver, this, name);
   }
 
-  /** A new owner for each acquisition. */
+  /** Waits for the first connection, and asks whether the server has the module. */
+  protected async probe(): Promise<this> {
+    // A client that is idle keeps no process alive, one that connects does.
+    const alive = setInterval(() => undefined, 60_000);
+    try {
+      await this.link.settled;
+      // Without arguments it does nothing.
+      await this.request("", ["RLOCK.RENEW"]).catch((error: unknown) => {
+        if (error instanceof ModuleMissing || (error instanceof RlockError && error.code === "UNREACHABLE")) throw error;
+      });
+      return this;
+    } catch (error) {
+      await this.close();
+      throw error;
+    } finally {
+      clearInterval(alive);
+    }
+  }
+
+  /** The lock with this name: the key in the server, without the prefix of your driver client. */
+  lock(name: string, options: LockOptions = {}): Lock {
+    return new Handle(this, name, "", options, Guard);
+  }
+
+  /** The read/write lock with this name: many readers together, or one writer alone. */
+  readWriteLock(name: string): ReadWriteLock {
+    return {
+      name,
+      read: (options = {}) => new Handle(this, name, "READ", options, Guard),
+      write: (options = {}) => new Handle(this, name, "WRITE", options, WriteGuard),
+    };
+  }
+
+  /**
+   * The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own. The server does not
+   * store the number: use the same one everywhere.
+   */
+  semaphore(name: string, permits: number, options: ReadOptions = {}): Semaphore {
+    if (!Number.isInteger(permits) || permits < 1 || permits > 2 ** 31 - 1) {
+      throw new Invalid(`a semaphore has from 1 to ${String(2 ** 31 - 1)} permits, not ${String(permits)}`);
+    }
+    return new Handle(this, name, "PERMIT", options, Guard, permits);
+  }
+
+  /**
+   * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (5,000) until they are released,
+   * and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
+   */
+  close(options: { readonly timeout?: number } = {}): Promise<void> {
+    return (this.#closing ??= this.#close(options.timeout ?? 5_000));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** A new owner for each acquisition. @internal */
   owner(): string {
     this.#numbers += 1;
     return `${this.identity}:${String(this.#numbers)}`;
   }
 
-  find(order: Order): Acquisition | undefined {
-    return this.#acquisitions.get(address(order.claim));
-  }
-
-  /** Acquires a lock; what it leaves in the server when that fails is taken care of. */
+  /** Acquires a lock; what it leaves in the server when that fails is taken care of. @internal */
   async acquire(order: Order, signal: AbortSignal | undefined): Promise<Acquisition> {
-    if (this.closing) throw new Closed();
-    if (order.wait !== 0) {
-      if (this.link.driver.cluster) throw new Unsupported("this client does not wait for locks in a cluster; use tryAcquire()");
-      this.link.listen();
+    if (this.#closing) throw new Closed();
+    if (this.link.driver.cluster) {
+      if (order.wait !== 0) throw new Unsupported("this client does not wait for locks in a cluster; use tryAcquire()");
+      if (order.grace !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
     }
+    if (order.wait !== 0) this.link.listen();
     signal?.throwIfAborted();
     const acquisition = new Acquisition(this, order);
     const abort = () => acquisition.feed({ type: "cancel", error: signal?.reason });
@@ -101,29 +157,32 @@ export class Shared {
     throw signal.reason;
   }
 
+  /** @internal */
   enter(acquisition: Acquisition): void {
-    this.#acquisitions.set(address(acquisition.order.claim), acquisition);
+    this.acquisitions.set(address(acquisition.order), acquisition);
     this.timers.enter(acquisition);
+    if (acquisition.order.grace !== 0) this.link.commands.beat(acquisition.order.grace);
   }
 
+  /** @internal */
   leave(acquisition: Acquisition): void {
     this.timers.forget(acquisition);
-    this.#acquisitions.delete(address(acquisition.order.claim));
-    if (this.#acquisitions.size === 0) this.#emptied();
+    this.acquisitions.delete(address(acquisition.order));
+    if (this.acquisitions.size === 0) this.#emptied();
   }
 
-  /** A request that belongs to no machine: an error tells all. */
-  async request(lock: string, words: string[]): Promise<unknown> {
+  /** A request that belongs to no machine: an error tells all. @internal */
+  async request(lock: string, command: string[]): Promise<unknown> {
     try {
-      return await this.link.request(words);
+      return await this.link.commands.request(command);
     } catch (error) {
-      throw this.closing ? new Closed() : failure(lock, error).error;
+      throw this.#closing ? new Closed() : failure(lock, error).error;
     }
   }
 
-  async close(timeout: number): Promise<void> {
+  async #close(timeout: number): Promise<void> {
     // Waiters leave the queue; holders are notified, and release when their work has ended.
-    for (const acquisition of [...this.#acquisitions.values()]) {
+    for (const acquisition of [...this.acquisitions.values()]) {
       acquisition.feed({ type: "cancel", error: new Closed() });
       acquisition.feed({ type: "lose", why: "closed" });
     }
@@ -131,98 +190,39 @@ export class Shared {
     await new Promise<void>((resolve) => {
       this.#emptied = resolve;
       timer = setTimeout(resolve, timeout);
-      if (this.#acquisitions.size === 0) resolve();
+      if (this.acquisitions.size === 0) resolve();
     });
     clearTimeout(timer);
     this.link.close();
-    const left = [...this.#acquisitions.values()];
+    const left = [...this.acquisitions.values()];
     for (const acquisition of left) acquisition.abandon();
-    if (left.length > 0) throw new Unflushed(left.length);
+    if (left.length > 0) throw new Unflushed(String(left.length));
   }
 
-  #each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
-    // Locks that are held come first: their leases are running.
-    const chosen = [...this.#acquisitions.values()].filter(which);
+  /** The shortest grace of the sessions in use. @internal */
+  grace(): number {
+    let shortest = Infinity;
+    for (const { order } of this.acquisitions.values()) if (order.grace !== 0) shortest = Math.min(shortest, order.grace);
+    return shortest;
+  }
+
+  /** Locks that are held come first: their leases are running. @internal */
+  each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
+    const chosen = [...this.acquisitions.values()].filter(which);
     const held = (acquisition: Acquisition) => Number(acquisition.machine.phase !== "held");
     for (const acquisition of chosen.sort((a, b) => held(a) - held(b))) acquisition.feed(input);
   }
 
-  #receive(text: string): void {
+  /** @internal */
+  receive(text: string): void {
     const told = message(text);
     if (!told) return;
-    const acquisition = this.#acquisitions.get(address(told.claim));
-    if (acquisition) return acquisition.message(told);
+    const { claim, notice, token } = told;
+    const acquisition = this.acquisitions.get(address(claim));
+    if (acquisition) return acquisition.feed({ type: "message", notice, token });
     // Its wait is over. A named owner may be in use again by the time that the release arrives.
-    if (told.notice !== "granted" || !told.claim.owner.startsWith(`${this.identity}:`)) return;
-    const { lock, owner, mode } = told.claim;
-    this.link.request(["RLOCK.RELEASE", lock, owner, ...(mode === "" ? [] : [mode]), "ALL"]).catch(() => undefined);
-  }
-}
-
-/** One per process: locks on one server, behind Sentinels, or, without waiting, in a cluster. */
-export class Client {
-  readonly #shared: Shared;
-  readonly #settings: LockSettings;
-
-  protected constructor(driver: Driver, options: ClientOptions) {
-    known("a client", options, ["name", "lease", "wait", "responseTimeout", "onEvent"]);
-    if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw new Invalid("onEvent is a function");
-    const lease = milliseconds("lease", options.lease ?? 30_000, 1);
-    this.#settings = { lease, wait: waiting("wait", options.wait ?? Infinity) };
-    this.#shared = new Shared(driver, options, lease);
-  }
-
-  /** Waits for the first connection, and asks whether the server has the module. */
-  protected async probe(): Promise<this> {
-    // A client that is idle keeps no process alive, one that connects does.
-    const alive = setInterval(() => undefined, 60_000);
-    try {
-      await this.#shared.link.settled;
-      // Without arguments it does nothing.
-      await this.#shared.request("", ["RLOCK.RENEW"]).catch((error: unknown) => {
-        if (error instanceof ModuleMissing || (error instanceof RlockError && error.code === "UNREACHABLE")) throw error;
-      });
-      return this;
-    } catch (error) {
-      await this.close();
-      throw error;
-    } finally {
-      clearInterval(alive);
-    }
-  }
-
-  /** The lock with this name: the key in the server, without the prefix of your driver client. */
-  lock(name: string, options: LockOptions = {}): Lock {
-    return lock(this.#shared, name, this.#settings, options);
-  }
-
-  /** The read/write lock with this name: many readers together, or one writer alone. */
-  readWriteLock(name: string): ReadWriteLock {
-    return readWriteLock(this.#shared, name, this.#settings);
-  }
-
-  /**
-   * The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own. The server does not
-   * store the number: use the same one everywhere.
-   */
-  semaphore(name: string, permits: number, options: ReadOptions = {}): Semaphore {
-    return semaphore(this.#shared, name, permits, this.#settings, options);
-  }
-
-  /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */
-  get identity(): string {
-    return this.#shared.identity;
-  }
-
-  /**
-   * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (5,000) until they are released,
-   * and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
-   */
-  close(options: { readonly timeout?: number } = {}): Promise<void> {
-    return (this.#shared.closing ??= this.#shared.close(options.timeout ?? 5_000));
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
+    if (notice !== "granted" || !claim.owner.startsWith(`${this.identity}:`)) return;
+    const order = { ...claim, lease: 1, wait: 0, renew: false, fair: false, fenced: false, grace: 0 };
+    this.link.commands.request(words("RELEASE", order)).catch(() => undefined);
   }
 }

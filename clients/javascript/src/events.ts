@@ -9,8 +9,8 @@ export type Event =
   | { readonly type: "renewed"; readonly lock: string }
   | { readonly type: "renewalFailed"; readonly lock: string; readonly error: Error }
   | { readonly type: "lost"; readonly lock: string; readonly why: LostReason; readonly held: number }
-  | { readonly type: "disconnected"; readonly server: string; readonly error: Error }
-  | { readonly type: "reconnected"; readonly server: string; readonly after: number };
+  | { readonly type: "disconnected"; readonly error: Error }
+  | { readonly type: "reconnected"; readonly after: number };
 
 export type OnEvent = (event: Event) => unknown;
 

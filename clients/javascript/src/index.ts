@@ -3,15 +3,6 @@ export { Client, type ClientOptions } from "./client.js";
 export * from "./errors.js";
 export type { Event, OnEvent } from "./events.js";
 export { Guard, WriteGuard } from "./lock.js";
-export type {
-  AcquireOptions,
-  Lock,
-  LockOptions,
-  ReadLock,
-  ReadOptions,
-  ReadWriteLock,
-  Semaphore,
-  WriteLock,
-  WriteOptions,
-} from "./lock.js";
+export type { AcquireOptions, Lock, LockOptions, ReadLock, ReadOptions } from "./lock.js";
+export type { ReadWriteLock, Semaphore, WriteLock, WriteOptions } from "./lock.js";
 export type { Info } from "./wire.js";

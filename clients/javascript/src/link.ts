@@ -1,87 +1,128 @@
 /** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
+import type { Acquisition } from "./acquisition.js";
+import type { Client } from "./client.js";
 import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
 import { ServerError, Unsent, failure } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
 export interface Connection {
-  /** Rejects with a `ServerError` for an error reply, with anything else if the outcome is unknown. */
+  connect(): Promise<unknown>;
   send(words: string[]): Promise<unknown>;
-  subscribe(channel: string, receive: (message: string) => void): Promise<void>;
+  subscribe(channel: string, receive: (message: string) => void): Promise<unknown>;
+  /** `error` or `end`: it is of no more use. */
+  on(event: string, told: (error?: unknown) => void): unknown;
+  unref(): void;
   close(): void;
 }
 
 export interface Driver {
-  /** For people. */
-  readonly server: string;
   readonly cluster: boolean;
   /** Whether the driver finds another server that becomes the primary. */
   readonly follows: boolean;
-  open(options: { timeout: number; closed: (error: unknown) => void }): Promise<Connection>;
+  open(timeout: number): Connection | Promise<Connection>;
 }
 
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 1_000;
+/** A handshake takes several round trips, with TLS some more, and may be the first of a busy process. */
 const LEAST_TO_CONNECT = 1_000;
+const UNKNOWN = new Unreachable("", "", new Error("no connection yet"));
+
+/** Servers' replies, whatever class a copy of the driver has for them, begin with a word in capitals. */
+function asReply(error: unknown): unknown {
+  return error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? new ServerError(error.message) : error;
+}
 
 /** One connection, opened again whenever it is lost. */
 export class Line {
-  #connection: Connection | undefined;
-  #error: RlockError | undefined;
-  #closed = false;
+  /** The one that is up. */
+  connection: Connection | undefined;
+  #error: RlockError = UNKNOWN;
   /** Ends the connection that is up, or being set up. */
-  #fail: ((error: unknown) => void) | undefined;
-  #answered = true;
-  readonly #pause = { ms: FIRST_PAUSE, timer: undefined as NodeJS.Timeout | undefined };
+  #fail: (cause: unknown) => void = () => undefined;
+  #pause = FIRST_PAUSE;
+  /** The next attempt to connect, or the next heartbeat, and when that is due. */
+  #next: NodeJS.Timeout | undefined;
+  #beatAt = Infinity;
 
   constructor(
     readonly driver: Driver,
-    readonly response: number,
-    readonly prepare: (connection: Connection) => Promise<void>,
-    readonly on: { up(): void; down(error: RlockError): void },
+    readonly client: Client,
+    readonly on: { up(line: Line): Promise<unknown>; alive?(sentAt: number): void; down(error: RlockError): void },
   ) {
-    this.#open();
+    void this.#open();
   }
 
-  get up(): boolean {
-    return this.#connection !== undefined;
-  }
-
-  /** Sends at once, or not at all. */
-  async request(words: string[]): Promise<unknown> {
-    const connection = this.#connection;
-    if (!connection) throw new Unsent(this.#error ?? new Unreachable(new Error("no connection yet")));
-    const [command = ""] = words;
+  /** Sends at once, or not at all. Rejects with a `ServerError` for an error reply; otherwise the outcome is unknown. */
+  async request(words: string[], patience = this.client.response): Promise<unknown> {
+    const { connection } = this;
+    if (!connection) throw new Unsent(this.#error);
     // What an idle client sends keeps no process alive.
-    const reply = await this.#within(connection.send(words), command, command !== "PING" && command !== "PUBSUB");
-    this.#answered = true;
-    return reply;
+    const idle = words[0] === "PING" || words[0] === "PUBSUB";
+    try {
+      return await this.#within(patience, connection.send(words), words[0] ?? "", idle);
+    } catch (error) {
+      const told = asReply(error);
+      // Why the connection failed says more than that it is closed.
+      throw told instanceof ServerError || connection === this.connection ? told : this.#error;
+    }
   }
 
-  /** The server on the other end is not the one that is looked for. */
-  doubt(error: unknown): void {
-    this.#fail?.(error);
+  async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
+    if (!this.connection) throw new Unsent(this.#error);
+    await this.#within(this.client.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
+  }
+
+  /** The connection is of no use, for instance as the server on the other end is not the one that is looked for. */
+  doubt(cause: unknown): void {
+    this.#fail(cause);
+  }
+
+  /**
+   * Asks after a pause whether the server is there, and again. A session's grace has room for the pause, the answer, and a quarter
+   * in which its holds are tied to another connection.
+   */
+  beat(grace = this.client.grace()): void {
+    const { connection, client } = this;
+    const pause = Math.min(client.response / 2, grace / 4);
+    const at = client.clock.now() + pause;
+    // One that is due sooner, or under way, is not put off.
+    if (!connection || at >= this.#beatAt) return;
+    const ask = async () => {
+      const sentAt = client.clock.now();
+      const reply = this.request(["PING"], Math.min(client.response, client.grace() / 2));
+      // An error is an answer too.
+      const answered = await reply.then(() => true).catch((error: unknown) => error instanceof ServerError);
+      if (connection !== this.connection) return;
+      if (answered) this.on.alive?.(sentAt);
+      this.#beatAt = Infinity;
+      this.beat();
+    };
+    clearTimeout(this.#next);
+    this.#beatAt = at;
+    this.#next = setTimeout(() => void ask(), pause).unref();
   }
 
   close(): void {
-    this.#closed = true;
-    clearTimeout(this.#pause.timer);
-    this.#fail?.(new Closed());
+    this.#error = new Closed();
+    this.#fail(this.#error);
+    clearTimeout(this.#next);
   }
 
   /** A driver's own time-outs do not end a command that was sent. A connection that leaves one unanswered is given up. */
-  async #within<T>(reply: Promise<T>, what: string, keepsAlive: boolean, ms = this.response): Promise<T> {
+  async #within<T>(ms: number, reply: Promise<T>, what: string, idle: boolean): Promise<T> {
+    const fail = this.#fail;
     let timer: NodeJS.Timeout | undefined;
     let over = false;
-    const fail = this.#fail;
     const late = new Promise<never>((_, reject) => {
       const expire = () => {
         const error = new Error(`${what}: no reply within ${String(ms)} ms`);
+        if (!over && !this.driver.cluster) fail(error);
         reject(error);
-        if (!this.driver.cluster && !over) fail?.(error);
       };
       // After a loop that was blocked, timers run before what has arrived is read.
       timer = setTimeout(() => setImmediate(expire), ms);
-      if (!keepsAlive) timer.unref();
+      if (idle) timer.unref();
     });
     try {
       return await Promise.race([reply, late]);
@@ -91,180 +132,152 @@ export class Line {
     }
   }
 
-  #open(): void {
-    let over = false;
+  async #open(): Promise<void> {
+    const { client } = this;
     let connection: Connection | undefined;
-    const ping = setInterval(() => {
-      if (!this.#answered) this.request(["PING"]).catch(() => undefined);
-      this.#answered = false;
-    }, this.response / 2);
-    ping.unref();
     const fail = (cause: unknown) => {
-      if (over) return;
-      over = true;
-      clearInterval(ping);
+      if (this.#fail !== fail) return;
+      this.#fail = () => undefined;
       connection?.close();
-      this.#fail = undefined;
-      this.#connection = undefined;
-      if (this.#closed) return;
-      const { error } = failure("", cause);
-      this.#error = error;
-      this.on.down(error);
-      this.#pause.timer = setTimeout(() => this.#open(), this.#pause.ms * (0.5 + Math.random() / 2)).unref();
-      this.#pause.ms = Math.min(this.#pause.ms * 2, LONGEST_PAUSE);
+      this.connection = undefined;
+      if (this.#error instanceof Closed) return;
+      this.#error = failure("", asReply(cause)).error;
+      clearTimeout(this.#next);
+      this.#next = setTimeout(() => void this.#open(), this.#pause * (0.5 + Math.random() / 2)).unref();
+      this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, client.grace() / 8);
+      this.on.down(this.#error);
     };
     this.#fail = fail;
-    // A handshake takes several round trips, with TLS some more, and may be the first of a busy process.
-    const timeout = Math.max(this.response, LEAST_TO_CONNECT);
-    const opening = this.driver.open({ timeout, closed: fail }).then(async (opened) => {
-      connection = opened;
-      if (over) return opened.close();
-      await this.prepare(opened);
-    });
-    this.#within(opening, "connecting", false, timeout).then(() => {
-      if (over || !connection) return;
-      this.#connection = connection;
-      this.#pause.ms = FIRST_PAUSE;
-      this.on.up();
-    }, fail);
+    // Holds that are tied to the last connection must be tied to this one within their grace.
+    const timeout = Math.min(Math.max(client.response, LEAST_TO_CONNECT), client.grace() / 2);
+    const connect = async () => {
+      connection = await this.driver.open(timeout);
+      connection.on("error", fail);
+      connection.on("end", () => fail(new Error("the connection was closed")));
+      if (this.#fail === fail) await connection.connect();
+      else connection.close();
+      return connection;
+    };
+    try {
+      const opened = await this.#within(timeout, connect(), "connecting", true);
+      if (this.#fail !== fail) return;
+      opened.unref();
+      this.connection = opened;
+      this.#beatAt = Infinity;
+      this.beat();
+      await this.on.up(this);
+      this.#pause = FIRST_PAUSE;
+    } catch (error) {
+      fail(error);
+    }
   }
 }
 
-export interface LinkEvents {
-  /** `heard`: messages arrive too. */
-  up(heard: boolean): void;
-  /** `all`: commands cannot be sent either. */
-  down(all: boolean): void;
-  disconnected(error: RlockError): void;
-  reconnected(after: number): void;
-  /** The server will not let this user wait, or in at all. */
-  refused(error: RlockError, all: boolean): void;
-  message(text: string): void;
-}
+const waits = (each: Acquisition) => each.machine.waits;
 
 /** Both connections. */
 export class Link {
-  readonly #commands: Line;
-  #messages: Line | undefined;
+  readonly commands: Line;
   /** Whether the server that grants is the one whose messages are heard. */
-  #heard = false;
-  #epoch = 0;
+  heard = false;
+  #messages: Line | undefined;
+  /** Connections that are introduced and, if for messages, subscribed. */
+  readonly #ready = new WeakSet<Connection>();
   #lostAt: number | undefined;
-  #settle: ((error?: RlockError) => void) | undefined;
+  #settle: (error?: RlockError) => void = () => undefined;
   /** Of the first attempt to connect. */
   readonly settled: Promise<void>;
 
   constructor(
     readonly driver: Driver,
+    readonly client: Client,
     readonly name: string,
-    readonly response: number,
-    readonly channel: string,
-    readonly on: LinkEvents,
   ) {
     this.settled = new Promise((resolve, reject) => {
       this.#settle = (error) => (error ? reject(error) : resolve());
     });
     this.settled.catch(() => undefined);
-    this.#commands = new Line(driver, response, (connection) => this.#introduce(connection), {
-      up: () => {
-        this.#settle?.();
-        this.#reconnected();
-        on.up(false);
-        this.#verify();
+    this.commands = new Line(driver, client, {
+      up: async (line) => {
+        // Before anything else: what is held is tied to this connection.
+        client.each((each) => !each.machine.waits, { type: "linkUp" });
+        await this.#introduce(line);
+        this.#settle();
+        this.#verify(line);
       },
-      down: (error) => {
-        this.#settle?.(error);
-        this.#disconnected(error, true);
-      },
+      alive: (sentAt) => client.each((each) => each.order.grace > 0, { type: "alive", sentAt }),
+      down: (error) => this.#down(error, true),
     });
-  }
-
-  request(words: string[]): Promise<unknown> {
-    return this.#commands.request(words);
-  }
-
-  /** Whether commands can be sent and, if `heard`, messages arrive. */
-  ready(heard: boolean): boolean {
-    return this.#commands.up && (!heard || this.#heard);
   }
 
   /** Opens the connection for messages, once. */
   listen(): void {
-    this.#messages ??= new Line(this.driver, this.response, (connection) => this.#subscribe(connection), {
-      up: () => {
-        this.#reconnected();
-        this.#verify();
+    this.#messages ??= new Line(this.driver, this.client, {
+      up: async (line) => {
+        await this.#introduce(line);
+        await line.subscribe(this.client.channel, (text) => this.client.receive(text));
+        this.#verify(line);
       },
-      down: (error) => this.#disconnected(error, false),
+      down: (error) => this.#down(error, false),
     });
   }
 
   /** The server became a replica: look for the primary. */
   doubt(error: RlockError): void {
-    this.#commands.doubt(error);
+    this.commands.doubt(error);
     this.#messages?.doubt(error);
   }
 
   close(): void {
-    this.#commands.close();
+    this.commands.close();
     this.#messages?.close();
-    this.#epoch += 1;
   }
 
-  async #introduce(connection: Connection): Promise<void> {
+  async #introduce(line: Line): Promise<void> {
     if (this.driver.cluster) return;
-    for (const words of [
-      ["SETNAME", this.name],
-      ["SETINFO", "LIB-NAME", "rlock-client"],
-    ]) {
-      // Servers before 7.2 know only one of them, and not every user may.
-      await connection.send(["CLIENT", ...words]).catch((error: unknown) => {
+    const tell = (...words: string[]) =>
+      line.request(["CLIENT", ...words]).catch((error: unknown) => {
+        // Servers before 7.2 know only one of them, and not every user may.
         if (!(error instanceof ServerError) || !/^(ERR|NOPERM) /.test(error.message)) throw error;
       });
-    }
+    await Promise.all([tell("SETNAME", this.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
   }
 
-  async #subscribe(connection: Connection): Promise<void> {
-    await this.#introduce(connection);
-    await connection.subscribe(this.channel, (text) => this.on.message(text));
-  }
-
-  #disconnected(error: RlockError, all: boolean): void {
-    this.#epoch += 1;
-    this.#heard = false;
+  #down(error: RlockError, all: boolean): void {
+    this.#settle(error);
+    this.heard = false;
     if (this.#lostAt === undefined) {
       this.#lostAt = performance.now();
-      this.on.disconnected(error);
+      this.client.tell({ type: "disconnected", error });
     }
-    this.on.down(all);
-    if (error instanceof Permission) this.on.refused(error, all);
+    const concerns = (each: Acquisition) => all || each.machine.waits;
+    this.client.each(concerns, { type: "linkDown" });
+    // The server will not let this user wait, or in at all.
+    if (error instanceof Permission) this.client.each(concerns, { type: "cancel", error });
   }
 
-  #reconnected(): void {
-    if (this.#lostAt === undefined || !this.#commands.up || this.#messages?.up === false) return;
-    this.on.reconnected(performance.now() - this.#lostAt);
+  #verify(line: Line): void {
+    if (line.connection) this.#ready.add(line.connection);
+    const [granting, hearing] = [this.commands.connection, this.#messages?.connection];
+    if (!granting || !this.#ready.has(granting) || (this.#messages && (!hearing || !this.#ready.has(hearing)))) return;
+    if (this.#lostAt !== undefined) this.client.tell({ type: "reconnected", after: performance.now() - this.#lostAt });
     this.#lostAt = undefined;
+    if (hearing) void this.#hear(() => granting === this.commands.connection && hearing === this.#messages?.connection);
   }
 
   /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
-  #verify(): void {
-    if (!this.#commands.up || !this.#messages?.up) return;
-    this.#epoch += 1;
-    const epoch = this.#epoch;
-    this.request(["PUBSUB", "NUMSUB", this.channel]).then(
-      (reply) => {
-        if (epoch !== this.#epoch) return;
-        if (!Array.isArray(reply) || Number(reply[1]) !== 1)
-          return this.#messages?.doubt(new Error("the subscription is on another server"));
-        this.#heard = true;
-        this.on.up(true);
-      },
-      (cause: unknown) => {
-        const { failure: kind, error } = failure("", cause);
-        if (epoch !== this.#epoch || kind === "unanswered" || kind === "unsent") return;
-        if (kind === "final") this.on.refused(error, false);
-        this.#messages?.doubt(error);
-      },
-    );
+  async #hear(same: () => boolean): Promise<void> {
+    try {
+      const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.client.channel]);
+      if (!same()) return;
+      if (!Array.isArray(reply) || Number(reply[1]) !== 1) throw new Error("the subscription is on another server");
+      this.heard = true;
+      this.client.each(waits, { type: "linkUp" });
+    } catch (cause) {
+      const { failure: kind, error } = failure("", cause);
+      if (!same()) return;
+      if (kind === "final") this.client.each(waits, { type: "cancel", error });
+      this.#messages?.doubt(cause);
+    }
   }
 }

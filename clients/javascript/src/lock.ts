@@ -1,8 +1,8 @@
 /** Locks by their names, and what one holds. */
-import type { Acquisition, Order } from "./acquisition.js";
-import type { Shared } from "./client.js";
+import type { Acquisition } from "./acquisition.js";
+import type { Client } from "./client.js";
 import { Invalid, LockLost, Timeout } from "./errors.js";
-import { info, milliseconds, type Info, type Mode } from "./wire.js";
+import { address, info, milliseconds, type Info, type Mode, type Order } from "./wire.js";
 
 export interface ReadOptions {
   /** How long a hold lasts unless it is renewed, in ms. */
@@ -11,6 +11,11 @@ export interface ReadOptions {
   readonly wait?: number;
   /** `false`: the lock ends with its lease. */
   readonly renew?: boolean;
+  /**
+   * In ms, from 100: a process that dies frees the lock after this time, not after its lease. The client proves four times in it
+   * that it lives; the lock is lost if the connection is away, or the event loop blocked, for longer.
+   */
+  readonly sessionGrace?: number;
   /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */
   readonly owner?: string;
 }
@@ -32,16 +37,10 @@ export interface AcquireOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface LockSettings {
-  readonly lease: number;
-  readonly wait: number;
-}
-
 /** Refuses options that do not exist: they would be ignored in silence. */
 export function known(what: string, options: object, names: readonly string[]): void {
-  for (const name of Object.keys(options)) {
-    if (!names.includes(name)) throw new Invalid(`${name} is no option of ${what}; its options: ${names.join(", ")}`);
-  }
+  const name = Object.keys(options).find((each) => !names.includes(each));
+  if (name !== undefined) throw new Invalid(`${name} is no option of ${what}; its options: ${names.join(", ")}`);
 }
 
 /** A time to wait, in ms. */
@@ -49,7 +48,11 @@ export function waiting(word: string, value: number): number {
   return value === Infinity ? value : milliseconds(word, value, 0);
 }
 
-const READ = ["lease", "wait", "renew", "owner"];
+export function sessionGrace(value: number | undefined, otherwise: number): number {
+  return value === undefined ? otherwise : milliseconds("sessionGrace", value, 100);
+}
+
+const READ = ["lease", "wait", "renew", "sessionGrace", "owner"];
 const OPTIONS = { READ, PERMIT: READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
 
 /** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
@@ -63,12 +66,12 @@ export class Guard {
   }
 
   get name(): string {
-    return this.#acquisition.lock;
+    return this.#acquisition.order.lock;
   }
 
   /** The owner, as the server knows it. */
   get owner(): string {
-    return this.#acquisition.order.claim.owner;
+    return this.#acquisition.order.owner;
   }
 
   /** The fencing token of a fenced lock, the newest one; 0 for others. */
@@ -111,8 +114,8 @@ export class WriteGuard extends Guard {
   /** @internal */
   constructor(acquisition: Acquisition) {
     super(acquisition);
-    const { shared, order } = acquisition;
-    this.#read = () => shared.acquire({ ...order, fenced: false, wait: 0, claim: { ...order.claim, mode: "READ" } }, undefined);
+    const { client, order } = acquisition;
+    this.#read = () => client.acquire({ ...order, fenced: false, wait: 0, mode: "READ" }, undefined);
   }
 
   /** Reads instead of writing, without letting another writer in between. This guard is released. */
@@ -130,20 +133,18 @@ export class WriteGuard extends Guard {
 }
 
 /** A lock by its name, of a kind whose guards are `G`. */
-class Handle<G extends Guard> {
-  readonly #shared: Shared;
-  readonly #order: Omit<Order, "claim">;
-  readonly #guard: new (acquisition: Acquisition) => G;
-  readonly #claim: (owner: string) => Order["claim"];
+export class Handle<G extends Guard> {
+  readonly #client: Client;
+  readonly #order: Omit<Order, "owner">;
   readonly #owner: string | undefined;
+  readonly #guard: new (acquisition: Acquisition) => G;
 
   /** @internal */
   constructor(
-    shared: Shared,
+    client: Client,
     readonly name: string,
-    settings: LockSettings,
-    options: LockOptions,
     mode: Mode,
+    options: LockOptions,
     guard: new (acquisition: Acquisition) => G,
     permits?: number,
   ) {
@@ -152,11 +153,13 @@ class Handle<G extends Guard> {
     const { renew = true, fair = false, fenced = false, owner } = options;
     const bytes = Buffer.byteLength(owner ?? "x");
     if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
-    const lease = milliseconds("lease", options.lease ?? settings.lease, 1);
-    this.#shared = shared;
+    const { defaults } = client;
+    const lease = milliseconds("lease", options.lease ?? defaults.lease, 1);
+    const wait = waiting("wait", options.wait ?? defaults.wait);
+    const grace = sessionGrace(options.sessionGrace, defaults.grace);
+    this.#client = client;
+    this.#order = { lock: name, mode, lease, wait, renew, fair, fenced, grace, permits };
     this.#owner = owner;
-    this.#order = { lease, wait: waiting("wait", options.wait ?? settings.wait), renew, fair, fenced, permits };
-    this.#claim = (known) => ({ lock: name, owner: known, mode });
     this.#guard = guard;
   }
 
@@ -192,30 +195,30 @@ class Handle<G extends Guard> {
 
   /** The lock as its server sees it. */
   async info(): Promise<Info> {
-    return info(await this.#shared.request(this.name, ["RLOCK.INFO", this.name]));
+    return info(await this.#client.request(this.name, ["RLOCK.INFO", this.name]));
   }
 
   /** Removes all holds; the holders notice it at their next renewal. Returns whether the lock was held. */
   async forceRelease(): Promise<boolean> {
-    return (await this.#shared.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
+    return (await this.#client.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
   }
 
   async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
-    const shared = this.#shared;
-    const order = { ...this.#order, wait, claim: this.#claim(this.#owner ?? shared.owner()) };
+    const client = this.#client;
+    const order = { ...this.#order, wait, owner: this.#owner ?? client.owner() };
     const began = performance.now();
     // A named owner has one acquisition of a lock at a time; a later one re-enters it.
-    for (let other = shared.find(order); other; other = shared.find(order)) {
+    for (let other = client.acquisitions.get(address(order)); other; other = client.acquisitions.get(address(order))) {
       signal?.throwIfAborted();
       if (other.machine.phase === "held") {
         await other.level(1);
         return new this.#guard(other);
       }
       const waited = performance.now() - began;
-      if (waited >= wait) throw new Timeout(this.name, waited);
+      if (waited >= wait) throw new Timeout(waited.toFixed(), this.name);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    return new this.#guard(await shared.acquire(order, signal));
+    return new this.#guard(await client.acquire(order, signal));
   }
 }
 
@@ -225,32 +228,12 @@ export type Lock = Handle<Guard>;
 export type ReadLock = Handle<Guard>;
 /** The write side of a read/write lock. */
 export type WriteLock = Handle<WriteGuard>;
-
-export function lock(shared: Shared, name: string, settings: LockSettings, options: LockOptions): Lock {
-  return new Handle(shared, name, settings, options, "", Guard);
-}
-
 /** A lock that as many owners may hold at once as it has permits. */
 export type Semaphore = Handle<Guard>;
-
-export function semaphore(shared: Shared, name: string, permits: number, settings: LockSettings, options: ReadOptions): Semaphore {
-  if (!Number.isInteger(permits) || permits < 1 || permits > 2 ** 31 - 1) {
-    throw new Invalid(`a semaphore has from 1 to ${String(2 ** 31 - 1)} permits, not ${String(permits)}`);
-  }
-  return new Handle(shared, name, settings, options, "PERMIT", Guard, permits);
-}
 
 /** Many readers together, or one writer alone. */
 export interface ReadWriteLock {
   readonly name: string;
   read(options?: ReadOptions): ReadLock;
   write(options?: WriteOptions): WriteLock;
-}
-
-export function readWriteLock(shared: Shared, name: string, settings: LockSettings): ReadWriteLock {
-  return {
-    name,
-    read: (options = {}) => new Handle(shared, name, settings, options, "READ", Guard),
-    write: (options = {}) => new Handle(shared, name, settings, options, "WRITE", WriteGuard),
-  };
 }

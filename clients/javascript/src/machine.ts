@@ -11,6 +11,8 @@ export interface Plan {
   readonly wait: number;
   readonly renew: boolean;
   readonly fenced: boolean;
+  /** The grace of a session, in ms; 0 for none. */
+  readonly grace: number;
   /** How long the server may take to answer a command, in ms. */
   readonly response: number;
   /** What a coarse clock may be wrong by, in ms: taken off each deadline. */
@@ -39,6 +41,8 @@ export type Notice = "granted" | "timeout" | "dropped";
 export type Input =
   | { readonly type: "start" | "linkUp" | "linkDown" | "tick" | "release" }
   | { readonly type: "reply"; readonly id: number; readonly sentAt: number; readonly answer: Answer }
+  /** A command that was sent at that time was answered on the link. */
+  | { readonly type: "alive"; readonly sentAt: number }
   | { readonly type: "message"; readonly notice: Notice; readonly token: number }
   | { readonly type: "lose"; readonly why: Why }
   | { readonly type: "cancel"; readonly error: unknown };
@@ -56,7 +60,8 @@ export type Output =
       readonly command: Command;
       readonly wait?: number;
       readonly look?: boolean;
-      readonly by: number;
+      /** Of a renewal that must not lengthen the lease. */
+      readonly lease?: number;
     }
   | { readonly type: "timer"; readonly at: number | undefined }
   | { readonly type: "held"; readonly token: number }
@@ -88,8 +93,11 @@ export function leaseEnd(sentAt: number, plan: Pick<Plan, "lease" | "slack">): n
 
 export class Machine {
   phase: Phase = "new";
-  /** By the local clock, while the lock is held. */
-  deadline = 0;
+  /** By the local clock, while the lock is held; a session apart. */
+  #leaseEnd = 0;
+  /** Whether a session ties the hold to the link that is up, and when the last command was sent that was answered while it did. */
+  #tied = false;
+  #proven = 0;
   readonly #plan: Plan;
   #out: Output[] = [];
   #now = 0;
@@ -119,6 +127,12 @@ export class Machine {
     this.#plan = plan;
   }
 
+  /** By the local clock, while the lock is held: the end of the lease, or of the session if it may be earlier. */
+  get deadline(): number {
+    const { grace, slack } = this.#plan;
+    return grace === 0 ? this.#leaseEnd : Math.min(this.#leaseEnd, leaseEnd(this.#proven, { lease: grace, slack }));
+  }
+
   /** Whether it needs messages now. */
   get waits(): boolean {
     return this.#plan.wait !== 0 && ["asking", "queued", "confirming"].includes(this.phase);
@@ -144,11 +158,15 @@ export class Machine {
         this.#end = this.#now + (this.#plan.wait || 2 * this.#plan.response);
         return this.#ask();
       case "reply":
-        return this.#reply(input.id, input.sentAt, input.answer);
+        return this.#reply(input);
+      case "alive":
+        if (this.#tied) this.#proven = Math.max(this.#proven, input.sentAt);
+        return;
       case "message":
         return this.#message(input.notice, input.token);
       case "linkDown":
         this.down = true;
+        this.#tied = false;
         return;
       case "linkUp":
         this.down = false;
@@ -169,10 +187,10 @@ export class Machine {
     return this.phase === "new" || this.phase === "asking" || this.phase === "queued" || this.phase === "confirming";
   }
 
-  #send(command: Command, more: { wait?: number; look?: boolean } = {}): void {
+  #send(command: Command, more: { wait?: number; look?: boolean; lease?: number } = {}): void {
     this.#id += 1;
     this.#pending = this.#id;
-    this.#out.push({ type: "send", id: this.#id, command, ...more, by: this.#now + this.#plan.response });
+    this.#out.push({ type: "send", id: this.#id, command, ...more });
   }
 
   #ask(): void {
@@ -199,18 +217,18 @@ export class Machine {
   }
 
   #hold(sentAt: number): void {
-    const deadline = leaseEnd(sentAt, this.#plan);
+    this.#leaseEnd = leaseEnd(sentAt, this.#plan);
+    this.#tie(sentAt);
     // The reply lay in a buffer for longer than the lease: only the server can tell.
-    if (deadline <= this.#now) return this.#confirm(this.#token);
+    if (this.deadline <= this.#now) return this.#confirm(this.#token);
     this.phase = "held";
-    this.deadline = deadline;
-    this.#renewAt = sentAt + this.#plan.lease / 3;
+    this.#renewAt = this.#plan.renew ? sentAt + this.#plan.lease / 3 : Infinity;
     this.#pending = undefined;
     this.#next = undefined;
     this.#out.push({ type: "held", token: this.#token });
   }
 
-  #reply(id: number, sentAt: number, answer: Answer): void {
+  #reply({ id, sentAt, answer }: Extract<Input, { type: "reply" }>): void {
     if (answer.kind === "error" && answer.failure === "unanswered") this.#stray = true;
     if (id !== this.#pending) return;
     this.#pending = undefined;
@@ -286,7 +304,7 @@ export class Machine {
   #again(): void {
     this.#pause = FIRST_PAUSE;
     if (this.phase === "asking" || this.phase === "queued" || this.phase === "confirming") return this.#ask();
-    if (this.phase === "held" && this.#plan.renew) return this.#send("RENEW");
+    if (this.phase === "held" && (this.#plan.renew || this.#plan.grace > 0)) return this.#renew();
     if (this.phase === "releasing") return this.#repeat();
     if (this.phase === "leaving") return this.#depart();
   }
@@ -305,7 +323,7 @@ export class Machine {
         return this.#ask();
       case "held": {
         const window = Math.min(WINDOW, this.#plan.lease / 30);
-        if (this.#renews() && this.#now >= this.#renewAt - window) this.#send("RENEW");
+        if (this.#renews() && this.#now >= this.#renewAt - window) this.#renew();
         return;
       }
       case "releasing":
@@ -319,7 +337,18 @@ export class Machine {
   }
 
   #renews(): boolean {
-    return this.#plan.renew && this.#pending === undefined && !this.down;
+    return this.#pending === undefined && !this.down;
+  }
+
+  /** A lease that is not renewed keeps its end: only its tie is new. */
+  #renew(): void {
+    this.#send("RENEW", this.#plan.renew ? {} : { lease: Math.floor(((this.#leaseEnd - this.#now) * 100) / 99) + 4 });
+  }
+
+  /** What is answered after this on the same link proves that the server has the hold still. */
+  #tie(sentAt: number): void {
+    this.#tied = !this.down;
+    this.#proven = Math.max(this.#proven, sentAt);
   }
 
   #renewed(sentAt: number, answer: Answer): void {
@@ -333,8 +362,9 @@ export class Machine {
     }
     if (answer.kind !== "integer" || answer.value !== 1) return this.#lose("taken");
     this.#failures = 0;
-    this.deadline = Math.max(this.deadline, leaseEnd(sentAt, this.#plan));
-    this.#renewAt = sentAt + this.#plan.lease / 3;
+    this.#tie(sentAt);
+    if (this.#plan.renew) this.#leaseEnd = Math.max(this.#leaseEnd, leaseEnd(sentAt, this.#plan));
+    this.#renewAt = this.#plan.renew ? sentAt + this.#plan.lease / 3 : Infinity;
     this.#out.push({ type: "renewed" });
   }
 
@@ -356,7 +386,7 @@ export class Machine {
     }
     if (this.phase !== "held") return;
     this.phase = "releasing";
-    this.#giveUp = this.deadline;
+    this.#giveUp = this.#leaseEnd;
     this.#next = undefined;
     if (!this.down) this.#send("RELEASE");
   }

@@ -6,48 +6,48 @@ interface Sleeper {
 
 /** The longest sleep: timers may stand still while the machine is suspended, the clock does not. */
 const NAP = 1_000;
+/** What is due so soon goes along with what is due: renewals are sent together. */
+const WINDOW = 100;
 
 /** The wake-ups of all machines, with one timer. While there is a machine, the process is kept alive. */
 export class Timers {
   readonly #plans = new Map<Sleeper, number>();
   #timer: NodeJS.Timeout | undefined;
   #at = Infinity;
-  #awake = false;
 
   constructor(readonly clock: Clock) {}
 
   enter(sleeper: Sleeper): void {
     this.#plans.set(sleeper, Infinity);
-    if (!this.#awake && this.#timer === undefined) this.#sleep(this.clock.now());
+    if (this.#at === Infinity) this.#sleep(Infinity);
   }
 
   plan(sleeper: Sleeper, at: number): void {
-    if (!this.#plans.has(sleeper)) return;
-    this.#plans.set(sleeper, at);
-    if (!this.#awake && at < this.#at) this.#sleep(this.clock.now());
+    if (this.#plans.has(sleeper)) this.#plans.set(sleeper, at);
+    if (this.#plans.has(sleeper) && at < this.#at) this.#sleep(at);
   }
 
   forget(sleeper: Sleeper): void {
     this.#plans.delete(sleeper);
-    if (!this.#awake && this.#plans.size === 0) this.#sleep(0);
+    if (this.#plans.size > 0) return;
+    clearTimeout(this.#timer);
+    this.#at = Infinity;
   }
 
-  #sleep(now: number): void {
+  #sleep(until: number): void {
     clearTimeout(this.#timer);
-    let at = now + NAP;
-    for (const plan of this.#plans.values()) at = Math.min(at, plan);
-    this.#at = this.#plans.size === 0 ? Infinity : at;
-    this.#timer = this.#plans.size === 0 ? undefined : setTimeout(() => this.#wake(), Math.max(0, Math.ceil(at - now)));
+    const now = this.clock.now();
+    this.#at = Math.min(until, now + NAP);
+    this.#timer = setTimeout(() => this.#wake(), Math.max(0, Math.ceil(this.#at - now)));
   }
 
   #wake(): void {
     const now = this.clock.now();
-    const due = [...this.#plans].filter(([, at]) => at <= now).map(([sleeper]) => sleeper);
-    // Renewals that are due soon go along.
-    const soon = due.length === 0 ? [] : [...this.#plans].filter(([, at]) => at > now && at <= now + 100).map(([sleeper]) => sleeper);
-    this.#awake = true;
-    for (const sleeper of [...due, ...soon]) sleeper.tick();
-    this.#awake = false;
-    this.#sleep(this.clock.now());
+    // Nothing that a tick plans makes it sleep: that comes once, at the end.
+    this.#at = -Infinity;
+    const due = [...this.#plans].filter(([, at]) => at <= now + WINDOW);
+    if (due.some(([, at]) => at <= now)) for (const [sleeper] of due) sleeper.tick();
+    this.#at = Infinity;
+    if (this.#plans.size > 0) this.#sleep([...this.#plans.values()].reduce((first, at) => Math.min(first, at), Infinity));
   }
 }

@@ -1,70 +1,86 @@
 /** Words of commands, replies and messages. */
 import { Invalid, ModuleMissing, NotALock, Permission, QueueFull, Refused, RlockError, Unreachable, Unsupported } from "./errors.js";
+import type { RlockErrorClass } from "./errors.js";
 import type { Answer, Command, Failure, Notice } from "./machine.js";
 
 export type Mode = "" | "READ" | "WRITE" | "PERMIT";
 
-/** An owner of a lock, and in which way it holds or waits. */
-export interface Claim {
+/** What one owner asks for. */
+export interface Order {
   readonly lock: string;
   readonly owner: string;
   readonly mode: Mode;
-}
-
-export interface Extras {
+  /** In ms. */
   readonly lease: number;
+  /** In ms; 0 asks once. */
+  readonly wait: number;
+  readonly renew: boolean;
   readonly fair: boolean;
   readonly fenced: boolean;
+  /** The grace of its session in ms, 0 for none. */
+  readonly grace: number;
   /** Of a semaphore, how many owners may hold it at once. */
   readonly permits?: number | undefined;
 }
 
-/** The mode as RELEASE and RENEW say it: the server knows permits by the key. */
-export function said(mode: Mode): string[] {
-  return mode === "READ" || mode === "WRITE" ? [mode] : [];
+/** Names an acquisition among those of its client. */
+export function address({ mode, owner, lock }: Pick<Order, "mode" | "owner" | "lock">): string {
+  return `${mode} ${encodeURIComponent(owner)} ${lock}`;
 }
 
-/** The words of a command of the machine. */
-export function words(command: Command, claim: Claim, extras: Extras, wait: number, channel: string): string[] {
-  const { lock, owner, mode } = claim;
-  const modes = said(mode);
-  const lease = String(extras.lease);
-  switch (command) {
-    case "ACQUIRE":
-      return acquire(claim, extras, 1);
-    case "ENQUEUE":
-      return [...acquire(claim, extras, 1), "ENQUEUE", String(wait), channel];
-    case "RENEW":
-      return ["RLOCK.RENEW", lock, owner, lease, ...modes];
-    case "CANCEL":
-      return ["RLOCK.CANCEL", lock, owner];
-    case "RELEASE":
-      return ["RLOCK.RELEASE", lock, owner, ...modes, "ALL"];
+/** The words of a command; in each of an owner, or in none, is its session: without it the last one would end the tie. */
+export function words(command: Command, order: Order, more: { lease?: number; holds?: number; enqueue?: [number, string] } = {}): string[] {
+  const { lease = order.lease, holds, enqueue = [] } = more;
+  const key = [`RLOCK.${command === "ENQUEUE" ? "ACQUIRE" : command}`, order.lock, order.owner];
+  // The server knows permits by the key.
+  const mode = order.mode === "READ" || order.mode === "WRITE" ? [order.mode] : [];
+  const session = order.grace === 0 ? [] : ["SESSION", order.grace];
+  const all = {
+    ACQUIRE: [
+      ...[lease, "HOLDS", holds ?? 1, ...mode, ...session],
+      ...(order.permits === undefined ? [] : ["PERMITS", order.permits]),
+      ...(order.fair ? ["FAIR"] : []),
+      ...(order.fenced ? ["FENCED"] : []),
+    ],
+    RENEW: [lease, ...mode, ...session],
+    CANCEL: [],
+    RELEASE: [...mode, ...(holds === undefined ? ["ALL"] : ["HOLDS", holds])],
+  };
+  const rest = command === "ENQUEUE" ? [...all.ACQUIRE, "ENQUEUE", ...enqueue] : all[command];
+  return [...key, ...rest.map(String)];
+}
+
+/** The server's error replies, by their beginnings. */
+const REFUSALS: [RegExp, Failure, RlockErrorClass][] = [
+  [/^ERR unknown command/i, "final", ModuleMissing],
+  [/^(NOPERM|NOAUTH|WRONGPASS) /, "final", Permission],
+  [/^QUEUEFULL /, "final", QueueFull],
+  [/^(WRONGTYPE|WRONGLOCK) /, "gone", NotALock],
+  [/^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED) /, "passing", Refused],
+  [/^ERR .*rlock\.accept is no/, "draining", Refused],
+];
+const OTHERWISE = [/^/, "final", Refused] as const;
+
+/** The server's own error reply. */
+export class ServerError extends Error {}
+
+/** There was no connection to send on. */
+export class Unsent extends Error {
+  constructor(readonly because: RlockError) {
+    super(because.message);
   }
 }
 
-export function acquire(claim: Claim, extras: Extras, holds: number): string[] {
-  const { lock, owner, mode } = claim;
-  const permits = extras.permits === undefined ? [] : ["PERMITS", String(extras.permits)];
-  const more = [...said(mode), ...permits, ...(extras.fair ? ["FAIR"] : []), ...(extras.fenced ? ["FENCED"] : [])];
-  return ["RLOCK.ACQUIRE", lock, owner, String(extras.lease), "HOLDS", String(holds), ...more];
-}
-
-/** A server's error as an error of this package, and whether the same command may succeed later. */
-export function refusal(lock: string, message: string, follows = false): { failure: Failure; error: RlockError } {
-  const word = message.split(" ", 1)[0] ?? "";
-  if (/^ERR unknown command/i.test(message)) return { failure: "final", error: new ModuleMissing(message) };
-  if (["NOPERM", "NOAUTH", "WRONGPASS"].includes(word)) return { failure: "final", error: new Permission(message) };
-  if (word === "QUEUEFULL") return { failure: "final", error: new QueueFull(lock, message) };
-  if (word === "WRONGTYPE" || word === "WRONGLOCK") return { failure: "gone", error: new NotALock(lock, message) };
-  if (word === "MOVED" || word === "ASK") {
-    return { failure: "final", error: new Refused(`${message} (this server is one of a cluster: connect with a cluster client)`) };
+/** What a failed request means; `follows`: another server may be the primary now. */
+export function failure(lock: string, error: unknown, follows = false): { failure: Failure; error: RlockError } {
+  if (error instanceof Unsent) return { failure: "unsent", error: error.because };
+  if (!(error instanceof ServerError)) {
+    return { failure: "unanswered", error: error instanceof RlockError ? error : new Unreachable("", "", error) };
   }
-  const error = new Refused(message);
-  // Behind Sentinels, another server is the primary now.
-  const passes = ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", ...(follows ? ["READONLY"] : [])];
-  if (passes.includes(word)) return { failure: "passing", error };
-  return { failure: word === "ERR" && message.includes("rlock.accept is no") ? "draining" : "final", error };
+  const text = error.message;
+  const [, kind, Class] = REFUSALS.find(([beginning]) => beginning.test(text)) ?? OTHERWISE;
+  const hint = /^(MOVED|ASK) /.test(text) ? " (this server is one of a cluster: connect with a cluster client)" : "";
+  return { failure: follows && text.startsWith("READONLY ") ? "passing" : kind, error: new Class(text + hint, lock) };
 }
 
 /** What a reply means to the machine. */
@@ -79,15 +95,17 @@ export function answer(command: Command, reply: unknown, holderLease?: unknown):
   return { kind: "error", failure: "final", error: unexpected(`RLOCK.${command}`, reply) };
 }
 
-function unexpected(command: string, reply: unknown): Unsupported {
+function unexpected(command: string, reply: unknown): RlockError {
   return new Unsupported(`${command} was answered with ${JSON.stringify(reply)}; update the server's module, or this client`);
 }
 
 export interface Message {
   readonly notice: Notice;
-  readonly claim: Claim;
+  readonly claim: { readonly lock: string; readonly owner: string; readonly mode: Mode };
   readonly token: number;
 }
+
+const MODES: Record<string, Mode> = { read: "READ", write: "WRITE", permit: "PERMIT" };
 
 /** Reads a message; `undefined` for one that is not understood. */
 export function message(text: string): Message | undefined {
@@ -96,10 +114,8 @@ export function message(text: string): Message | undefined {
   if ((notice !== "granted" && notice !== "timeout" && notice !== "dropped") || owner === undefined || lock === undefined) return undefined;
   // Before the mode a grant has holds, lease and token, and a drop its reason.
   const word = fields[{ granted: 7, timeout: 4, dropped: 5 }[notice]];
-  const modes: Record<string, Mode> = { read: "READ", write: "WRITE", permit: "PERMIT" };
-  const mode = modes[word ?? ""] ?? "";
   try {
-    const claim = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode } as const;
+    const claim = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode: MODES[word ?? ""] ?? "" } as const;
     return { notice, claim, token: notice === "granted" ? Number(fields[6]) : 0 };
   } catch {
     // Not UTF-8: not a name of this client.
@@ -117,8 +133,8 @@ export interface Info {
   readonly token: number;
   readonly holderCount: number;
   readonly waiterCount: number;
-  /** At most 100. */
-  readonly holders: readonly { owner: string; mode: string | null; holds: number; lease: number }[];
+  /** At most 100. `session`: the id of the connection that a hold is tied to. */
+  readonly holders: readonly { owner: string; mode: string | null; holds: number; lease: number; session?: number }[];
   /** The waiters in order, at most 100. */
   readonly queue: readonly { owner: string; mode: string | null; via: string; age: number; waitLeft: number; clientId: number }[];
 }
@@ -141,23 +157,6 @@ export function info(reply: unknown): Info {
   // Without this it would read as a free lock.
   if (typeof lock !== "object" || (lock as Info | null)?.kind === undefined) throw unexpected("RLOCK.INFO", reply);
   return lock.lease === -2 ? { ...lock, lease: null } : lock;
-}
-
-/** What a failed request means: the server's error, or none. */
-export function failure(lock: string, error: unknown, follows = false): { failure: Failure; error: RlockError } {
-  if (error instanceof ServerError) return refusal(lock, error.message, follows);
-  if (error instanceof Unsent) return { failure: "unsent", error: error.because };
-  return { failure: "unanswered", error: error instanceof RlockError ? error : new Unreachable(error) };
-}
-
-/** The server's own error reply. */
-export class ServerError extends Error {}
-
-/** There was no connection to send on. */
-export class Unsent extends Error {
-  constructor(readonly because: RlockError) {
-    super(because.message);
-  }
 }
 
 const LONGEST = 2 ** 43;

@@ -99,6 +99,43 @@ for (const driver of await drivers()) {
         await held.release();
       }));
 
+    test("a session: tied to the next connection when one is cut, lost when there is none for a grace", () =>
+      through(async (client, way, events) => {
+        const locks = [{}, { renew: false, lease: 20_000 }].map((more) =>
+          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_000, ...more }),
+        );
+        const held = await Promise.all(locks.map((lock) => lock.acquire()));
+        const ties = () => Promise.all(locks.map(async (lock) => (await lock.info()).holders[0]?.session));
+        const before_ = await ties();
+        way.cut();
+        const now = async () => (await ties().catch(() => before_)).every((tie, number) => tie > before_[number]);
+        await until("they are tied to the next connection", now, 900 + stall());
+        await sleep(1_500);
+        for (const each of held) assert(each.check() <= 1_000);
+        const start = performance.now();
+        way.refuse = true;
+        way.cut();
+        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_100 + stall());
+        assert(performance.now() - start > 400 && held.every((each) => each.signal.reason.why === "expired"));
+        way.refuse = false;
+        await Promise.all(held.map((each) => assert.rejects(each.release(), is(LockLost))));
+        await until("they are free", async () =>
+          (await Promise.all(locks.map((lock) => raw.send("EXISTS", lock.name)))).every((one) => one === 0),
+        );
+        assert.equal(events.filter((event) => event.type === "lost").length, 2);
+      }));
+
+    test("heartbeats of a session are not put off by others that begin", () =>
+      through(async (client) => {
+        const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 800 }).acquire();
+        const end = performance.now() + 2_500;
+        while (performance.now() < end) {
+          await client.lock(fresh(), { sessionGrace: 800 }).run(() => sleep(20));
+          held.check();
+        }
+        await held.release();
+      }));
+
     test("connections that are cut while waiting: the wait goes on in its place", () =>
       through(async (client, way) => {
         const lock = client.lock(fresh());

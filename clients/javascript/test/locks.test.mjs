@@ -361,6 +361,8 @@ for (const driver of await drivers()) {
           () => client.lock(name, { wait: NaN }),
           () => client.lock(name, { owner: "" }),
           () => client.lock(name, { owner: "x".repeat(513) }),
+          () => client.lock(name, { sessionGrace: 99 }),
+          () => client.lock(name, { sessionGrace: "1s" }),
           () => client.lock(name, { ttl: 5 }),
           () => client.readWriteLock(name).read({ fenced: true }),
           () => client.readWriteLock(name).write({ fair: true }),

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Machine, leaseEnd } from "../dist/esm/machine.js";
 
-const PLAN = { lease: 3_000, wait: 10_000, renew: true, fenced: false, response: 500, slack: 0 };
+const PLAN = { lease: 3_000, wait: 10_000, renew: true, fenced: false, grace: 0, response: 500, slack: 0 };
 const HELD = { kind: "held", token: 0 };
 const QUEUED = { kind: "queued" };
 const NULL = { kind: "null" };
@@ -332,6 +332,7 @@ function storyInput(line) {
   const inputs = {
     reply: () => ({ type: "reply", id: line.n, sentAt: line.sent, answer: storyAnswer(line) }),
     message: () => ({ type: "message", notice: line.word, token: line.token ?? 0 }),
+    alive: () => ({ type: "alive", sentAt: line.sent }),
     down: () => ({ type: "linkDown" }),
     up: () => ({ type: "linkUp" }),
     cancel: () => ({ type: "cancel", error: new Error("cancelled") }),
@@ -342,7 +343,12 @@ function storyInput(line) {
 
 function storyOutput(output) {
   const outputs = {
-    send: ({ command, id, wait, look }) => ({ send: command, n: id, ...(wait !== undefined && { wait }), ...(look && { look }) }),
+    send: ({ command, id, wait, look, lease }) => ({
+      ...{ send: command, n: id },
+      ...(wait !== undefined && { wait }),
+      ...(look && { look }),
+      ...(lease !== undefined && { lease }),
+    }),
     timer: ({ at }) => ({ timer: at ?? null }),
     held: ({ token }) => ({ guard: token }),
     refused: ({ refusal }) => ({ refused: refusal.kind }),
@@ -360,11 +366,11 @@ const suite = existsSync(join(stories, ".."));
 if (suite)
   test("the stories of all clients' machines", () => {
     const files = readdirSync(stories).filter((name) => name.endsWith(".jsonl"));
-    assert(files.length >= 49, `${files.length} stories`);
+    assert(files.length >= 56, `${files.length} stories`);
     for (const file of files) {
       const lines = readFileSync(join(stories, file), "utf8").trim().split("\n");
       const [{ plan }, ...steps] = lines.map((line) => JSON.parse(line));
-      const it = new Machine({ wait: Infinity, renew: true, fenced: false, response: 5_000, slack: 0, ...plan });
+      const it = new Machine({ wait: Infinity, renew: true, fenced: false, grace: 0, response: 5_000, slack: 0, ...plan });
       for (const [number, step] of steps.entries()) {
         const out = it.input(storyInput(step), step.at).map(storyOutput);
         const state = it.phase === "leaving" ? "cancelling" : it.phase;

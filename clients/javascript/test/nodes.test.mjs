@@ -114,6 +114,7 @@ test("a cluster: asked once, renewed, released; waiting is not supported, and sa
       assert.equal(await handle.locked(), false);
     }
     await assert.rejects(client.lock("a").acquire(), { name: "Unsupported" });
+    await assert.rejects(client.lock("a", { sessionGrace: 1_000 }).tryAcquire(), { name: "Unsupported" });
     const held = await client.lock(`renewed:${number}`).tryAcquire();
     const end = performance.now() + 4_000;
     await until("some leases are over", () => held.check() > 0 && performance.now() > end);

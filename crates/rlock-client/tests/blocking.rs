@@ -1,12 +1,11 @@
 //! The façade for code that is not async.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{SOON, denied, holder, url};
 use rlock_client::blocking::{Client, Guard};
 use rlock_client::{Error, Lost, State};
+use rlock_testkit::clients;
+use rlock_testkit::clients::{SOON, denied, holder, url};
 use rlock_testkit::{TestServer, eventually};
 
 #[test]
@@ -19,7 +18,7 @@ fn locks_block_threads() {
     assert!(matches!(error, Error::Timeout { .. }));
     let other = client.clone();
     let waiting = std::thread::spawn(move || other.lock("lock").acquire().unwrap().release());
-    eventually("a waiter", SOON, || (common::waiters(&server) == 1).then_some(()));
+    eventually("a waiter", SOON, || (clients::waiters(&server) == 1).then_some(()));
     guard.check().unwrap();
     guard.release().unwrap();
     waiting.join().unwrap().unwrap();
@@ -59,7 +58,7 @@ fn a_guard_that_goes_last_releases_its_lock_wherever_it_is_dropped() {
     free();
     // The threads end as well, and so do their connections.
     eventually("the end of the connections", SOON, || {
-        let clients: String = common::run(&mut raw, "CLIENT LIST");
+        let clients: String = clients::run(&mut raw, "CLIENT LIST");
         (clients.lines().count() == 1).then_some(())
     });
 }
@@ -150,7 +149,7 @@ fn a_client_of_the_driver_lends_its_settings() {
     let client = Client::connect_like_with(rlock_client::Client::builder(), &driver).unwrap();
     let guard = client.lock("lock").acquire().unwrap();
     let mut raw = server.connect();
-    common::run::<()>(&mut raw, "SELECT 3");
+    clients::run::<()>(&mut raw, "SELECT 3");
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
     guard.release().unwrap();
     client.close(SOON).unwrap();

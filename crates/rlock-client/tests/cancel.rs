@@ -1,14 +1,14 @@
 //! Futures that are dropped at any moment, guards that outlive their runtime, clients that end.
 
-mod common;
-
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, denied, eventually, holder, run, seed, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{
+    SOON, connect, connect_with, denied, eventually, holder, run, seed, url, waiters, within,
+};
 
 /// Polls a future so many times, with a little time in between, then drops it.
 async fn poll_and_drop<T>(work: impl Future<Output = T>, polls: usize) -> Option<T> {

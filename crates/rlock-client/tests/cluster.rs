@@ -1,13 +1,12 @@
 //! Clusters: locks on every shard, waits handed over on every shard, slots that move, primaries that fail.
 
-mod common;
-
 use std::time::Duration;
 
-use common::cluster::Cluster;
-use common::{connect_with, counter, denied, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Durability, Error};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients;
+use rlock_testkit::clients::cluster::Cluster;
+use rlock_testkit::clients::{connect_with, counter, denied, eventually, holder, run, waiters, within};
 
 async fn connect(cluster: &Cluster) -> Client {
     within("a client to connect", Client::connect(&cluster.url())).await.expect("a client")
@@ -96,7 +95,7 @@ async fn a_wait_that_is_dropped_leaves_the_queue_of_its_shard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_cluster_is_not() {
     let single = TestServer::start();
-    let url = common::url(&single).replace("redis://", "redis+cluster://");
+    let url = clients::url(&single).replace("redis://", "redis+cluster://");
     let error = within("an error", Client::connect(&url)).await.unwrap_err();
     assert!(matches!(error, Error::Invalid { .. }) && error.to_string().contains("redis://"), "{error}");
     let cluster = Cluster::start(2);

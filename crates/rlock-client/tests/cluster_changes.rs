@@ -1,12 +1,11 @@
 //! Clusters that change: slots that move to another server, primaries that fail.
 
-mod common;
-
 use std::time::Duration;
 
-use common::cluster::Cluster;
-use common::{counter, denied, eventually, holder, waiters, within};
 use rlock_client::{Builder, Client, Durability, Error, State};
+use rlock_testkit::clients;
+use rlock_testkit::clients::cluster::Cluster;
+use rlock_testkit::clients::{counter, denied, eventually, holder, waiters, within};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 use tokio::task::JoinHandle;
 
@@ -112,7 +111,7 @@ async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
     assert!(!failing.locked().await.unwrap());
     cluster.kill(0);
     let down = || {
-        let info: String = common::run(&mut cluster.primaries[0].connect(), "CLUSTER INFO");
+        let info: String = clients::run(&mut cluster.primaries[0].connect(), "CLUSTER INFO");
         info.contains("cluster_state:fail").then_some(())
     };
     eventually("the cluster to be down", down).await;

@@ -1,15 +1,13 @@
 //! Many who want the same locks of a cluster while it changes: never two have one, and nothing is left behind.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::cluster::{Cluster, failing_soon};
-use common::{eventually, holder, seed, waiters, within};
 use rlock_client::{Builder, Client, Durability, Error};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::cluster::{Cluster, failing_soon};
+use rlock_testkit::clients::{eventually, holder, seed, waiters, within};
 use tokio::task::JoinHandle;
 
 /// A lease that outlasts a fail-over on a busy machine.

@@ -1,13 +1,11 @@
 //! Requests and replies that are lost, late or cut off on the way to a server of a cluster.
 
-mod common;
-
 use std::time::Duration;
 
-use common::proxy::{Fate, Proxy};
-use common::{SOON, eventually, holder, outage, run, waiters, within};
 use rlock_client::{Builder, Client};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{SOON, eventually, holder, outage, run, waiters, within};
 
 /// Long after the client has given the connection up and asked again, in ms.
 const LATE: u64 = 1_500;

@@ -1,12 +1,10 @@
 //! Whatever a server refuses is an error that says what to do next.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{connect, connect_with, eventually, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, MultiLock, Plain, RedLock};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect, connect_with, eventually, run, url, waiters, within};
 
 #[tokio::test]
 async fn bad_settings_are_told_with_what_would_be_right() {

@@ -1,13 +1,11 @@
 //! What the receiver of events is told.
 
-mod common;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{SOON, connect_with, denied, eventually, run, waiters, within};
 use rlock_client::{Client, Error, Event, Guard, Held, Lost, MultiLock, RedGuard, RedHeld, RedLock};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{SOON, connect_with, denied, eventually, run, waiters, within};
 
 /// Events as lines.
 #[derive(Clone, Default)]

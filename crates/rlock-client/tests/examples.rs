@@ -1,14 +1,12 @@
 //! The programs in examples/ run and do what they show.
 
-mod common;
-
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use common::process::Process;
-use common::{SOON, holder, url};
+use rlock_testkit::clients::process::Process;
+use rlock_testkit::clients::{SOON, holder, url};
 use rlock_testkit::{TestServer, eventually};
 
 /// An example's program, which `cargo test` has built beside this one.

@@ -1,16 +1,14 @@
 //! Requests and replies that are lost, late or cut off, at every step of acquire, renew and release.
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::proxy::{Fate, Proxy};
-use common::{SOON, counter, eventually, holder, outage, run, waiters, within};
 use rlock_client::{Builder, Client, Error, Lost, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{SOON, counter, eventually, holder, outage, run, waiters, within};
 use tokio::task::JoinSet;
 
 /// Long after the client has given the connection up and asked again, in ms.

@@ -1,12 +1,10 @@
 //! Fenced locks: each guard has a token, larger than all before.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, eventually, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, Waiting, blocking};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{SOON, connect, connect_with, eventually, run, url, waiters, within};
 
 /// The last token, as it stands in the server.
 fn stored(server: &TestServer) -> Option<u64> {

@@ -1,13 +1,11 @@
 //! A process that forks: parent and child each took themselves for the holder, and the next acquisition of each had one
 //! owner, so that both were granted one lock.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{SOON, holder, url};
 use rlock_client::blocking::{Client, RedLock};
 use rlock_client::{Error, Lost};
+use rlock_testkit::clients::{SOON, holder, url};
 use rlock_testkit::{TestServer, eventually};
 
 /// How the child ends; no assertion in it, since a panic after a fork may hang.

@@ -1,12 +1,12 @@
 //! Locking and unlocking, against a real server.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{SOON, connect, connect_with, denied, eventually, holder, run, seconds, url, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{
+    SOON, connect, connect_with, denied, eventually, holder, run, seconds, url, waiters, within,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_denied_and_released() {

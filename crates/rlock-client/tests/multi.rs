@@ -1,15 +1,15 @@
 //! Several locks at once, against real servers: order, waiting, loss, giving back.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::proxy::{Fate, Proxy};
-use common::{connect, connect_with, counter, denied, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Error, Lock, Lost, MultiLock, Plain};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{
+    connect, connect_with, counter, denied, eventually, holder, run, waiters, within,
+};
 use tokio::task::JoinSet;
 
 /// A lock of these names, in this order.

@@ -1,13 +1,11 @@
 //! Looking at locks and ending the holds of others, and what tells those who wait.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{SOON, connect, eventually, run, within};
 use redis::Value;
 use rlock_client::Error;
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{SOON, connect, eventually, run, within};
 
 #[tokio::test]
 async fn info_tells_who_holds_and_who_waits() {

@@ -1,14 +1,15 @@
 //! Servers that are killed, restarted or stopped, and a client that is stopped.
 
-mod common;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::process::Process;
-use common::{SOON, connect, connect_with, counter, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients;
+use rlock_testkit::clients::process::Process;
+use rlock_testkit::clients::{
+    SOON, connect, connect_with, counter, eventually, holder, run, waiters, within,
+};
 
 fn quick() -> rlock_client::Builder {
     Client::builder().response_timeout(Duration::from_millis(500))
@@ -153,7 +154,7 @@ fn other(role: &str, server: &TestServer) -> Process {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "in_a_process_of_its_own", "--nocapture"])
             .env("RLOCK_TEST_ROLE", role)
-            .env("RLOCK_TEST_URL", common::url(server)),
+            .env("RLOCK_TEST_URL", clients::url(server)),
     )
 }
 

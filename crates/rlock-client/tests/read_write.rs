@@ -1,11 +1,9 @@
 //! Read/write locks through the client: who is in together, waiting, downgrades, watchdogs, losses.
 
-mod common;
-
-use common::{connect, denied, run, within};
 use redis::Value;
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect, denied, run, within};
 use std::time::Duration;
 
 async fn start() -> (TestServer, Client) {

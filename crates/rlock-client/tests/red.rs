@@ -1,18 +1,16 @@
 //! A lock on five servers, of which some fail.
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::five::{Five, WAYS, Way, hasty};
-use common::proxy::{Fate, Proxy};
-use common::{denied, eventually, holder, run, url, within};
 use futures_util::future::join_all;
 use rlock_client::{Client, Error, Lost, RedLock};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::five::{Five, WAYS, Way, hasty};
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{denied, eventually, holder, run, url, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_on_all_servers_denied_and_released() {

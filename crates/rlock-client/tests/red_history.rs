@@ -1,15 +1,13 @@
 //! Many who want one lock on five servers, of which two are dead and others stand still now and then: never two hold
 //! it at once. `RLOCK_SOAK_SECONDS` says for how long (8).
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::five::{Five, Way};
-use common::{seconds, seed, within};
 use rlock_client::{Client, RedLock};
+use rlock_testkit::clients::five::{Five, Way};
+use rlock_testkit::clients::{seconds, seed, within};
 use tokio::task::JoinSet;
 
 const LEASE: Duration = Duration::from_millis(1_500);

@@ -1,14 +1,12 @@
 //! Several guards of one hold: entered and given back at the same time, and with replies lost.
 
-mod common;
-
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::proxy::{Fate, Proxy};
-use common::{SOON, connect, eventually, holder, within};
 use rlock_client::{Client, Error, Lost};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{SOON, connect, eventually, holder, within};
 
 /// Where two tasks gave the last two guards back at one moment, both released the last hold, and one of them was told
 /// that the lock had not been held any more.

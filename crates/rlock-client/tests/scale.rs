@@ -1,14 +1,12 @@
 //! Ten thousand of everything.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{connect_with, counter, eventually, run, waiters};
 use rlock_client::{Client, State};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect_with, counter, eventually, run, waiters};
 
 const MANY: u64 = 10_000;
 

@@ -1,12 +1,10 @@
 //! Semaphores through the client: so many at once, waiting, renewals, losses.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{connect, denied, within};
 use rlock_client::{Client, Error, Lost};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect, denied, within};
 
 async fn start() -> (TestServer, Client) {
     let server = TestServer::start();

@@ -1,12 +1,11 @@
 //! Sentinels: the client finds the primary, and the next one.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{chain, counter, eventually, holder, run, waiters, within};
 use redis::Connection;
 use rlock_client::{Builder, Client, Durability, Error, State};
+use rlock_testkit::clients;
+use rlock_testkit::clients::{chain, counter, eventually, holder, run, waiters, within};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 use tokio::task::JoinHandle;
 
@@ -76,7 +75,7 @@ fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
 
 /// A field of INFO. Where roles change, sentinels cut every connection, this one too.
 fn fact(server: &TestServer, section: &str, name: &str) -> Option<String> {
-    let client = redis::Client::open(common::url(server)).unwrap();
+    let client = redis::Client::open(clients::url(server)).unwrap();
     let info: String = redis::cmd("INFO").arg(section).query(&mut client.get_connection().ok()?).ok()?;
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(str::to_string)

@@ -1,14 +1,13 @@
 //! Sessions through the client: what a crash frees soon, what a broken connection does not lose, and every kind of lock.
 
-mod common;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::process::Process;
-use common::{connect, connect_with, denied, eventually, holder, run, waiters, within};
 use rlock_client::{Client, Durability, Error, Lost};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients;
+use rlock_testkit::clients::process::Process;
+use rlock_testkit::clients::{connect, connect_with, denied, eventually, holder, run, waiters, within};
 
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -48,7 +47,7 @@ async fn what_a_killed_process_held_is_free_after_the_grace() {
     let mut process = Process::start(
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "holds_until_it_is_killed", "--nocapture"])
-            .env("RLOCK_TEST_URL", common::url(&server)),
+            .env("RLOCK_TEST_URL", clients::url(&server)),
     );
     process.says("holds all");
     let locks = [
@@ -161,7 +160,7 @@ async fn a_durable_lock_is_tied_to_the_connection_of_the_heartbeat() {
 #[test]
 fn the_blocking_interface_has_sessions_too() {
     let server = TestServer::start();
-    let client = rlock_client::blocking::Client::connect(&common::url(&server)).unwrap();
+    let client = rlock_client::blocking::Client::connect(&clients::url(&server)).unwrap();
     let lock = client.lock("lock").session_grace(GRACE);
     let guard = lock.acquire().unwrap();
     assert!(lock.info().unwrap().holders[0].session.is_some());

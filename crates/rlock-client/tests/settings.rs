@@ -1,13 +1,12 @@
 //! Polling, durability and access control.
 
-mod common;
-
 use std::time::Duration;
 
-use common::proxy::{Fate, Proxy};
-use common::{SOON, connect_with, eventually, holder, run, url, waiters, within};
 use rlock_client::{Client, Durability, Error, Lost, Waiting};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{SOON, connect_with, eventually, holder, run, url, waiters, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_polls_needs_no_message() {
@@ -200,7 +199,7 @@ async fn owners_and_connections_say_whose_they_are() {
     let called: Vec<_> = names(&mut raw).into_iter().filter(|name| !name.is_empty()).collect();
     assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
     // The program's name, unless there is another. Two clients of a process differ all the same.
-    let (one, other) = (common::connect(&server).await, common::connect(&server).await);
+    let (one, other) = (clients::connect(&server).await, clients::connect(&server).await);
     assert!(one.identity().starts_with("settings-"), "{}", one.identity());
     assert_ne!(one.identity(), other.identity());
 }

@@ -1,13 +1,11 @@
 //! Locks that are several: in clusters, and for code that is not async.
 
-mod common;
-
 use std::time::Duration;
 
-use common::cluster::Cluster;
-use common::{SOON, denied, holder, url, within};
 use rlock_client::blocking;
 use rlock_client::{Client, Error, Lost, MultiLock, Plain};
+use rlock_testkit::clients::cluster::Cluster;
+use rlock_testkit::clients::{SOON, denied, holder, url, within};
 use rlock_testkit::{TestServer, eventually};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,14 +1,12 @@
 //! Locks on several servers whose futures are dropped at any moment, and guards that are dropped anywhere.
 
-mod common;
-
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{connect, eventually, holder, seed, waiters, within};
 use rlock_client::{Client, MultiLock, RedLock};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect, eventually, holder, seed, waiters, within};
 use tokio::task::JoinSet;
 
 /// Polls a future so many times, with a little time in between, then drops it.

@@ -1,13 +1,11 @@
 //! TLS: servers and clients that prove who they are, and what is said where they cannot.
 
-mod common;
-
 use std::process::Command;
 
-use common::process::Process;
-use common::{chain, eventually, holder, run, url, waiters, within};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rlock_client::{Builder, Client, Error, blocking};
+use rlock_testkit::clients::process::Process;
+use rlock_testkit::clients::{chain, eventually, holder, run, url, waiters, within};
 use rlock_testkit::{DataDir, ServerBuilder, TestServer, free_port};
 
 /// An authority of a test's own.

@@ -1,13 +1,11 @@
 //! What a subscriber of `tracing` is told.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{connect_with, eventually, within};
 use rlock_client::{Client, Lost};
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect_with, eventually, within};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};

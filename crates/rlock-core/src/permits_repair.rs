@@ -1,5 +1,5 @@
 //! The key of a lock with permits expires with the last one. Another client that removes that one, or that prolongs the key,
-//! leaves a key that outlasts its permits: after their end it is no lock any more, and its waiters would wait until it expires.
+//! leaves a key that outlasts its permits: after their end it holds other data by its shape, and its waiters would wait until it expires.
 
 use std::cell::OnceCell;
 

@@ -20,9 +20,9 @@ mod fair_list;
 
 pub use self::fair_list::FairList;
 
-/// A server with locks: what every entry point of the rules may ask of it.
+/// A server with locks, as every entry point of the rules sees it.
 ///
-/// Some of it only one kind of entry point may ask, and each kind has a type of its own: [`InCommand`], [`InTask`].
+/// Each kind of entry point has a trait for the rest: [`InCommand`], [`InTask`].
 pub trait Server {
     /// One of its locks.
     type Lock<'a>: Lock;

@@ -126,18 +126,20 @@ proptest! {
     }
 }
 
-/// Whatever the fuzzer has found worth keeping.
+/// Whatever the fuzzer has found worth keeping; and inputs that find a planted bug which those do not, named after it.
 #[test]
 fn the_stored_corpus_passes() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/operations");
-    let mut count = 0;
-    for entry in std::fs::read_dir(corpus).expect("the corpus") {
-        let bytes = std::fs::read(entry.expect("an entry").path()).expect("an input");
-        let history = History::arbitrary_take_rest(Unstructured::new(&bytes)).expect("a history");
-        operations::check(&history);
-        count += 1;
+    for folder in ["operations", "planted"] {
+        let corpus = format!("{}/../../fuzz/corpus/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let mut count = 0;
+        for entry in std::fs::read_dir(&corpus).expect("the corpus") {
+            let bytes = std::fs::read(entry.expect("an entry").path()).expect("an input");
+            let history = History::arbitrary_take_rest(Unstructured::new(&bytes)).expect("a history");
+            operations::check(&history);
+            count += 1;
+        }
+        assert!(count > 0, "{corpus} is empty");
     }
-    assert!(count > 0, "{corpus} is empty");
 }
 
 /// A lease that had ended was noticed by the timer while somebody waited, whom the server's refusal of writes kept from the

@@ -4,6 +4,11 @@
 //!   directory, with the freshly built module loaded ([`module_path()`]).
 //! * [`eventually`] and [`Subscriber`] wait for things without fixed sleeps.
 //! * [`ReplicaStream`] and [`aof_commands`] show exactly what a server replicates and persists.
+//! * [`commands`] sends lines and shows replies as text, [`waiting::Waiting`] is a call that waits.
+//! * [`redisson`] has Redisson's scripts, [`fair_list`] a fair list of owners that are gone.
+//! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
+//! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
+//! * [`nodes`] moves a slot between two nodes of a cluster, [`valgrind`] runs a server in valgrind.
 //! * [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
@@ -16,18 +21,27 @@ mod binary;
 mod builder;
 mod cli;
 mod client;
+pub mod clients;
+pub mod commands;
 mod conf;
 mod datadir;
 pub mod docs;
+pub mod fair_list;
+pub mod held;
+pub mod kinds;
 mod module;
+pub mod nodes;
 mod port;
 mod process;
+pub mod redisson;
 mod replica_stream;
 mod replication;
 mod server;
 mod subscriber;
+pub mod valgrind;
 mod version;
 mod wait;
+pub mod waiting;
 mod wire;
 
 pub use aof::{aof_all_commands, aof_commands};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
 use rlock_testkit::TestServer;
+use rlock_testkit::redisson::{FAIR_GIVES_UP, FAIR_TAKES};
 
 use crate::clients::desk::Shared;
-use crate::clients::scripts::{LEAVE_FAIR, TAKE_FAIR};
 use crate::places::{Alone, Cluster, FAIR_TURN_MS, Place};
 
 /// How long an answer may take.
@@ -212,8 +212,8 @@ fn ask_fairly(shared: &Shared, client: &mut Connection) -> Option<i64> {
         eval.arg(&["30000", "redisson:1", &shared.recorder.wall_ms().to_string(), "300000"]);
         eval.query::<Option<i64>>(client)
     };
-    let told = run(TAKE_FAIR, client).ok().flatten();
-    let _ = run(LEAVE_FAIR, client);
+    let told = run(FAIR_TAKES, client).ok().flatten();
+    let _ = run(FAIR_GIVES_UP, client);
     told
 }
 

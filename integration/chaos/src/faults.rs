@@ -49,6 +49,13 @@ const ENDS: &[&str] = &["session"];
 /// What servers say between which a slot moves.
 const MOVES: &[&str] = &["moved", "TRYAGAIN", "ASK"];
 
+/// A lock gets another name, and is deleted under that.
+const RENAME: &str = "redis.call('rename', KEYS[1], '{' .. KEYS[1] .. '}:away')
+    return redis.call('del', '{' .. KEYS[1] .. '}:away')";
+
+/// All keys change places with those of another database, and are deleted there. No cluster knows the command.
+const SWAP: &str = "redis.call('swapdb', 0, 1) redis.call('select', 1) return redis.call('flushdb')";
+
 /// Carries out a plan.
 pub(crate) struct Faults {
     shared: Arc<Shared>,
@@ -158,10 +165,12 @@ impl Faults {
             Fault::Pause { ms } => self.pause(fault, ms),
             Fault::Spoil { ms } => self.spoil(fault, begin, ms),
             Fault::Flush => {
-                self.everywhere(&["FLUSHALL"]);
+                let swaps = !self.shared.place.sharded() && dice.one_in(2);
+                self.everywhere(if swaps { &["EVAL", SWAP, "0"] } else { &["FLUSHALL"] });
                 let harm = Harm { holds: true, tokens: true, places: true, ..Harm::default() };
                 self.event(fault, begin, None, harm);
             }
+            Fault::Delete if dice.one_in(2) => self.harm_a_lock(fault, dice, &["EVAL", RENAME, "1"]),
             Fault::Delete => self.harm_a_lock(fault, dice, &["DEL"]),
             Fault::Take => self.harm_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
             Fault::Move { together } => self.move_slot(fault, dice, together),

@@ -1,10 +1,6 @@
 //! A cluster, usually of three primaries with a replica each, and what a program on it may order while it runs: a line by TCP,
 //! which is answered by `done` once the cluster has changed and all its servers know.
 
-#[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
-#[path = "../../../crates/rlock-client/tests/common/cluster.rs"]
-pub(crate) mod nodes;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +9,12 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use redis::Connection;
 use rlock_client::Durability;
+use rlock_testkit::clients::cluster::{Cluster, failing_soon};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 use crate::place::{Outcome, address};
 use crate::rust_client;
-use nodes::{Cluster, failing_soon};
 
 /// How long a fail-over may take on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
@@ -123,10 +118,4 @@ fn await_role(server: &TestServer, role: &str) {
         let found: String = redis::from_redis_value_ref(found.first()?).ok()?;
         (found == role).then_some(())
     });
-}
-
-fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
-    let words: Vec<&str> = line.split(' ').collect();
-    let answer = redis::cmd(words[0]).arg(&words[1..]).query(connection);
-    answer.unwrap_or_else(|error| panic!("{line}: {error}"))
 }

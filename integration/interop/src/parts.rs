@@ -3,10 +3,10 @@
 use std::fs;
 
 use rlock_client::Durability;
+use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::docs::code;
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
-use crate::orders::nodes::Cluster;
 use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;

@@ -1,4 +1,4 @@
-//! Who holds a lock, of whatever kind.
+//! The holders of a lock of any kind.
 
 use rlock_core::read_leases::MAX_LEASE_KEYS;
 use rlock_core::shape::{self, RwField, SingleField};
@@ -8,16 +8,16 @@ use super::{mode, pair, session};
 use crate::ffi::{Ctx, Edge, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
 use crate::{keyspace, permits, waiters};
 
-/// Who holds a lock.
+/// The holders of a lock.
 pub(super) struct Held {
     /// `none`, `mutex`, `readwrite` or `permits`.
     pub(super) kind: &'static str,
     pub(super) mode: Mode,
-    /// What is left in ms, -1 without an expiry, -2 where nobody holds it.
+    /// What is left in ms, -1 without an expiry, -2 for a free lock.
     pub(super) lease_ms: i64,
-    /// How many hold it. Of readers that were not looked at, the dead count as well.
+    /// The number of holders. Dead readers count as well, unless they are among those that were checked.
     pub(super) count: usize,
-    /// So many of them as were asked for.
+    /// As many of them as were asked for.
     pub(super) holders: Vec<Holder>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Holder {
 
 const NOBODY: Held = Held { kind: "none", mode: Mode::Mutex, lease_ms: -2, count: 0, holders: Vec::new() };
 
-/// Who holds the lock, so many of them.
+/// The holders of the lock, `limit` of them.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> Result<Held, Error> {
     let (key, now) = (Key::open_inspect(ctx, name), ctx.real_time());
     let fields = keyspace::state(&key, None, || false, || now).map_err(Error::without_permits)?;
@@ -110,7 +110,7 @@ fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixM
     Ok(Held { kind: "readwrite", mode, lease_ms, count, holders })
 }
 
-/// So many of the fields that are holds; all those of a small hash.
+/// At most `most` of the fields that are holds; all those of a small hash.
 fn some_fields(key: &Key<'_>, most: usize) -> Result<Vec<(Vec<u8>, Mode, Holds)>, Error> {
     let (mut scan, mut found, mut foreign) = (Scan::new(), Vec::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! Who waits for a lock, here and by Redisson's fair lock.
+//! The waiters for a lock, here and in Redisson's fair list.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,11 +15,11 @@ pub(super) struct Waiting {
     owner: Vec<u8>,
     mode: Mode,
     via: &'static str,
-    /// Since it came in ms, or -1 where nobody knows.
+    /// Since it came in ms, or -1 if unknown.
     age_ms: i64,
     /// What is left of the wait in ms, or -1 for ever.
     left_ms: i64,
-    /// The number of its client, or 0 where it is not one that waits here.
+    /// The number of its client, or 0 for a Redisson waiter.
     client_id: u64,
     /// The connection with which the wait ends.
     session: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     permits: Option<u32>,
 }
 
-/// How many wait, and so many of them, in their order.
+/// The number of waiters, and the first of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
     let lock = keyspace::lock_name(ctx, name);
     let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
@@ -44,7 +44,7 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec
     (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
 }
 
-/// Ours in their order, and Redisson's before the first of ours that stands behind them in the list.
+/// Natives in their order, and Redisson waiters before the first native that stands behind them in the list.
 fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<FairEntry>) -> Vec<Waiting> {
     let (now, MonoMs(clock)) = (ctx.real_time(), ctx.clock());
     let known: BTreeSet<Box<[u8]>> =

@@ -30,6 +30,8 @@ struct Hold<'a> {
     /// The last moment at which it was certainly held: as the client said.
     to: i64,
     lease: i64,
+    /// The grace of its session.
+    session: Option<i64>,
     book: &'a Book,
 }
 
@@ -69,6 +71,7 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
             from: answer.at,
             to: last_held(run, guard).max(answer.at),
             lease: fixed.unwrap_or(own) * MS,
+            session: asked.request.get("session_ms").and_then(Value::as_i64).map(|grace| grace * MS),
             book,
         });
     }
@@ -131,13 +134,26 @@ fn confirmations<'a>(hold: &'a Hold<'_>) -> impl Iterator<Item = &'a Entry> {
     })
 }
 
-/// No later than this is the end of the lease by the client's clock: from the last confirmed request that came before.
+/// When a time that counts from a request ends by the client's clock.
+fn end_of(sent: i64, time: i64) -> i64 {
+    sent + time / 100 * 99 - 2 * MS
+}
+
+/// No later than this is the end of the hold by the client's clock: by the last confirmed request that came before, and
+/// with a session by the last that was answered on the same connection.
 fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
-    confirmations(hold)
-        .map(|entry| entry.at)
-        .filter(|at| *at <= by)
-        .max()
-        .map(|at| at + hold.lease / 100 * 99 - 2 * MS)
+    let last = confirmations(hold).filter(|entry| entry.at <= by).max_by_key(|entry| entry.at)?;
+    let Some(grace) = hold.session else { return Some(end_of(last.at, hold.lease)) };
+    let entries = hold.book.entries.iter().filter(|entry| entry.at <= by);
+    let answered = entries.filter(|entry| entry.connection == last.connection && entry.is_answered());
+    let proven = answered.map(|entry| entry.at).max()?;
+    // A fixed lease that was tied anew has a shorter one in that request.
+    Some(end_of(last.at, lease_in(last).unwrap_or(hold.lease)).min(end_of(proven, grace)))
+}
+
+fn lease_in(entry: &Entry) -> Option<i64> {
+    let (words, _) = entry.command("RLOCK.RENEW")?;
+    words.get(3)?.parse().ok().map(|lease: i64| lease * MS)
 }
 
 /// A check that says "held" is right: the lease counts from sending, less 1 % and 2 ms.

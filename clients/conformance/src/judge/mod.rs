@@ -1,6 +1,7 @@
 //! The rules that hold in every scenario.
 
 mod holds;
+mod sessions;
 mod transcript;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use crate::proxy::transcript::Entry;
 use crate::run::Run;
 
 pub(crate) use holds::judge as holds;
+pub(crate) use sessions::judge as sessions;
 pub(crate) use transcript::judge as transcript;
 
 /// What each client sent so far.

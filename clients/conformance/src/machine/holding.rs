@@ -6,19 +6,25 @@ use super::{Failure, MS, Machine, Nanos, Output, Reply, State};
 const WINDOW: Nanos = 100 * MS;
 const DOUBLINGS: u32 = 6;
 
+/// When a time that counts from sending ends by the local clock.
+fn end_of(sent: Nanos, time: Nanos) -> Nanos {
+    sent + time - time / 100 - 2 * MS
+}
+
 impl Machine {
-    fn end_of(&self, sent: Nanos) -> Nanos {
-        sent + self.plan.lease - self.plan.lease / 100 - 2 * MS
+    /// By the lease, and with a session by the life of the connection.
+    pub(super) fn end_of_hold(&self) -> Nanos {
+        self.plan.grace.map_or(self.deadline, |grace| self.deadline.min(end_of(self.proven, grace)))
     }
 
     pub(super) fn hold(&mut self, sent: Nanos) {
-        let deadline = self.end_of(sent);
-        if deadline <= self.now {
+        (self.deadline, self.proven) = (end_of(sent, self.plan.lease), sent);
+        if self.end_of_hold() <= self.now {
             // The reply lay in a buffer for longer than the lease: only the server can tell.
             return self.confirm(self.token);
         }
         self.state = State::Held;
-        self.deadline = deadline;
+        self.tied = true;
         self.renew_at = sent + self.plan.lease / 3;
         self.pending = None;
         self.next = None;
@@ -26,13 +32,22 @@ impl Machine {
     }
 
     pub(super) fn renews(&self) -> bool {
-        self.plan.renew && self.pending.is_none() && !self.down
+        let wanted = self.plan.renew || self.plan.grace.is_some() && !self.tied;
+        wanted && self.pending.is_none() && !self.down
+    }
+
+    pub(super) fn send_renewal(&mut self) {
+        self.send("RENEW");
+        let left = self.deadline - self.now;
+        if let (false, Some(Output::Send { lease, .. })) = (self.plan.renew, self.out.last_mut()) {
+            *lease = Some((left + left / 99) / MS + 4);
+        }
     }
 
     pub(super) fn tick_held(&mut self) {
         let window = WINDOW.min(self.plan.lease / 30);
         if self.renews() && self.now >= self.renew_at - window {
-            self.send("RENEW");
+            self.send_renewal();
         }
     }
 
@@ -47,7 +62,11 @@ impl Machine {
             }
             Reply::Integer(1) => {
                 self.failures = 0;
-                self.deadline = self.deadline.max(self.end_of(sent));
+                self.tied = true;
+                self.proven = self.proven.max(sent);
+                if self.plan.renew {
+                    self.deadline = self.deadline.max(end_of(sent, self.plan.lease));
+                }
                 self.renew_at = sent + self.plan.lease / 3;
                 self.out.push(Output::Renewed);
             }

@@ -65,11 +65,17 @@ pub(crate) enum Word {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Input {
     Start,
-    Reply { n: u64, sent: Nanos, reply: Reply },
+    Reply {
+        n: u64,
+        sent: Nanos,
+        reply: Reply,
+    },
     Message(Word),
     Down,
     Up,
     Tick,
+    /// A command that was sent at this time on the link was answered.
+    Alive(Nanos),
     Cancel,
     Release,
     Close,
@@ -77,7 +83,14 @@ pub(crate) enum Input {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    Send { n: u64, command: &'static str, wait: i64, look: bool },
+    /// `lease` of a fixed lease that is tied anew.
+    Send {
+        n: u64,
+        command: &'static str,
+        wait: i64,
+        look: bool,
+        lease: Option<i64>,
+    },
     Guard(i64),
     Refused(&'static str),
     Renewed,
@@ -95,6 +108,8 @@ pub(crate) struct Plan {
     pub(crate) renew: bool,
     pub(crate) fenced: bool,
     pub(crate) response: Nanos,
+    /// Of a session.
+    pub(crate) grace: Option<Nanos>,
 }
 
 pub(crate) struct Machine {
@@ -115,6 +130,9 @@ pub(crate) struct Machine {
     token: i64,
     deadline: Nanos,
     renew_at: Nanos,
+    /// With a session: the hold ends with this connection, which lived at `proven`.
+    tied: bool,
+    proven: Nanos,
     failures: u32,
     /// A request was not answered, and may be carried out late.
     stray: bool,
@@ -143,6 +161,8 @@ impl Machine {
             token: 0,
             deadline: 0,
             renew_at: 0,
+            tied: false,
+            proven: 0,
             failures: 0,
             stray: false,
             repeated: false,
@@ -155,7 +175,7 @@ impl Machine {
     pub(crate) fn input(&mut self, now: Nanos, input: Input) -> Vec<Output> {
         self.now = now;
         // Before anything else: a reply that comes too late must not bring a lost lock back.
-        if self.state == State::Held && now >= self.deadline {
+        if self.state == State::Held && now >= self.end_of_hold() {
             self.lose("expired");
         }
         self.take(input);
@@ -174,14 +194,16 @@ impl Machine {
             Input::Message(word) => self.message(word),
             Input::Down => {
                 self.down = true;
+                self.tied = false;
                 self.pending = None;
             }
+            Input::Alive(sent) if self.tied => self.proven = self.proven.max(sent),
             Input::Up => self.up(),
             Input::Tick => self.tick(),
             Input::Cancel if self.state.waits() => self.leave("error"),
             Input::Release => self.release(),
             Input::Close if self.state == State::Held => self.lose("closed"),
-            Input::Cancel | Input::Close => (),
+            Input::Alive(_) | Input::Cancel | Input::Close => (),
         }
     }
 
@@ -192,7 +214,7 @@ impl Machine {
     fn send_more(&mut self, command: &'static str, wait: i64, look: bool) {
         self.number += 1;
         self.pending = Some(self.number);
-        self.out.push(Output::Send { n: self.number, command, wait, look });
+        self.out.push(Output::Send { n: self.number, command, wait, look, lease: None });
     }
 
     fn reply(&mut self, n: u64, sent: Nanos, reply: Reply) {
@@ -216,7 +238,7 @@ impl Machine {
         self.pause = FIRST_PAUSE;
         match self.state {
             State::Asking | State::Queued | State::Confirming => self.ask(),
-            State::Held if self.plan.renew => self.send("RENEW"),
+            State::Held if self.plan.renew || self.plan.grace.is_some() => self.send_renewal(),
             State::Releasing => {
                 self.next = None;
                 self.send("RELEASE");
@@ -251,7 +273,7 @@ impl Machine {
         let next = self.next.filter(|_| !self.down);
         let times = match self.state {
             _ if self.state.waits() => [self.end, next],
-            State::Held => [Some(self.deadline), self.renews().then_some(self.renew_at)],
+            State::Held => [Some(self.end_of_hold()), self.renews().then_some(self.renew_at)],
             State::Releasing | State::Cancelling => [Some(self.give_up), next],
             _ => [None, None],
         };

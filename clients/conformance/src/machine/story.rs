@@ -21,6 +21,7 @@ struct PlanLine {
     renew: Option<bool>,
     fenced: Option<bool>,
     response: Option<f64>,
+    grace: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +57,7 @@ pub fn play(text: &str) -> Result<(), String> {
         renew: head.plan.renew.unwrap_or(true),
         fenced: head.plan.fenced.unwrap_or(false),
         response: nanos(head.plan.response.unwrap_or(5_000.0)),
+        grace: head.plan.grace.map(nanos),
     });
     for (number, line) in lines.enumerate() {
         let at = |what: String| format!("line {}: {what}", number + 2);
@@ -102,6 +104,7 @@ fn input(line: &Line) -> Result<Input, String> {
         "down" => Input::Down,
         "up" => Input::Up,
         "tick" => Input::Tick,
+        "alive" => Input::Alive(nanos(line.sent.ok_or("alive without sent")?)),
         "cancel" => Input::Cancel,
         "release" => Input::Release,
         "close" => Input::Close,
@@ -134,10 +137,13 @@ fn reply(line: &Line) -> Result<Reply, String> {
 
 fn shown(output: &Output) -> Value {
     match output {
-        Output::Send { n, command, wait, look } => {
+        Output::Send { n, command, wait, look, lease } => {
             let mut sent = json!({"send": command, "n": n});
             if *command == "ENQUEUE" {
                 sent["wait"] = json!(wait);
+            }
+            if let Some(lease) = lease {
+                sent["lease"] = json!(lease);
             }
             if *look {
                 sent["look"] = json!(true);

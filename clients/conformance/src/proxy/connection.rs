@@ -19,7 +19,7 @@ pub(super) fn start(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", shared.target.load(Ordering::Relaxed)))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let open = Open {
+    let mut open = Open {
         client: client.try_clone()?,
         server: server.try_clone()?,
         silent: false,
@@ -27,6 +27,7 @@ pub(super) fn start(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
         pending: Default::default(),
     };
     let mut state = shared.lock();
+    open.silent = state.silent;
     state.connections += 1;
     let id = state.connections;
     state.open.insert(id, open);

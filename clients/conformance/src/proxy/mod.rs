@@ -30,6 +30,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     down: bool,
+    /// New connections are open and silent.
+    silent: bool,
     gates: Vec<Gate>,
     open: HashMap<u64, Open>,
     connections: u64,
@@ -134,17 +136,22 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
-    /// Cuts all connections and refuses others, or accepts them again.
+    /// Cuts all connections and refuses others, or accepts and serves them again.
     pub(crate) fn set_down(&self, down: bool) {
-        self.shared.lock().down = down;
+        let mut state = self.shared.lock();
+        state.down = down;
+        state.silent = false;
+        drop(state);
         if down {
             self.cut();
         }
     }
 
-    /// What is open now stays open, and silent.
-    pub(crate) fn silence(&self) {
-        self.shared.lock().open.values_mut().for_each(|open| open.silent = true);
+    /// What is open now stays open, and silent; with `new`, so is what is opened later.
+    pub(crate) fn silence(&self, new: bool) {
+        let mut state = self.shared.lock();
+        state.silent |= new;
+        state.open.values_mut().for_each(|open| open.silent = true);
     }
 
     /// Whether no connection is open, at the latest after `within`.

@@ -31,6 +31,14 @@ pub(crate) struct Replied {
 }
 
 impl Entry {
+    /// The first word of a request.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match &self.what {
+            What::Request { words, .. } => words.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
     /// The words of a request of this command. One without arguments only asks whether the server knows it.
     pub(crate) fn command(&self, name: &str) -> Option<(&[String], Option<&Replied>)> {
         match &self.what {
@@ -41,6 +49,11 @@ impl Entry {
             }
             _ => None,
         }
+    }
+
+    /// Whether it is a request whose reply the client got.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(&self.what, What::Request { reply: Some(reply), .. } if reply.delivered)
     }
 
     /// For the log of a scenario that failed.

@@ -70,22 +70,22 @@ impl Driver {
                 if ask.fenced {
                     lock = lock.fenced();
                 }
-                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+                acquire(with(lock, owner, ask), wait).await.map(|guard| Kept::Guard(guard.any()))
             }
             Kind::Read => {
                 let lock = client.read_write_lock(&ask.lock).read();
-                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+                acquire(with(lock, owner, ask), wait).await.map(|guard| Kept::Guard(guard.any()))
             }
             Kind::Write => {
                 let mut lock = client.read_write_lock(&ask.lock).write();
                 if ask.fenced {
                     lock = lock.fenced();
                 }
-                acquire(with(lock, owner, ask.lease_ms), wait).await.map(Kept::Writer)
+                acquire(with(lock, owner, ask), wait).await.map(Kept::Writer)
             }
             Kind::Permit => {
                 let lock = client.semaphore(&ask.lock, ask.permits.unwrap_or(1));
-                acquire(with(lock, owner, ask.lease_ms), wait).await.map(|guard| Kept::Guard(guard.any()))
+                acquire(with(lock, owner, ask), wait).await.map(|guard| Kept::Guard(guard.any()))
             }
         }
     }
@@ -236,15 +236,17 @@ enum Wait {
     For(Option<Duration>),
 }
 
-fn with<K: Kinds>(lock: Lock<K>, owner: Option<String>, lease_ms: Option<u64>) -> Lock<K> {
-    let lock = match owner {
-        Some(owner) => lock.owner(owner),
-        None => lock,
-    };
-    match lease_ms {
-        Some(lease) => lock.lease(Duration::from_millis(lease)),
-        None => lock,
+fn with<K: Kinds>(mut lock: Lock<K>, owner: Option<String>, ask: &Acquire) -> Lock<K> {
+    if let Some(owner) = owner {
+        lock = lock.owner(owner);
     }
+    if let Some(lease) = ask.lease_ms {
+        lock = lock.lease(Duration::from_millis(lease));
+    }
+    if let Some(grace) = ask.session_ms {
+        lock = lock.session_grace(Duration::from_millis(grace));
+    }
+    lock
 }
 
 async fn acquire<K: Kinds>(lock: Lock<K>, wait: Wait) -> Result<Guard<K>, Error> {

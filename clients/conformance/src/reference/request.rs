@@ -90,6 +90,7 @@ pub(super) struct Acquire {
     pub(super) fenced: bool,
     /// Of a semaphore.
     pub(super) permits: Option<u32>,
+    pub(super) session_ms: Option<u64>,
     pub(super) owner: Option<String>,
 }
 

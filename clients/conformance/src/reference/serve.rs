@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 12] = [
+const CAPABILITIES: [&str; 13] = [
     "read_write",
     "downgrade",
     "fair",
@@ -32,6 +32,7 @@ const CAPABILITIES: [&str; 12] = [
     "hook",
     "busy",
     "semaphore",
+    "session",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;

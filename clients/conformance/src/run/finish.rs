@@ -37,7 +37,9 @@ impl Run<'_> {
         self.nothing_left()?;
         self.no_event_after_close()?;
         // The connections are closed: the transcripts are whole.
-        judge::transcript(self, &judge::books(self))
+        let books = judge::books(self);
+        judge::sessions(self, &books)?;
+        judge::transcript(self, &books)
     }
 
     /// The clients that were connected and not closed, with their processes.

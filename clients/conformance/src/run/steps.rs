@@ -39,6 +39,7 @@ impl Run<'_> {
             Step::Batched { client, command, count, within_ms } => {
                 self.batched(client, command, *count, *within_ms)
             }
+            Step::AtMost { client, command, count } => self.at_most(client, command, *count),
             step => self.proxy_step(step),
         }
     }
@@ -60,7 +61,7 @@ impl Run<'_> {
             Step::Cut { client } => self.on(client, Proxy::cut),
             Step::Down { client } => self.on(client, |proxy| proxy.set_down(true)),
             Step::Up { client } => self.on(client, |proxy| proxy.set_down(false)),
-            Step::Silence { client } => self.on(client, Proxy::silence),
+            Step::Silence { client, new } => self.on(client, |proxy| proxy.silence(*new)),
             step => Err(format!("no step of a proxy: {step:?}").into()),
         }
     }

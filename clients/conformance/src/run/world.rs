@@ -130,6 +130,16 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// No more requests of a kind came so far.
+    pub(super) fn at_most(&self, client: &str, command: &str, count: usize) -> Result<(), Problem> {
+        let entries = self.party(client)?.proxy.entries();
+        let found = entries.iter().filter(|entry| entry.name() == Some(command)).count();
+        if found > count {
+            return Err(format!("{found} {command}, and not {count} at most").into());
+        }
+        Ok(())
+    }
+
     /// Many waiters of one client stand in one queue; each has its turn when the holder, and each before it, has
     /// released.
     pub(super) fn crowd(

@@ -60,6 +60,16 @@ impl Oracle {
         }
     }
 
+    /// Whatever another client did to the key, it lasts as long as each lease that a native was given and still has.
+    pub(super) fn judge_read_end(&self, lock: Lock, told: &str) {
+        let Value::ReadWrite(hash) = self.value(lock) else { return };
+        let natives = self.places[lock.0].natives.iter();
+        let latest = natives.filter(|(owner, ends)| self.reads_until(lock, **owner) == Some(**ends));
+        let latest = latest.map(|(_, ends)| *ends).max();
+        let lasts = hash.writing || hash.ends.is_none() || hash.ends >= latest;
+        assert!(lasts, "{told}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
+    }
+
     /// ACQUIRE with READ or WRITE.
     #[expect(clippy::too_many_lines, reason = "one decision, as plainly as possible")]
     pub(super) fn acquire_read_write(&mut self, lock: Lock, owner: Owner, ask: Ask, token: i64) -> Answer {

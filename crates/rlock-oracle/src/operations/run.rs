@@ -30,6 +30,7 @@ pub fn check(history: &History) {
         oracle: Oracle::new(history.options),
         ground: Ground::Firm,
         late_until: 0,
+        put_off: false,
         for_nothing: 0,
     };
     for (number, op) in history.ops.iter().enumerate() {
@@ -45,13 +46,18 @@ struct Run {
     ground: Ground,
     /// Until when the timer may be late, since writes were refused.
     late_until: u64,
+    /// Whether work may be left until the server's next beat, since keys were served elsewhere.
+    put_off: bool,
     for_nothing: u32,
 }
 
 impl Run {
     fn step(&mut self, op: Op, told: &str) {
         match op {
-            Op::Pass(span) => return self.pass(span.0, told),
+            Op::Pass(span) => {
+                self.pass(span.0, told);
+                return self.judge_read_ends(told);
+            }
             Op::Stall(span) => self.let_pass(span.0),
             Op::Deliver(nth) => self.deliver(nth, told),
             Op::Disconnect(nth) => self.disconnect(nth),
@@ -66,9 +72,12 @@ impl Run {
                 self.compare(answer, told);
             }
         }
-        if let Op::Ground(ground) = op {
-            self.ground = ground;
+        match op {
+            Op::Ground(ground) => self.ground = ground,
+            Op::Sweep => self.put_off = false,
+            _ => {}
         }
+        self.put_off |= self.ground == Ground::Moved;
         self.compare(None, told);
         self.note_refusal();
     }
@@ -112,6 +121,15 @@ impl Run {
                 Some(_) => return,
                 None => return self.let_pass(end - now),
             }
+        }
+    }
+
+    /// Once all due work is done, no lock ends before the leases of its native readers.
+    fn judge_read_ends(&self, told: &str) {
+        let now = self.oracle.clock();
+        let is_due = self.real.timer().is_some_and(|at| at <= now);
+        if self.ground == Ground::Firm && !self.put_off && now > self.late_until && !is_due {
+            (0..LOCKS.len()).for_each(|lock| self.oracle.judge_read_end(Lock(lock), told));
         }
     }
 

@@ -6,6 +6,7 @@ mod code;
 mod console;
 mod markdown;
 mod prose;
+mod source;
 mod style;
 mod trace;
 mod words;

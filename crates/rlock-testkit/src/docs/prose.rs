@@ -1,6 +1,7 @@
 //! The sentences of a file, without its code: of Markdown, of comments, of Rust's documentation and string literals.
 
 use super::markdown::{Line, separate};
+use super::source::comments_and_names;
 
 /// Stands where a sentence cannot reach across: an empty line, a code block.
 const BREAK: char = '¶';
@@ -92,7 +93,13 @@ impl Prose {
         Prose::of(literals(file, |prefix| prefix.ends_with('c')).lines().map(String::from))
     }
 
-    fn of(lines: impl Iterator<Item = String>) -> Prose {
+    /// Of a whole Rust file, for the reader of its source: comments, names of tests, and string literals with more than a word.
+    #[must_use]
+    pub fn source(file: &str) -> [Prose; 2] {
+        [comments_and_names(file), Prose::of(literals(file, |_| true).lines().map(String::from))]
+    }
+
+    pub(super) fn of(lines: impl Iterator<Item = String>) -> Prose {
         let mut text = String::new();
         for line in lines {
             let line = line.trim().trim_start_matches('>').trim_start().to_string();

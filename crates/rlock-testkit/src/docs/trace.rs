@@ -2,8 +2,8 @@
 //!
 //! Every paragraph, list item and body row of a table ends with
 //! `<!-- test: file::test_name, other::test_name -->`, unless a heading above it holds
-//! `<!-- no-test: reason -->`. `file` is the stem of a file in `tests` or `integration`, or
-//! `core/<module>` for one of rlock-core; the modules in a directory of that name count as well.
+//! `<!-- no-test: reason -->`. `file` is the stem of a file below `tests` or `integration`, or
+//! `core/<module>` for one of rlock-core.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,11 +155,8 @@ fn test_files(file: &str, root: &Path) -> Vec<PathBuf> {
         None => (["tests", "integration"], file),
     };
     let mut files = Vec::new();
-    for base in bases {
-        let single = root.join(base).join(format!("{stem}.rs"));
-        files.extend(single.is_file().then_some(single));
-        sources_below(&root.join(base).join(stem), &mut files);
-    }
+    bases.iter().for_each(|base| sources_below(&root.join(base), &mut files));
+    files.retain(|path| path.file_stem().is_some_and(|found| found == stem));
     files
 }
 
@@ -242,9 +239,9 @@ Unstated.
     fn tests_are_looked_up_in_the_workspace() {
         let dir = crate::DataDir::temporary();
         let root = dir.path();
-        fs::create_dir_all(root.join("tests/deep")).unwrap();
+        fs::create_dir_all(root.join("tests/room")).unwrap();
         fs::create_dir_all(root.join("crates/rlock-core/src")).unwrap();
-        fs::write(root.join("tests/deep/more.rs"), "#[test]\nfn one() {}").unwrap();
+        fs::write(root.join("tests/room/deep.rs"), "#[test]\nfn one() {}").unwrap();
         fs::write(root.join("crates/rlock-core/src/lease.rs"), "    #[test]\n    fn two() {}").unwrap();
         assert_eq!(missing("deep::one", root), None);
         assert_eq!(missing("core/lease::two", root), None);

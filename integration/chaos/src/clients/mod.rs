@@ -12,7 +12,6 @@ mod native;
 mod redisson;
 mod renewing;
 mod rust;
-pub(crate) mod scripts;
 mod snatch;
 mod tied;
 mod usher;

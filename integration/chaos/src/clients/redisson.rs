@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use redis::Value;
+use rlock_testkit::redisson as lua;
 
 use super::desk::{Desk, SOON};
 use super::holding::SHORT;
-use super::scripts as lua;
 use crate::history::{Attempt, Line, Mode, Outcome, ms};
 use crate::wire::{Answer, Heard, Trouble};
 
@@ -58,17 +58,17 @@ impl Ask {
 
     fn script(self, act: Act) -> &'static str {
         match (act, self.lock) {
-            (Act::Take, Lock::Plain) => lua::TAKE,
-            (Act::Take, Lock::Fair) => lua::TAKE_FAIR,
+            (Act::Take, Lock::Plain) => lua::TAKES,
+            (Act::Take, Lock::Fair) => lua::FAIR_TAKES,
             (Act::Take, Lock::Read) => lua::READ,
             (Act::Take, Lock::Write) => lua::WRITE,
-            (Act::GiveBack, Lock::Plain) => lua::GIVE_BACK,
-            (Act::GiveBack, Lock::Fair) => lua::GIVE_BACK_FAIR,
+            (Act::GiveBack, Lock::Plain) => lua::GIVES_BACK,
+            (Act::GiveBack, Lock::Fair) => lua::FAIR_GIVES_BACK,
             (Act::GiveBack, Lock::Read) => lua::UNREAD,
             (Act::GiveBack, Lock::Write) => lua::UNWRITE,
             (Act::Renew, Lock::Read) => lua::RENEW_READ,
             (Act::Renew, _) => lua::RENEW,
-            (Act::Leave, _) => lua::LEAVE_FAIR,
+            (Act::Leave, _) => lua::FAIR_GIVES_UP,
         }
     }
 
@@ -91,10 +91,9 @@ impl Ask {
         words.extend(keys);
         words.extend([self.lease.to_string(), owner]);
         if self.lock == Lock::Fair {
-            words.extend([now.to_string(), BUDGET.to_owned(), publish, self.channel(name, "")]);
-        } else {
-            words.extend([publish, self.channel(name, ""), format!("{{{name}}}:")]);
+            words.extend([now.to_string(), BUDGET.to_owned()]);
         }
+        words.push(publish);
         words
     }
 }

@@ -7,9 +7,9 @@ use redis::Value;
 use super::desk::{Desk, SOON};
 use super::look::{entries, holds, number, word};
 use super::native::{Want, told};
-use super::scripts as lua;
 use crate::history::{Attempt, Outcome, Us, ms};
 use crate::wire::Trouble;
+use rlock_testkit::redisson as lua;
 
 /// For how long it waits, in ms: less than half its lease, which counts from its request where it does not renew.
 const WAITS: u64 = 1_500;

@@ -1,0 +1,7 @@
+//! Histories that once went wrong, or that chance seldom finds, in `rlock-core` and in the oracle side by side.
+
+mod build;
+mod fuzz_finds;
+mod plain;
+mod read_write;
+mod writers;

@@ -1,0 +1,10 @@
+//! Scenes that the oracle does not know, step by step in `rlock-core`.
+
+mod fair;
+mod fair_regressions;
+mod fair_scene;
+mod half_done;
+mod much_at_once;
+mod not_blocked;
+mod sessions;
+mod writers_turns;

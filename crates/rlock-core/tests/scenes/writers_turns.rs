@@ -1,0 +1,172 @@
+//! Natives read while a Redisson writer waits: how often the module checks that, and until when it holds readers back.
+
+use rlock_core::call::Answer;
+use rlock_core::locks::{Limits, LockRef, Turns};
+use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::settings::Settings;
+use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_sim::{Sim, Value};
+
+use crate::fair_scene::{lease, settings};
+
+const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const LEASE: i64 = 10_000;
+const TURN_MS: u64 = 300;
+const WINDOW: i64 = 20;
+/// How often it is looked whether one that waits to write still does.
+const LOOK_MS: u64 = 500;
+
+fn lock() -> LockRef {
+    LockRef { db: 0, key: (*b"k").into() }
+}
+
+struct Scene(Sim);
+
+impl Scene {
+    fn new() -> Self {
+        let sim = Sim::new(Settings {
+            limits: Limits { server: 100, lock: 100 },
+            turns: Turns { after_grants: 4, after_ms: TURN_MS },
+            foreign_window: Some(lease(WINDOW)),
+            fair_turn: lease(1_000),
+            ..settings()
+        });
+        sim.with(|world| world.now = UnixMs(10_000_000));
+        Self(sim)
+    }
+
+    fn waits(&self, owner: &str) -> bool {
+        self.0.locks(|locks| locks.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes()))
+    }
+
+    fn reads(&self, owner: &str) -> bool {
+        self.0.with(|world| match world.keys.get(&lock()) {
+            Some(Value::ReadWrite(value)) => value.reads.contains_key(owner.as_bytes()),
+            _ => false,
+        })
+    }
+
+    fn ask(&self, owner: usize, mode: Mode, waits: bool) -> Option<Answer> {
+        let request = Acquire {
+            owner: Owner::new(OWNERS[owner].as_bytes()).expect("an owner"),
+            lease: lease(LEASE),
+            mode,
+            arrive_at: None,
+            fair: false,
+            fenced: false,
+            permits: None,
+            session: None,
+            wait: waits.then(|| Wait::Block(WaitMs::new(0).expect("a wait"))),
+        };
+        let client = u64::try_from(owner).expect("a number") + 1;
+        // A reader may not wait to write.
+        self.0.acquire(client, &lock(), &request).ok()
+    }
+
+    fn release(&self, owner: usize) {
+        let owner = Owner::new(OWNERS[owner].as_bytes()).expect("an owner");
+        for mode in [Mode::Read, Mode::Write] {
+            let request = Release { owner, mode: Some(mode), down_to: DownTo::AtMost(0), lease: None };
+            let _ = self.0.release(&lock(), &request);
+        }
+    }
+
+    fn listen(&self, listens: bool) {
+        self.0.with(|world| {
+            world.foreign_writers = listens.into();
+            world.foreign_waiters = listens.into();
+        });
+    }
+}
+
+/// It is the writer's turn: three have come to read, who hold the lock for so long, and one more is kept waiting.
+fn kept_waiting(turn_ms: u64) -> Scene {
+    let scene = Scene::new();
+    scene.0.with(|world| world.settings.turns.after_ms = turn_ms);
+    scene.listen(true);
+    for owner in [0, 1, 2, 3] {
+        assert!(matches!(scene.ask(owner, Mode::Read, false), Some(Answer::Now(Reply::Acquired { .. }))));
+    }
+    assert!(matches!(scene.ask(4, Mode::Read, true), Some(Answer::Later)));
+    scene
+}
+
+/// How long one may have to wait before its turn says nothing of how often it is looked whether it still does.
+#[test]
+fn a_writer_that_goes_lets_readers_in_however_long_its_turn_takes_to_come() {
+    let scene = kept_waiting(1_000_000);
+    scene.0.pass_and_fire(2_000);
+    assert!(scene.waits("e"));
+    scene.listen(false);
+    scene.0.pass_and_fire(LOOK_MS + 50);
+    assert!(scene.reads("e"), "it waits for nobody");
+}
+
+#[test]
+fn it_is_not_looked_without_rest_whether_a_writer_still_waits() {
+    let scene = kept_waiting(1);
+    let mut fired = 0;
+    for _ in 0..5_000 {
+        fired += u32::from(scene.0.timer_is_due());
+        scene.0.fire();
+        scene.0.pass(1);
+    }
+    assert!(scene.waits("e"));
+    assert!(fired < 100, "the timer fired {fired} times in five seconds");
+}
+
+/// A lease that was long has left the key's end far ahead, and those who read after it have died: nobody of theirs
+/// gives the lock back any more, and no writer of Redisson's can have it before the key ends.
+#[test]
+fn nobody_is_kept_waiting_by_the_dead() {
+    let scene = Scene::new();
+    scene.0.with(|world| world.settings.turns = Turns { after_grants: 1_000, after_ms: 1_000_000 });
+    let ask = |owner: &str, ms: i64, wait| {
+        let request = Acquire {
+            owner: Owner::new(owner.as_bytes()).expect("an owner"),
+            lease: lease(ms),
+            mode: Mode::Read,
+            arrive_at: None,
+            fair: false,
+            fenced: false,
+            permits: None,
+            session: None,
+            wait,
+        };
+        scene.0.acquire(1, &lock(), &request).expect("an answer")
+    };
+    ask("a", 3_600_000, None);
+    for reader in 0..12 {
+        ask(&format!("r{reader}"), 5_000, None);
+    }
+    scene.release(0);
+    scene.listen(true);
+    scene.0.with(|world| world.settings.turns = Turns { after_grants: 1, after_ms: 1_000_000 });
+    let late = ask("e", LEASE, Some(Wait::Block(WaitMs::new(0).expect("a wait"))));
+    assert_eq!(late, Answer::Later);
+    scene.0.pass_and_fire(5_000 + LOOK_MS + 50);
+    assert!(scene.reads("e"), "it waits for the dead");
+}
+
+/// The sweep of what is remembered of readers let natives in at once; and a moment that had begun lasted as it was meant
+/// to, also when the option had been lowered since.
+#[test]
+fn a_moment_outlasts_a_sweep_but_not_its_option() {
+    let scene = Scene::new();
+    scene.listen(true);
+    for owner in 0..4 {
+        scene.ask(owner, Mode::Read, false);
+    }
+    let comes_in = || {
+        scene.ask(4, Mode::Read, false);
+        scene.reads("e")
+    };
+    assert!(!comes_in(), "it is not the other's turn");
+    (0..4).for_each(|owner| scene.release(owner));
+    assert!(!comes_in(), "the lock is not left free");
+    let (now, clock) = scene.0.with(|world| (world.now, world.clock));
+    scene.0.locks(|locks| locks.forget_old(now, clock, usize::MAX));
+    assert!(!comes_in(), "a sweep ends the moment");
+    scene.0.with(|world| world.settings.foreign_window = Some(lease(WINDOW / 2)));
+    assert!(comes_in(), "the moment lasts for longer than any does");
+}

@@ -1,0 +1,198 @@
+//! A cluster of real servers.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
+use redis::Connection;
+
+use super::run;
+
+/// How long nodes may take to agree on a busy machine.
+const AGREED: Duration = Duration::from_secs(60);
+
+const SLOTS: usize = 16_384;
+
+/// Primaries that share the slots equally, each with one replica or none.
+pub struct Cluster {
+    /// Each has an equal share of the slots.
+    pub primaries: Vec<TestServer>,
+    /// One for each primary, or none.
+    pub replicas: Vec<TestServer>,
+}
+
+impl Cluster {
+    /// Primaries that take each other for dead after 15 seconds: in no test.
+    pub fn start(primaries: usize) -> Cluster {
+        Cluster::start_as(|| node(15_000), primaries, 0)
+    }
+
+    /// Each with a replica that takes over soon.
+    pub fn start_with_replicas(primaries: usize) -> Cluster {
+        Cluster::start_as(failing_soon, primaries, primaries)
+    }
+
+    fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
+        let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
+        let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
+        for (number, server) in primaries.iter().chain(&replicas).enumerate() {
+            run::<()>(&mut server.connect(), &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
+        }
+        for (number, server) in primaries.iter().enumerate() {
+            let (first, last) =
+                (number * SLOTS / primaries.len(), (number + 1) * SLOTS / primaries.len() - 1);
+            run::<()>(&mut server.connect(), &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+        }
+        let cluster = Cluster { primaries, replicas };
+        cluster.meet();
+        for (primary, replica) in cluster.primaries.iter().zip(&cluster.replicas) {
+            run::<()>(&mut replica.connect(), &format!("CLUSTER REPLICATE {}", id(primary)));
+            wait_for_replicas_in_sync(primary, replica);
+        }
+        cluster.await_agreement();
+        cluster
+    }
+
+    fn meet(&self) {
+        let first = &mut self.primaries[0].connect();
+        for other in self.servers().skip(1) {
+            run::<()>(first, &format!("CLUSTER MEET 127.0.0.1 {}", other.port()));
+        }
+        self.await_agreement();
+    }
+
+    /// Waits until all servers know all, and say the same of all slots.
+    pub fn await_agreement(&self) {
+        let count = self.servers().count();
+        eventually("all nodes to agree", AGREED, || {
+            let views: HashSet<String> = self.servers().map(view).collect();
+            let known = |server: &TestServer| {
+                let info: String = run(&mut server.connect(), "CLUSTER INFO");
+                info.contains("cluster_state:ok") && info.contains(&format!("cluster_known_nodes:{count}\r"))
+            };
+            (views.len() == 1 && self.servers().all(known)).then_some(())
+        });
+    }
+
+    /// All of them.
+    pub fn servers(&self) -> impl Iterator<Item = &TestServer> {
+        self.primaries.iter().chain(&self.replicas)
+    }
+
+    /// A URL of all primaries there were at first.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.primaries.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// A lock on the primary of this number, another one for each `letter`.
+    pub fn lock_on(&self, primary: usize, letter: char) -> String {
+        let mut connection = self.primaries[primary].connect();
+        let share = |slot: usize| slot * self.primaries.len() / SLOTS;
+        let names = (0..).map(|number| format!("{letter}:{number}"));
+        names.into_iter().find(|name| share(slot(&mut connection, name)) == primary).expect("one of many")
+    }
+
+    /// Kills a primary.
+    pub fn kill(&mut self, primary: usize) -> Stopped {
+        self.primaries.remove(primary).kill9()
+    }
+
+    /// Moves the slot of `lock` as newer servers do by themselves: with all its keys at one moment. `false` where
+    /// this server cannot.
+    pub fn move_slot_at_once(&self, lock: &str, from: usize, to: usize) -> bool {
+        let (from, to) = (&self.primaries[from], &self.primaries[to]);
+        let (source, target) = (&mut from.connect(), &mut to.connect());
+        let slot = slot(source, lock);
+        let command_of = |line: &str| {
+            let mut command = redis::Cmd::new();
+            line.split(' ').for_each(|word| {
+                command.arg(word);
+            });
+            command
+        };
+        let valkey = command_of(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to)));
+        let redis = command_of(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}"));
+        if let (Err(one), Err(other)) = (valkey.query::<()>(source), redis.query::<redis::Value>(target)) {
+            println!("{one}; {other}");
+            return false;
+        }
+        eventually("the slot to be there", AGREED, || {
+            self.servers().all(|server| owner_of(server, slot) == Some(to.port())).then_some(())
+        });
+        true
+    }
+
+    /// Moves the slot of `lock` from one primary to another, as it is done by hand; `half_way` is called when its
+    /// keys are there and the slot is not.
+    pub async fn move_slot_of(&self, lock: &str, from: usize, to: usize, half_way: impl AsyncFnOnce()) {
+        let (from, to) = (&self.primaries[from], &self.primaries[to]);
+        let (source, target) = (&mut from.connect(), &mut to.connect());
+        let slot = slot(source, lock);
+        run::<()>(target, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
+        run::<()>(source, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
+        // Until none is left: what is taken here meanwhile may bring keys of its own.
+        loop {
+            let keys: Vec<String> = run(source, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                run::<String>(source, &format!("MIGRATE 127.0.0.1 {} {key} 0 10000", to.port()));
+            }
+        }
+        half_way().await;
+        for server in [to, from].into_iter().chain(self.servers()) {
+            let mut connection = server.connect();
+            let role: String = run::<Vec<redis::Value>>(&mut connection, "ROLE")
+                .first()
+                .and_then(|role| redis::from_redis_value_ref(role).ok())
+                .expect("a role");
+            if role == "master" {
+                run::<()>(&mut connection, &format!("CLUSTER SETSLOT {slot} NODE {}", id(to)));
+            }
+        }
+    }
+}
+
+/// A server of a cluster, which takes others for dead after so many milliseconds.
+fn node(timeout: u32) -> ServerBuilder {
+    TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
+}
+
+/// One that is replaced 3 seconds after its end.
+pub fn failing_soon() -> ServerBuilder {
+    node(3_000).conf("cluster-replica-validity-factor", "0")
+}
+
+/// The name of a node in its cluster.
+pub fn id(server: &TestServer) -> String {
+    run(&mut server.connect(), "CLUSTER MYID")
+}
+
+/// The slot of a name.
+pub fn slot(connection: &mut Connection, name: &str) -> usize {
+    run(connection, &format!("CLUSTER KEYSLOT {name}"))
+}
+
+/// The port of the primary that has a slot, as a server sees it.
+fn owner_of(server: &TestServer, slot: usize) -> Option<u16> {
+    let ranges: Vec<Vec<redis::Value>> = run(&mut server.connect(), "CLUSTER SLOTS");
+    let number = |value: &redis::Value| match value {
+        redis::Value::Int(number) => usize::try_from(*number).expect("no negative number"),
+        other => panic!("no number: {other:?}"),
+    };
+    let range = ranges.iter().find(|range| (number(&range[0])..=number(&range[1])).contains(&slot))?;
+    match &range[2] {
+        redis::Value::Array(primary) => u16::try_from(number(&primary[1])).ok(),
+        other => panic!("no server: {other:?}"),
+    }
+}
+
+/// What a server says of the slots: sorted, since each has an order of its own.
+fn view(server: &TestServer) -> String {
+    let slots: Vec<redis::Value> = run(&mut server.connect(), "CLUSTER SLOTS");
+    let mut slots: Vec<_> = slots.iter().map(|range| format!("{range:?}")).collect();
+    slots.sort();
+    slots.join("\n")
+}

@@ -1,0 +1,102 @@
+//! Five servers that know nothing of each other, and clients that reach each through a proxy.
+
+use std::time::Duration;
+
+use rlock_client::{Builder, Client, RedLock};
+use rustix::process::Signal;
+
+use super::proxy::{Fate, Proxy};
+use super::{eventually, holder, waiters};
+use crate::TestServer;
+
+/// How a server can fail.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// Its process is killed.
+    Killed,
+    /// Its process is stopped.
+    Stopped,
+    /// Every request takes longer than an attempt may.
+    Slowed,
+}
+
+/// Every way to fail.
+pub const WAYS: [Way; 3] = [Way::Killed, Way::Stopped, Way::Slowed];
+
+/// The servers; those that were killed are gone.
+pub struct Five {
+    /// Those that run.
+    pub servers: Vec<Option<TestServer>>,
+    /// One before each server.
+    pub proxies: Vec<Proxy>,
+}
+
+impl Five {
+    /// Starts five servers, each behind a proxy.
+    pub async fn start() -> Five {
+        let servers: Vec<_> = (0..5).map(|_| Some(TestServer::start())).collect();
+        let mut proxies = Vec::new();
+        for server in servers.iter().flatten() {
+            proxies.push(Proxy::to(server.port()).await);
+        }
+        Five { servers, proxies }
+    }
+
+    /// Clients of all five, as another process has them.
+    pub fn clients(&self, builder: impl Fn() -> Builder) -> Vec<Client> {
+        self.proxies.iter().map(|proxy| builder().connect_lazy(&proxy.url()).unwrap()).collect()
+    }
+
+    /// The lock of another process.
+    pub fn lock(&self, builder: impl Fn() -> Builder, name: &str) -> RedLock {
+        RedLock::new(&self.clients(builder), name).unwrap()
+    }
+
+    /// A server fails in this way.
+    pub fn fail(&mut self, server: usize, way: Way) {
+        match way {
+            Way::Killed => drop(self.servers[server].take().expect("a server").kill9()),
+            Way::Stopped => self.at(server).signal(Signal::STOP.as_raw()),
+            Way::Slowed => self.proxies[server].rule(|_| Fate::Slow(3_000)),
+        }
+    }
+
+    /// Undoes what can be undone; a server that was killed starts anew, without its memory.
+    pub fn mend(&mut self, server: usize, way: Way) {
+        match way {
+            Way::Killed => {
+                let port = self.proxies[server].target();
+                self.servers[server] = Some(TestServer::builder().port(port).start());
+            }
+            Way::Stopped => self.at(server).signal(Signal::CONT.as_raw()),
+            Way::Slowed => self.proxies[server].rule(|_| Fate::Pass),
+        }
+    }
+
+    /// One of those that run.
+    pub fn at(&self, server: usize) -> &TestServer {
+        self.servers[server].as_ref().expect("a server that was not killed")
+    }
+
+    /// Who holds the lock on each of these servers.
+    pub fn holders(&self, servers: impl IntoIterator<Item = usize>, lock: &str) -> Vec<Option<String>> {
+        let owner = |server| holder(&mut self.at(server).connect(), lock).map(|(owner, _)| owner);
+        servers.into_iter().map(owner).collect()
+    }
+
+    /// Waits until nobody has the lock on any of these servers: long before its lease would end.
+    pub async fn all_free(&self, servers: impl IntoIterator<Item = usize> + Clone, lock: &str) {
+        eventually("free locks", || {
+            self.holders(servers.clone(), lock).iter().all(Option::is_none).then_some(())
+        })
+        .await;
+        for server in servers {
+            assert_eq!(waiters(self.at(server)), 0);
+        }
+    }
+}
+
+/// Gives a connection up soon, but not so soon that a busy machine looks like a fault.
+pub fn hasty() -> Builder {
+    Client::builder().response_timeout(Duration::from_millis(1_500))
+}

@@ -1,0 +1,126 @@
+//! What the tests of the client share.
+
+pub mod cluster;
+pub mod five;
+pub mod process;
+pub mod proxy;
+
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::TestServer;
+use redis::Connection;
+use rlock_client::{Builder, Client, Error};
+
+/// How long anything may take on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// How long all tests of a file may take together.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Ends the process when its tests take too long: whatever hangs in spite of all deadlines is a failure, not a
+/// build that never ends.
+pub fn limit_everything() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(LIMIT);
+            eprintln!("a test hangs: no end after {LIMIT:?}");
+            std::process::exit(101);
+        });
+    });
+}
+
+/// The URL of a server.
+pub fn url(server: &TestServer) -> String {
+    limit_everything();
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+/// A client with the usual settings.
+pub async fn connect(server: &TestServer) -> Client {
+    connect_with(server, Client::builder()).await
+}
+
+/// A client with these settings.
+pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
+    within("a client to connect", builder.connect(&url(server))).await.expect("a client")
+}
+
+/// Awaits with a deadline.
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, work).await.unwrap_or_else(|_| panic!("waited {SOON:?} in vain for: {what}"))
+}
+
+/// Asks again and again until there is an answer.
+pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    within(what, async {
+        loop {
+            if let Some(value) = attempt() {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await
+}
+
+/// Runs a command and returns its reply, as the caller wants it.
+pub fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().expect("a command"));
+    words.for_each(|word| {
+        command.arg(word);
+    });
+    command.query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// Who holds a lock: the owner's name and the number of holds, or nothing.
+pub fn holder(connection: &mut Connection, lock: &str) -> Option<(String, u64)> {
+    let fields: Vec<(String, u64)> = run(connection, &format!("HGETALL {lock}"));
+    assert!(fields.len() <= 1, "{fields:?}");
+    fields.into_iter().next()
+}
+
+/// How many wait for any lock on the server.
+pub fn waiters(server: &TestServer) -> u64 {
+    server.info("rlock").get("rlock_waiters").expect("the module's section").parse().expect("a number")
+}
+
+/// A number of the module's section.
+pub fn counter(server: &TestServer, name: &str) -> u64 {
+    server.info("rlock")[&format!("rlock_{name}")].parse().expect("a number")
+}
+
+/// For how long a server is away in the tests of outages: `RLOCK_OUTAGE_SECONDS`, or 6. The second is the lease to go
+/// with it: longer, and so short that a renewal falls into the outage.
+pub fn outage() -> (Duration, Duration) {
+    let outage = seconds("RLOCK_OUTAGE_SECONDS", 6);
+    (outage, (outage * 5 / 2).min(Duration::from_secs(30)))
+}
+
+/// A number of seconds from the environment.
+pub fn seconds(name: &str, default: u64) -> Duration {
+    let given =
+        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")));
+    Duration::from_secs(given.unwrap_or(default))
+}
+
+/// A seed: `RLOCK_SEED`, or a new one, printed so that a failure can be repeated.
+pub fn seed() -> u64 {
+    let seed = std::env::var("RLOCK_SEED").ok().map(|seed| seed.parse().expect("RLOCK_SEED is a number"));
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("RLOCK_SEED={seed}");
+    seed
+}
+
+/// An error's text and those of its causes.
+pub fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Whether a request was denied: another owner holds the lock.
+pub fn denied<T>(outcome: Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::Denied { .. }))
+}

@@ -1,0 +1,98 @@
+//! A process of a test's own, whose output is read and whose end is awaited with a deadline.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::SOON;
+
+/// The process. Dropping it kills it.
+pub struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts a program; what it prints is read by a thread.
+    pub fn start(command: &mut Command) -> Process {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                // An end of the output, or of the test.
+                let Ok(line) = line else { return };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Process { child, lines }
+    }
+
+    /// Stops the process, and returns when all its threads stand still.
+    ///
+    /// The signal alone is no stop: one thread has to take it, and until that has had a turn on a busy machine
+    /// the others go on.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        crate::eventually("the stop of the process", SOON, || {
+            // Only stops are waited for: the end of the process is left to `Child`.
+            let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+            waitid(WaitId::Pid(self.pid()), stopped).ok().flatten().map(drop)
+        });
+    }
+
+    /// Lets a process that was stopped go on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// What Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The child is not reaped yet, so the id is its own.
+        kill_process(self.pid(), signal).expect("the process takes signals");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// What follows `words` in the next line that has them.
+    pub fn says(&mut self, words: &str) -> String {
+        let by = Instant::now() + SOON;
+        loop {
+            let left = by.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|error| panic!("the process did not say {words:?}: {error}"));
+            if let Some((_, rest)) = line.split_once(words) {
+                return rest.trim().to_string();
+            }
+        }
+    }
+
+    /// Waits for the end of the process.
+    pub fn ends(&mut self) -> ExitStatus {
+        crate::eventually("the end of the process", SOON, || {
+            self.child.try_wait().expect("the process is a child")
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,164 @@
+//! Commands as lines, and replies as text.
+//!
+//! Replies are written as the tables of the tests show them: `1`, `null`, `OK`, `"a string"`,
+//! `[1, 2]`, `{"key": 1}`, and an error as its whole line after `!`.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use redis::{Cmd, Connection, ConnectionLike, Value};
+
+use crate::TestServer;
+
+/// How long anything may take that does not depend on time: the machine may be very busy.
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// How much of a lease may have passed before a test looks: the machine may be very busy.
+const SLACK_MS: i64 = 20_000;
+
+/// The answer to a command given as a line of words.
+#[track_caller]
+pub fn say(connection: &mut Connection, line: &str) -> String {
+    say_words(connection, &line.split_ascii_whitespace().collect::<Vec<_>>())
+}
+
+/// The answer to a command whose words may have any bytes.
+#[track_caller]
+pub fn say_words<A: AsRef<[u8]>>(connection: &mut Connection, words: &[A]) -> String {
+    text(&ask(connection, words))
+}
+
+/// Says each line and compares the answer; in what is expected, `~N` is N or up to 20 s less.
+#[track_caller]
+pub fn story(connection: &mut Connection, lines: &[(&str, &str)]) {
+    for (number, (line, expected)) in lines.iter().enumerate() {
+        let answer = say(connection, line);
+        assert!(agrees(&answer, expected), "step {number}, {line}: {answer}, and not {expected}");
+    }
+}
+
+/// Whether an answer is the expected one, `~N` standing for a number from N - 20,000 to N.
+pub fn agrees(answer: &str, expected: &str) -> bool {
+    let (mut answers, mut wanted) = (answer.split(' '), expected.split(' '));
+    loop {
+        match (answers.next(), wanted.next()) {
+            (None, None) => return true,
+            (Some(answer), Some(wanted)) if answer == wanted || is_near(answer, wanted) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether a word is the wanted one but for the number that `~N` stands for.
+fn is_near(answer: &str, wanted: &str) -> bool {
+    let Some((before, rest)) = wanted.split_once('~') else { return false };
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = answer.strip_prefix(before).and_then(|answer| answer.strip_suffix(after));
+    let number = number.and_then(|number| number.parse::<i64>().ok());
+    let at_most = rest[..rest.len() - after.len()].parse::<i64>().ok();
+    number.zip(at_most).is_some_and(|(number, at_most)| (at_most - SLACK_MS..=at_most).contains(&number))
+}
+
+/// All that a key is: its type, its bytes and the time at which it expires.
+#[track_caller]
+pub fn state(connection: &mut Connection, key: impl AsRef<[u8]>) -> [String; 3] {
+    ["TYPE", "DUMP", "PEXPIRETIME"].map(|word| say_words(connection, &[word.as_bytes(), key.as_ref()]))
+}
+
+/// The bytes that the server answers to lines, without those to `HELLO` and `QUIT`.
+#[track_caller]
+pub fn on_the_wire(server: &TestServer, protocol: u8, lines: &[&str]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let said = format!("HELLO {protocol}\r\nECHO begin\r\n{}\r\nECHO end\r\nQUIT\r\n", lines.join("\r\n"));
+    stream.write_all(said.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let heard = String::from_utf8(bytes).unwrap();
+    let (_, heard) = heard.split_once("$5\r\nbegin\r\n").unwrap();
+    heard.split_once("$3\r\nend\r\n").unwrap().0.to_owned()
+}
+
+/// Says lines in one transaction; the answers.
+#[track_caller]
+pub fn transaction(connection: &mut Connection, lines: &[&str]) -> String {
+    assert_eq!(say(connection, "MULTI"), "OK");
+    for line in lines {
+        assert_eq!(say(connection, line), "QUEUED", "{line}");
+    }
+    say(connection, "EXEC")
+}
+
+/// The number that a line is answered with.
+#[track_caller]
+pub fn number(connection: &mut Connection, line: &str) -> i64 {
+    let answer = say(connection, line);
+    answer.parse().unwrap_or_else(|_| panic!("{line}: {answer}, which is no number"))
+}
+
+/// The answer to a command whose words may have any bytes; an error of the server is a value as well.
+#[track_caller]
+pub fn ask<A: AsRef<[u8]>>(connection: &mut Connection, words: &[A]) -> Value {
+    match connection.req_command(&words_of(words)) {
+        Ok(answer) => answer,
+        Err(error) => panic!("{}: {error}", words[0].as_ref().escape_ascii()),
+    }
+}
+
+pub(crate) fn words_of<A: AsRef<[u8]>>(words: &[A]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(word.as_ref());
+    }
+    command
+}
+
+/// The server's clock in milliseconds.
+#[track_caller]
+pub fn server_time(connection: &mut Connection) -> i64 {
+    let (seconds, micros): (i64, i64) = redis::from_redis_value(ask(connection, &["TIME"])).unwrap();
+    seconds * 1000 + micros / 1000
+}
+
+/// A counter of our section in `INFO`, named without `rlock_`.
+#[track_caller]
+pub fn counter(server: &TestServer, name: &str) -> u64 {
+    let info = server.info("rlock");
+    let value = info.get(&format!("rlock_{name}")).unwrap_or_else(|| panic!("no rlock_{name} in INFO"));
+    value.parse().unwrap()
+}
+
+/// Names and values of a map of RESP3, or of its flat array in RESP2.
+#[track_caller]
+pub fn fields(value: Value) -> Vec<(String, Value)> {
+    let pairs = match value {
+        Value::Map(pairs) => pairs,
+        Value::Array(flat) => flat.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
+        other => panic!("no map: {}", text(&other)),
+    };
+    pairs.into_iter().map(|(name, value)| (redis::from_redis_value(name).unwrap(), value)).collect()
+}
+
+/// A value as the tests show it.
+pub fn text(value: &Value) -> String {
+    let list = |values: &[Value]| values.iter().map(text).collect::<Vec<_>>().join(", ");
+    match value {
+        Value::Nil => "null".into(),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Value::SimpleString(word) => word.clone(),
+        Value::VerbatimString { text, .. } => format!("\"{}\"", text.escape_default()),
+        Value::Okay => "OK".into(),
+        Value::Array(values) => format!("[{}]", list(values)),
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", text(key), text(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        Value::ServerError(error) => match error.details() {
+            Some(details) => format!("!{} {details}", error.code()),
+            None => format!("!{}", error.code()),
+        },
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,186 @@
+//! How a lock is held and awaited: one of each kind.
+
+use std::time::Duration;
+
+use crate::commands::{SOON, say, story, transaction};
+use crate::waiting::Waiting;
+use crate::{TestServer, eventually};
+use redis::Connection;
+
+/// How a lock is held, and how somebody waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// A name for its lock, where there is one of each kind.
+    pub name: &'static str,
+    /// Its owners.
+    pub holders: &'static [&'static str],
+    /// How they ask for it.
+    pub holds: &'static str,
+    /// How a waiter asks for it.
+    pub waits: &'static str,
+}
+
+/// One of each kind.
+pub const KINDS: [Kind; 7] = [
+    Kind { name: "page", holders: &["alice"], holds: "WRITE", waits: "READ" },
+    Kind { name: "book", holders: &["alice"], holds: "READ", waits: "WRITE" },
+    Kind { name: "news", holders: &["alice", "amy", "anna"], holds: "READ", waits: "WRITE" },
+    Kind { name: "note", holders: &["alice"], holds: "WRITE", waits: "WRITE" },
+    Kind { name: "fair", holders: &["alice"], holds: "FAIR", waits: "FAIR" },
+    Kind { name: "both", holders: &["alice"], holds: "HOLDS 1", waits: "FAIR FENCED" },
+    Kind { name: "plain", holders: &["alice"], holds: "", waits: "" },
+];
+
+impl Kind {
+    /// All the holders have it for so long.
+    #[track_caller]
+    pub fn held(self, client: &mut Connection, key: &str, lease: u32) {
+        for holder in self.holders {
+            let line = format!("RLOCK.ACQUIRE {key} {holder} {lease} {}", self.holds);
+            story(client, &[(&line, &format!("[1, {lease}, 0]"))]);
+        }
+    }
+
+    /// What somebody says who waits.
+    pub fn ask(self, key: &str, owner: &str) -> String {
+        format!("RLOCK.ACQUIRE {key} {owner} 50000 {}", self.waits)
+    }
+
+    /// Waits for the lock.
+    #[track_caller]
+    pub fn wait(self, server: &TestServer, key: &str, owner: &str) -> Waiting {
+        self.wait_in(server, 0, key, owner)
+    }
+
+    /// Waits for the lock in another database.
+    #[track_caller]
+    pub fn wait_in(self, server: &TestServer, db: u32, key: &str, owner: &str) -> Waiting {
+        let line = format!("{} BLOCK 60000", self.ask(key, owner));
+        Waiting::start_in(server, db, &line.split_ascii_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The same, but for one who waits in a mode in which nobody shares the lock.
+    pub fn alone(self) -> Kind {
+        Kind { waits: if self.waits == "READ" { "WRITE" } else { self.waits }, ..self }
+    }
+
+    /// The lock is held for long, and bob waits for it.
+    #[track_caller]
+    pub fn held_and_awaited(self, server: &TestServer, client: &mut Connection, key: &str) -> Waiting {
+        self.held(client, key, 100_000);
+        self.wait(server, key, "bob")
+    }
+
+    /// A line for each of the holders.
+    pub fn each_says(self, line: impl Fn(&str) -> String) -> Vec<String> {
+        self.holders.iter().map(|holder| line(holder)).collect()
+    }
+
+    /// What gives the lock back; the last one frees it.
+    pub fn releases(self, key: &str) -> Vec<String> {
+        self.each_says(|holder| format!("RLOCK.RELEASE {key} {holder}"))
+    }
+
+    /// The fields of an owner that waits, or holds as those do who wait: of a plain lock, and of one with modes.
+    pub fn fields_of(self, owner: &str) -> Vec<String> {
+        match self.waits {
+            "READ" => vec!["mode".into(), owner.into()],
+            "WRITE" => vec!["mode".into(), format!("{owner}:write")],
+            _ => vec![owner.into()],
+        }
+    }
+
+    /// The fields of the holders, parted by blanks.
+    pub fn fields_of_holders(self) -> String {
+        let suffix = if self.holds == "WRITE" { ":write" } else { "" };
+        self.each_says(|holder| format!("{holder}{suffix}")).join(" ")
+    }
+
+    /// Somebody has the lock alone, as one who waited.
+    #[track_caller]
+    pub fn is_held_by(self, client: &mut Connection, key: &str, owner: &str, after: &str) {
+        let fields = self.fields_of(owner).iter().map(|field| format!("{field:?}")).collect::<Vec<_>>();
+        let wanted = format!("[{}]", fields.join(", "));
+        assert_eq!(say(client, &format!("HKEYS {key}")), wanted, "{after}, {self:?}");
+    }
+
+    /// The call that waited was granted the lock.
+    #[track_caller]
+    pub fn granted(self, waiting: &Waiting, after: &str) {
+        let answer = waiting.answer();
+        assert!(answer.starts_with("[1, 50000, "), "{after}, {self:?}: {answer}");
+        assert_eq!(self.waits.contains("FENCED"), !answer.ends_with(" 0]"), "{after}, {self:?}: {answer}");
+    }
+
+    /// Bob has the lock without anybody's asking, and gives it back; nothing is left of it.
+    #[track_caller]
+    pub fn bob_has_it(self, client: &mut Connection, key: &str, bob: &Waiting, after: &str) {
+        eventually(&format!("bob to have the lock after {after}, {self:?}"), SOON, || {
+            (!bob.still_waits()).then_some(())
+        });
+        self.granted(bob, after);
+        self.is_held_by(client, key, "bob", after);
+        story(client, &[(&format!("RLOCK.RELEASE {key} bob"), "1")]);
+        self.is_gone(client, key);
+    }
+
+    /// Neither the lock nor its fair queue is there.
+    #[track_caller]
+    pub fn is_gone(self, client: &mut Connection, key: &str) {
+        let left = format!("EXISTS {key} redisson_lock_queue:{{{key}}} redisson_lock_timeout:{{{key}}}");
+        assert_eq!(say(client, &left), "0", "{self:?}");
+    }
+}
+
+/// A lock of each kind, which bob waits for.
+pub struct All(pub Vec<(Kind, Waiting)>);
+
+impl All {
+    /// All are held for long.
+    #[track_caller]
+    pub fn held_and_awaited(server: &TestServer, client: &mut Connection) -> All {
+        All::held_for(100_000, server, client)
+    }
+
+    /// The leases begin before anybody waits: let them be longer than that takes.
+    #[track_caller]
+    pub fn held_for(lease: u32, server: &TestServer, client: &mut Connection) -> All {
+        KINDS.into_iter().for_each(|kind| kind.held(client, kind.name, lease));
+        All(KINDS.map(|kind| (kind, kind.wait(server, kind.name, "bob"))).into())
+    }
+
+    /// Everybody waits on for so long: only for tests of time itself.
+    #[track_caller]
+    pub fn wait_on(&self, within: Duration) {
+        std::thread::sleep(within);
+        for (kind, bob) in &self.0 {
+            assert!(bob.still_waits(), "{kind:?}: {}", bob.answer());
+        }
+    }
+
+    /// Bob has each of them, and gives it back.
+    #[track_caller]
+    pub fn bobs_have_them(&self, client: &mut Connection, after: &str) {
+        for (kind, bob) in &self.0 {
+            kind.bob_has_it(client, kind.name, bob, after);
+        }
+    }
+
+    /// What frees them all.
+    pub fn releases(&self) -> Vec<String> {
+        self.0.iter().flat_map(|(kind, _)| kind.releases(kind.name)).collect()
+    }
+
+    /// What kills the clients that wait.
+    pub fn kills(&self) -> Vec<String> {
+        self.0.iter().map(|(_, bob)| format!("CLIENT KILL ID {}", bob.client_id())).collect()
+    }
+}
+
+/// Says lines in one transaction, none of which is refused.
+#[track_caller]
+pub fn at_once(client: &mut Connection, lines: &[String]) {
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let answers = transaction(client, &lines);
+    assert!(!answers.contains('!'), "{lines:?}: {answers}");
+}

@@ -1,0 +1,246 @@
+//! Slots that move to another node of a cluster while somebody waits for a lock in them.
+
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::nodes::{AGREED, Cluster, asking};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{Subscriber, eventually};
+
+/// Stops a process without ending it, on Linux.
+const SIGSTOP: i32 = 19;
+
+const CHANNEL: &str = "grants:{lock}";
+
+/// `alice` holds the lock; `bob` is blocked and `carol` enqueued, with the messages for her.
+#[track_caller]
+fn held_and_awaited(cluster: &Cluster) -> (Waiting, Subscriber) {
+    let node = &cluster.nodes[0];
+    let grants = Subscriber::connect(node).ssubscribe(&[CHANNEL]);
+    let client = &mut node.connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let bob = Waiting::start(node, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    story(client, &[(&format!("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 {CHANNEL}"), "[0, 0, 0]")]);
+    assert_eq!(counter(node, "waiters"), 2);
+    (bob, grants)
+}
+
+#[track_caller]
+fn was_sent_away(waiting: &Waiting) {
+    let answer = waiting.answer();
+    assert!(answer.starts_with("!UNBLOCKED ") && answer.contains("slot"), "{answer}");
+}
+
+/// Shows that both were sent away, and nothing was granted on the first node.
+#[track_caller]
+fn were_sent_away(cluster: &Cluster, bob: &Waiting, grants: &mut Subscriber) {
+    was_sent_away(bob);
+    assert_eq!(grants.next(SOON), Some((CHANNEL.into(), b"dropped 0 carol lock moved".to_vec())));
+    let node = &cluster.nodes[0];
+    assert_eq!((counter(node, "waiters"), counter(node, "hand_offs")), (0, 0));
+}
+
+#[track_caller]
+fn is_redirected(client: &mut Connection, line: &str, word: &str) {
+    let said = say(client, line);
+    assert!(said.starts_with(&format!("!{word} ")), "{line}: {said}");
+}
+
+#[test]
+fn waiters_for_a_key_that_moves_are_told() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let (bob, mut grants) = held_and_awaited(&cluster);
+    cluster.begin_to_move();
+    cluster.move_lock();
+    were_sent_away(&cluster, &bob, &mut grants);
+    assert_eq!(cluster.keys(), [0, 1]);
+    for line in ["RLOCK.ACQUIRE lock bob 4000 BLOCK 0", "RLOCK.RELEASE lock alice", "RLOCK.CANCEL lock bob"] {
+        is_redirected(first, line, "ASK");
+    }
+    // There the holder holds it.
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock bob 4000"), "null");
+    assert_eq!(asking(second, "RLOCK.RENEW lock alice 100000"), "1");
+    cluster.end_move();
+    is_redirected(first, "RLOCK.ACQUIRE lock bob 4000", "MOVED");
+    let bob = Waiting::start(&cluster.nodes[1], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    story(second, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
+}
+
+#[test]
+fn a_lock_that_becomes_free_while_its_slot_moves_is_not_granted_here() {
+    for free in ["DEL lock", "PEXPIRE lock 50"] {
+        let cluster = Cluster::start();
+        let [first, second] = &mut cluster.clients();
+        let (bob, mut grants) = held_and_awaited(&cluster);
+        cluster.begin_to_move();
+        story(first, &[(free, "1")]);
+        were_sent_away(&cluster, &bob, &mut grants);
+        is_redirected(first, "RLOCK.ACQUIRE lock bob 4000", "ASK");
+        // Whoever follows gets it, and is the only one.
+        assert_eq!(asking(second, "RLOCK.ACQUIRE lock dave 100000"), "[1, 100000, 0]", "{free}");
+        cluster.end_move();
+        story(second, &[("RLOCK.ACQUIRE lock eve 100000", "null")]);
+        assert_eq!(cluster.keys(), [0, 1], "{free}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_there_is_handed_on_while_its_slot_moves() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let (bob, mut grants) = held_and_awaited(&cluster);
+    cluster.begin_to_move();
+    // Never absent for others, so nobody is sent to the other node meanwhile.
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert_eq!(cluster.keys(), [1, 0]);
+    story(first, &[("RLOCK.ACQUIRE lock eve 100000", "null"), ("RLOCK.RENEW lock bob 60000", "1")]);
+    grants.none_within(Duration::from_millis(1_500));
+    cluster.move_lock();
+    let moved = grants.next(SOON);
+    assert_eq!(moved, Some((CHANNEL.into(), b"dropped 0 carol lock moved".to_vec())));
+    cluster.end_move();
+    story(second, &[("RLOCK.ACQUIRE lock eve 100000", "null"), ("RLOCK.RELEASE lock bob", "1")]);
+    story(second, &[("RLOCK.ACQUIRE lock carol 100000", "[1, 100000, 0]")]);
+    assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
+}
+
+#[test]
+fn a_release_that_nobody_here_can_take_leaves_the_lock_to_the_other_node() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let node = &cluster.nodes[0];
+    let mut unlocks = Subscriber::connect(node).ssubscribe(&["redisson_lock__channel:{lock}"]);
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    story(first, &[("RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 deaf:{lock}", "[0, 0, 0]")]);
+    cluster.begin_to_move();
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(unlocks.next(SOON).expect("a message").1, b"0");
+    assert_eq!((cluster.keys(), counter(node, "waiters"), counter(node, "hand_offs")), ([0, 0], 0, 0));
+    is_redirected(first, "RLOCK.ACQUIRE lock dave 4000 BLOCK 0", "ASK");
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock dave 100000 BLOCK 0"), "[1, 100000, 0]");
+}
+
+#[test]
+fn who_waits_is_woken_when_the_slot_has_moved_at_once() {
+    let cluster = Cluster::start();
+    let (bob, _grants) = held_and_awaited(&cluster);
+    cluster.begin_to_move();
+    cluster.move_lock();
+    cluster.end_move();
+    let begin = Instant::now();
+    was_sent_away(&bob);
+    eventually("all to be sent away", SOON, || (counter(&cluster.nodes[0], "waiters") == 0).then_some(()));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    story(&mut cluster.nodes[1].connect(), &[("RLOCK.RELEASE lock alice", "1")]);
+    story(&mut cluster.nodes[0].connect(), &[("MODULE UNLOAD rlock", "OK")]);
+}
+
+#[test]
+fn enqueue_needs_a_channel_in_the_keys_slot() {
+    const REFUSED: &str = "!ERR the channel is in another slot than the key; \
+        give it the key's hash tag, such as grants:{key}";
+    let cluster = Cluster::start();
+    let (node, client) = (&cluster.nodes[0], &mut cluster.nodes[0].connect());
+    let mut sharded = Subscriber::connect(node).ssubscribe(&[CHANNEL, "{lock}2"]);
+    let mut plain = Subscriber::connect(node).subscribe(&[CHANNEL]).psubscribe(&["*"]);
+    for channel in ["grants", "grants:{lock", "grants:lock", "{}lock", "grants:{lockx}", "{other}:{lock}"] {
+        let line = format!("RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 {channel}");
+        // Where the lock is free as where it is held.
+        story(client, &[(&line, REFUSED), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+        story(client, &[(&line, REFUSED), ("RLOCK.RELEASE lock alice", "1")]);
+    }
+    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    // The last has another hash tag, and the same slot.
+    let names = [("lock", CHANNEL), ("{lock}x", "{lock}2"), ("lock", "lock"), ("lock", "grants:{42440}")];
+    story(client, &[("RLOCK.ACQUIRE {lock}x alice 100000", "[1, 100000, 0]")]);
+    for (n, (key, channel)) in names.into_iter().enumerate() {
+        let line = format!("RLOCK.ACQUIRE {key} n{n} 4000 ENQUEUE 0 {channel}");
+        story(client, &[(&line, "[0, 0, 0]")]);
+    }
+    story(client, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.RELEASE {lock}x alice", "1")]);
+    let granted = [(CHANNEL, "n0 lock"), ("{lock}2", "n1 {lock}x")]
+        .map(|(channel, who)| (channel.into(), format!("granted 0 {who} 1 4000 0").into_bytes()));
+    assert_eq!(sharded.drain(), granted);
+    assert!(plain.drain().is_empty());
+}
+
+#[test]
+fn nothing_is_granted_while_the_cluster_is_down() {
+    let cluster = Cluster::start();
+    let client = &mut cluster.nodes[0].connect();
+    let (bob, mut grants) = held_and_awaited(&cluster);
+    story(client, &[("PEXPIRE lock 60000", "1")]);
+    cluster.nodes[1].signal(SIGSTOP);
+    eventually("the cluster to be down", AGREED, || {
+        say(client, "CLUSTER INFO").contains("cluster_state:fail").then_some(())
+    });
+    // The other side may have elected another primary by now.
+    for line in
+        ["ACQUIRE lock dave 4000", "ACQUIRE {lock}2 dave 4000", "RELEASE lock alice", "RENEW lock alice 9"]
+    {
+        is_redirected(client, &format!("RLOCK.{line}"), "CLUSTERDOWN");
+    }
+    assert!(bob.still_waits() && grants.drain().is_empty());
+}
+
+const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
+const FENCED: &str = "RLOCK.ACQUIRE lock alice 100000 HOLDS 1 FENCED";
+
+/// The token's key moves.
+#[track_caller]
+fn move_token(cluster: &Cluster) {
+    let line = format!("MIGRATE 127.0.0.1 {} {TOKEN_KEY} 0 5000", cluster.nodes[1].port());
+    story(&mut cluster.nodes[0].connect(), &[(&line, "OK")]);
+}
+
+/// The keys of a slot move one by one. The lock's last token may be on the other node then: whoever asks for
+/// one there is to try again, as with any command on several keys, and gets no token that was given before.
+#[test]
+fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
+    let last = token(say(first, FENCED)).unwrap();
+    let bob = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"];
+    let bob = Waiting::start(&cluster.nodes[0], &bob);
+    cluster.begin_to_move();
+    // As long as both keys are here nothing is different.
+    let last = {
+        let next = token(say(first, FENCED)).unwrap();
+        assert!(next > last, "{next} after {last}");
+        next
+    };
+    move_token(&cluster);
+    let said = say(first, FENCED);
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    story(first, &[("RLOCK.ACQUIRE lock alice 100000 HOLDS 1", "[1, 100000, 0]")]);
+    // And nobody is granted the lock here who is to have a token.
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    was_sent_away(&bob);
+    // It is on the second node, where the lock is taken now.
+    assert!(token(asking(second, FENCED)).unwrap() > last);
+    cluster.end_move();
+}
+
+/// The other way round: the lock is taken on the second node, and its token is on the first still.
+#[test]
+fn a_token_that_has_not_arrived_is_waited_for() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
+    let last = token(say(first, FENCED)).unwrap();
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+    cluster.begin_to_move();
+    let said = asking(second, FENCED);
+    assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    assert_eq!(cluster.keys(), [1, 0]);
+    move_token(&cluster);
+    assert!(token(asking(second, FENCED)).unwrap() > last);
+    cluster.end_move();
+    assert!(token(say(second, FENCED)).unwrap() > last);
+}

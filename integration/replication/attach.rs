@@ -1,0 +1,273 @@
+//! Effects are built only while somebody may read them. Whoever begins to read them while locks change,
+//! misses none: a replica, however it gets its snapshot, one of a server that was promoted, an AOF.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
+use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
+
+const SOON: Duration = Duration::from_secs(30);
+const LOCKS: u64 = 40;
+/// Gives locks of which each is taken once a number.
+static ONCE: AtomicU64 = AtomicU64::new(0);
+
+/// Changes locks on two connections for as long as `meanwhile` runs, and some time longer.
+fn under_load(server: &TestServer, meanwhile: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for owner in ["alice", "bob"] {
+            let (over, mut client) = (&over, server.connect());
+            scope.spawn(move || change_locks(&mut client, owner, || over.load(Ordering::Relaxed)));
+        }
+        // Also when it panics: the others would never end.
+        let _end = Ends(&over);
+        meanwhile();
+        sleep(Duration::from_millis(200));
+    });
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Every change of a command on its own, in a transaction and in a script, with others that wait.
+fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
+    for round in 0u64.. {
+        if over() {
+            return;
+        }
+        // Most are changed again soon, so that a change that was missed is made up for. These are not.
+        if round.is_multiple_of(10) {
+            let line = format!("RLOCK.ACQUIRE once:{} {owner} 5000000", ONCE.fetch_add(1, Ordering::Relaxed));
+            story(client, &[(&line, "[1, 5000000, 0]")]);
+        }
+        let lock = round.wrapping_mul(7) % LOCKS;
+        let line = match round % 9 {
+            0 => format!("RLOCK.ACQUIRE lock{lock} {owner} {}", 1_000_000 + round),
+            1 => format!("RLOCK.RELEASE lock{lock} {owner}"),
+            2 => format!("RLOCK.RENEW lock{lock} {owner} {}", 2_000_000 + round),
+            3 => format!("RLOCK.ACQUIRE lock{lock} {owner} 1000000 BLOCK 2"),
+            4 => format!("RLOCK.FORCERELEASE lock{lock}"),
+            5 => format!("EVAL return{{redis.call('RLOCK.ACQUIRE','lock{lock}','{owner}','1500000')}} 0"),
+            6 => format!("RLOCK.ACQUIRE lock{lock} {owner} 900000 ENQUEUE 100 nobody"),
+            7 => "MULTI".into(),
+            _ => format!("RLOCK.RELEASE lock{lock} {owner} ALL"),
+        };
+        let answer = say(client, &line);
+        assert!(!answer.starts_with('!'), "{line}: {answer}");
+        if line == "MULTI" {
+            let lines = [
+                format!("RLOCK.ACQUIRE lock{lock} {owner} 3000000"),
+                format!("RLOCK.RELEASE lock{} {owner}", lock / 2),
+            ];
+            lines.iter().for_each(|line| assert_eq!(say(client, line), "QUEUED"));
+            say(client, "EXEC");
+        }
+    }
+}
+
+/// All locks with their holders and expiry, and what they add up to.
+const LOCKS_THERE: &str = "
+    local locks = redis.call('keys', '*')
+    table.sort(locks)
+    local all = {}
+    for _, lock in ipairs(locks) do
+        local hash = redis.call('hgetall', lock)
+        all[#all + 1] = lock .. ' ' .. table.concat(hash, ' ') .. ' ' .. redis.call('pexpiretime', lock)
+    end
+    return {#all, redis.sha1hex(table.concat(all, ','))}";
+
+#[track_caller]
+fn locks(client: &mut Connection) -> String {
+    say_words(client, &["EVAL", LOCKS_THERE, "0"])
+}
+
+fn unread(server: &TestServer) -> u64 {
+    server.info("rlock")["rlock_unread_changes"].parse().unwrap()
+}
+
+/// Waits until the server has found out that nobody reads effects.
+#[track_caller]
+fn await_nobody(server: &TestServer) {
+    let client = &mut server.connect();
+    eventually("changes without effects", SOON, || {
+        let before = unread(server);
+        story(
+            client,
+            &[
+                ("RLOCK.ACQUIRE other eve 1000000 HOLDS 1", "[1, ~1000000, 0]"),
+                ("RLOCK.FORCERELEASE other", "1"),
+            ],
+        );
+        (unread(server) > before).then_some(())
+    });
+}
+
+/// A server whose backlog goes a second after its last replica, and whose snapshots take some time.
+fn primary(diskless: &str, delay: u32) -> ServerBuilder {
+    TestServer::builder()
+        .conf("repl-backlog-ttl", 1)
+        .conf("repl-diskless-sync", diskless)
+        .conf("repl-diskless-sync-delay", delay)
+        .conf("rdb-key-save-delay", 300)
+}
+
+/// Lets the snapshot have a connection of its own, beside that of the effects, where a server can do that.
+fn channel_of_its_own(servers: &[&TestServer]) {
+    for server in servers {
+        for option in ["repl-rdb-channel", "dual-channel-replication-enabled"] {
+            let said = say(&mut server.connect(), &format!("CONFIG SET {option} yes"));
+            assert!(said == "OK" || said.starts_with("!ERR Unknown option"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_attaches_has_every_lock() {
+    for (diskless, delay) in [("no", 0), ("yes", 0), ("yes", 1)] {
+        let primary = primary(diskless, delay).start();
+        let replica = TestServer::builder().without_module().start();
+        for _ in 0..2 {
+            // The second time, once the backlog of the first is gone.
+            await_nobody(&primary);
+            channel_of_its_own(&[&primary, &replica]);
+            under_load(&primary, || replica.replicate_from(&primary));
+            wait_for_replicas_in_sync(&primary, &replica);
+            let before = unread(&primary);
+            let there = &mut replica.connect();
+            assert_eq!(locks(there), locks(&mut primary.connect()), "diskless {diskless}, delay {delay}");
+            // Nor does one that was cut off, and goes on from the backlog.
+            under_load(&primary, || {
+                say(&mut primary.connect(), "CLIENT KILL TYPE replica");
+            });
+            wait_for_replicas_in_sync(&primary, &replica);
+            assert_eq!(locks(there), locks(&mut primary.connect()), "after a cut");
+            assert_eq!(unread(&primary), before, "there is a replica");
+            story(there, &[("REPLICAOF NO ONE", "OK"), ("FLUSHALL", "OK")]);
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_attaches_during_another_snapshot_has_every_lock() {
+    let primary = primary("no", 0).start();
+    let replica = TestServer::builder().without_module().start();
+    await_nobody(&primary);
+    under_load(&primary, || {
+        say(&mut primary.connect(), "BGSAVE");
+        // Long enough for a beat to find that nobody reads, while the snapshot is still written.
+        sleep(Duration::from_millis(150));
+        replica.replicate_from(&primary);
+    });
+    wait_for_replicas_in_sync(&primary, &replica);
+    assert_eq!(locks(&mut replica.connect()), locks(&mut primary.connect()));
+}
+
+#[test]
+fn a_promoted_replica_feeds_its_own_replicas() {
+    let first = TestServer::start();
+    let (second, last) = (TestServer::start(), TestServer::builder().without_module().start());
+    under_load(&first, || {
+        second.replicate_from(&first);
+        last.replicate_from(&second);
+    });
+    drop(first.kill9());
+    story(&mut second.connect(), &[("REPLICAOF NO ONE", "OK")]);
+    under_load(&second, || {});
+    wait_for_replicas_in_sync(&second, &last);
+    assert_eq!(locks(&mut last.connect()), locks(&mut second.connect()));
+    assert_eq!(unread(&second), 0);
+}
+
+/// Waits until the AOF that was switched on is written.
+#[track_caller]
+fn await_aof(server: &TestServer) {
+    eventually("the AOF", SOON, || {
+        let info = server.info("persistence");
+        let pending = ["aof_rewrite_scheduled", "aof_rewrite_in_progress"].map(|field| info[field] != "0");
+        (info["aof_enabled"] == "1" && pending == [false, false]).then_some(())
+    });
+}
+
+/// It has a backlog, which a sibling goes on from without a snapshot, before the next beat: one a second here.
+#[test]
+fn a_promoted_replica_feeds_its_siblings() {
+    let first = TestServer::start();
+    let second = TestServer::builder().conf("hz", 1).start();
+    let sibling = TestServer::builder().without_module().start();
+    await_nobody(&second);
+    sibling.replicate_from(&first);
+    let (client, there) = (&mut second.connect(), &mut sibling.connect());
+    second.replicate_from(&first);
+    story(client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.ACQUIRE once alice 5000000", "[1, 5000000, 0]")]);
+    story(there, &[(&format!("REPLICAOF 127.0.0.1 {}", second.port()), "OK")]);
+    wait_for_replicas_in_sync(&second, &sibling);
+    assert_eq!(second.info("stats")["sync_partial_ok"], "1");
+    assert_eq!(locks(there), locks(client));
+}
+
+#[test]
+fn an_aof_that_is_switched_on_has_every_lock() {
+    let server = TestServer::builder().conf("rdb-key-save-delay", 300).start();
+    let client = &mut server.connect();
+    await_nobody(&server);
+    under_load(&server, || {
+        story(client, &[("CONFIG SET appendonly yes", "OK")]);
+        await_aof(&server);
+    });
+    let before = locks(client);
+    assert_eq!(server.info("persistence")["aof_enabled"], "1");
+    let stopped = server.kill9();
+    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
+    assert_eq!(locks(&mut restarted.connect()), before);
+}
+
+#[test]
+fn an_aof_that_is_switched_on_in_a_transaction_has_every_lock() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    await_nobody(&server);
+    story(
+        client,
+        &[
+            ("MULTI", "OK"),
+            ("RLOCK.ACQUIRE lock0 alice 1000000", "QUEUED"),
+            ("CONFIG SET appendonly yes", "QUEUED"),
+            ("RLOCK.ACQUIRE lock1 alice 1000000", "QUEUED"),
+            ("RLOCK.RELEASE lock0 alice", "QUEUED"),
+            ("EXEC", "[[1, 1000000, 0], OK, [1, 1000000, 0], 1]"),
+        ],
+    );
+    await_aof(&server);
+    let before = locks(client);
+    let stopped = server.kill9();
+    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
+    assert_eq!(locks(&mut restarted.connect()), before);
+}
+
+#[test]
+fn changes_count_for_snapshots() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    await_nobody(&server);
+    let changes = || server.info("persistence")["rdb_changes_since_last_save"].parse::<u64>().unwrap();
+    for (line, answer) in [
+        ("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]"),
+        ("RLOCK.RENEW lock alice 2000000", "1"),
+        ("EVAL return{redis.call('RLOCK.RELEASE','lock','alice')} 0", "[1]"),
+    ] {
+        let before = changes();
+        story(client, &[(line, answer)]);
+        assert_eq!(changes(), before + 1, "{line}");
+    }
+    let before = changes();
+    story(client, &[("RLOCK.RELEASE lock alice", "null")]);
+    assert_eq!(changes(), before);
+}

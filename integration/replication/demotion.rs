@@ -1,0 +1,211 @@
+//! Servers that stop being the primary: who waits is sent away, and nobody waits on a replica.
+
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::waiting::{Waiting, waiters};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+
+const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
+
+/// Where no server listens: a replica of it keeps the data that it has.
+const NO_PRIMARY: (&str, &str) = ("REPLICAOF 127.0.0.1 1", "OK");
+
+#[track_caller]
+fn block(server: &TestServer, key: &str, owner: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", key, owner, "50000", "BLOCK", "0"])
+}
+
+/// An owner waits on the channel `grants`.
+#[track_caller]
+fn enqueue(client: &mut Connection, key: &str, owner: &str) {
+    story(client, &[(&format!("RLOCK.ACQUIRE {key} {owner} 4000 ENQUEUE 0 grants"), "[0, 0, 0]")]);
+}
+
+/// The next messages on a channel, in the order of their texts.
+#[track_caller]
+fn next(subscriber: &mut Subscriber, count: usize) -> Vec<String> {
+    let mut next = || String::from_utf8(subscriber.next(SOON).expect("a message").1).unwrap();
+    let mut messages: Vec<String> = (0..count).map(|_| next()).collect();
+    messages.sort();
+    messages
+}
+
+#[track_caller]
+fn was_sent_away(waiting: &Waiting) {
+    let answer = waiting.answer();
+    assert!(answer.starts_with("!UNBLOCKED "), "{answer}");
+}
+
+#[test]
+fn a_demoted_server_sends_its_waiters_away() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    story(client, &[ALICE, ("RLOCK.ACQUIRE other alice 100000", "[1, 100000, 0]")]);
+    let blocked = [block(&server, "lock", "b1"), block(&server, "other", "b2"), block(&server, "lock", "b3")];
+    enqueue(client, "lock", "e1");
+    enqueue(client, "other", "e2");
+    story(client, &[("SELECT 5", "OK"), ALICE]);
+    enqueue(client, "lock", "e3");
+    assert_eq!(counter(&server, "waiters"), 6);
+    story(client, &[NO_PRIMARY]);
+    blocked.iter().for_each(was_sent_away);
+    let dropped = ["dropped 0 e1 lock demoted", "dropped 0 e2 other demoted", "dropped 5 e3 lock demoted"]
+        .map(String::from);
+    assert_eq!(next(&mut grants, 3), dropped);
+    assert_eq!((counter(&server, "waiters"), waiters(client, "lock")), (0, String::new()));
+    // The server unloads no module that has timers or blocked clients.
+    story(client, &[("MODULE UNLOAD rlock", "OK"), ("EXISTS lock", "1")]);
+    assert!(grants.drain().is_empty());
+}
+
+#[test]
+fn who_holds_the_lock_keeps_it_and_a_promoted_server_serves_again() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    story(client, &[ALICE]);
+    let bob = block(&server, "lock", "bob");
+    enqueue(client, "lock", "carol");
+    for _ in 0..3 {
+        story(client, &[NO_PRIMARY]);
+        assert_eq!(next(&mut grants, 1), ["dropped 0 carol lock demoted"]);
+        let said = say(client, "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
+        assert!(said.starts_with("!READONLY "), "{said}");
+        story(client, &[("REPLICAOF NO ONE", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+        // Nobody stands in the queue any more; who asks again does.
+        assert_eq!(waiters(client, "lock"), "");
+        enqueue(client, "lock", "carol");
+    }
+    was_sent_away(&bob);
+    let bob = block(&server, "lock", "bob");
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(next(&mut grants, 1), ["granted 0 carol lock 1 4000 0"]);
+    story(client, &[("RLOCK.RELEASE lock carol", "1")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+}
+
+#[test]
+fn a_lease_that_ends_on_a_replica_grants_nothing() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    story(client, &[("RLOCK.ACQUIRE lock alice 2000", "[1, 2000, 0]")]);
+    enqueue(client, "lock", "bob");
+    story(client, &[NO_PRIMARY]);
+    assert_eq!(next(&mut grants, 1), ["dropped 0 bob lock demoted"]);
+    grants.none_within(Duration::from_millis(2_500));
+    story(client, &[("EXISTS lock", "0"), ("REPLICAOF NO ONE", "OK")]);
+    story(client, &[("RLOCK.ACQUIRE lock carol 4000", "[1, 4000, 0]")]);
+}
+
+#[test]
+fn nobody_waits_on_a_writable_replica() {
+    let primary = TestServer::start();
+    let replica = TestServer::builder().conf("replica-read-only", "no").start();
+    let (here, there) = (&mut primary.connect(), &mut replica.connect());
+    let mut grants = Subscriber::channel(&replica, "grants");
+    replica.replicate_from(&primary);
+    story(here, &[ALICE]);
+    wait_for_replicas_in_sync(&primary, &replica);
+    let begin = Instant::now();
+    for wait in ["BLOCK 0", "BLOCK 60000", "ENQUEUE 0 grants", "ENQUEUE 60000 grants"] {
+        story(there, &[(&format!("RLOCK.ACQUIRE lock bob 4000 {wait}"), "null")]);
+        // What is free is taken, in this server's own copy.
+        story(there, &[(&format!("RLOCK.ACQUIRE free bob 4000 {wait}"), "[1, 4000, 0]")]);
+        story(there, &[("RLOCK.RELEASE free bob", "1")]);
+    }
+    assert_eq!(transaction(there, &["RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 grants"]), "[null]");
+    let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'bob', 4000, 'ENQUEUE', 0, 'grants')";
+    assert_eq!(text(&ask(there, &["EVAL", script, "1", "lock"])), "null");
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    assert_eq!((counter(&replica, "waiters"), counter(&replica, "waiters_peak")), (0, 0));
+    // The primary frees it: nobody here was waiting.
+    story(here, &[("RLOCK.RELEASE lock alice", "1")]);
+    wait_for_replicas_in_sync(&primary, &replica);
+    story(there, &[("EXISTS lock", "0")]);
+    assert!(grants.drain().is_empty());
+    story(there, &[("REPLICAOF NO ONE", "OK"), ALICE]);
+    enqueue(there, "lock", "bob");
+}
+
+/// The new primary after `FAILOVER`, once it is one.
+#[track_caller]
+fn await_failover(old: &mut Connection, new: &mut Connection) {
+    for (server, role) in [(old, "slave"), (new, "master")] {
+        eventually(role, Duration::from_secs(20), || {
+            say(server, "ROLE").starts_with(&format!("[\"{role}\"")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_failover_moves_locks_and_not_waiters() {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    let (here, there) = (&mut primary.connect(), &mut replica.connect());
+    let mut grants = Subscriber::channel(&primary, "grants");
+    story(here, &[ALICE]);
+    let (bob, dave) = (block(&primary, "lock", "bob"), block(&primary, "lock", "dave"));
+    enqueue(here, "lock", "carol");
+    // A hand-off before it belongs to what moves.
+    story(here, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    wait_for_replicas_in_sync(&primary, &replica);
+    story(here, &[("FAILOVER", "OK")]);
+    await_failover(here, there);
+    was_sent_away(&dave);
+    assert_eq!(next(&mut grants, 1), ["dropped 0 carol lock demoted"]);
+    assert_eq!((counter(&primary, "waiters"), counter(&replica, "waiters")), (0, 0));
+    // Where the lock is served now, its holder holds it, and those who ask again wait.
+    let dave = block(&replica, "lock", "dave");
+    story(there, &[("RLOCK.RENEW lock bob 60000", "1"), ("RLOCK.RELEASE lock bob", "1")]);
+    assert_eq!(dave.answer(), "[1, 50000, 0]");
+    wait_for_replicas_in_sync(&replica, &primary);
+    story(here, &[("HGETALL lock", r#"["dave", "1"]"#), ("MODULE UNLOAD rlock", "OK")]);
+}
+
+/// Holders and expiry of all locks of a server.
+fn dataset(client: &mut Connection, locks: u32) -> Vec<String> {
+    let lock = |n| ["HGETALL", "PEXPIRETIME"].map(|word| say(client, &format!("{word} lock{n}"))).join(" ");
+    (0..locks).map(lock).collect()
+}
+
+#[test]
+fn replica_and_aof_equal_the_primary_after_hand_offs() {
+    const LOCKS: u32 = 8;
+    let primary = TestServer::builder().conf("appendonly", "yes").start();
+    let replica = TestServer::builder().without_module().start();
+    replica.replicate_from(&primary);
+    let (client, mut grants) = (&mut primary.connect(), Subscriber::channel(&primary, "grants"));
+    story(client, &[("CONFIG SET rlock.grant-confirm-ms 900000", "OK")]);
+    for n in 0..LOCKS {
+        story(client, &[(&format!("RLOCK.ACQUIRE lock{n} w0 1000000"), "[1, 1000000, 0]")]);
+        for waiter in 1..=30 {
+            let line = format!("RLOCK.ACQUIRE lock{n} w{waiter} {}000 ENQUEUE 0 grants", 900 - waiter);
+            story(client, &[(&line, "[0, 0, 0]")]);
+        }
+    }
+    // Each in its own way, and to another waiter.
+    for n in 0..LOCKS {
+        for waiter in 0..n * 4 {
+            let frees = match waiter % 4 {
+                0 => format!("RLOCK.RELEASE lock{n} w{waiter}"),
+                1 => format!("RLOCK.FORCERELEASE lock{n}"),
+                2 => format!("DEL lock{n}"),
+                _ => format!("PEXPIRE lock{n} 1"),
+            };
+            story(client, &[(&frees, "1")]);
+            let granted = format!("granted 0 w{} lock{n} 1 {}000 0", waiter + 1, 900 - waiter - 1);
+            assert_eq!(next(&mut grants, 1), [granted], "{frees}");
+        }
+    }
+    let before = dataset(client, LOCKS);
+    assert!(before[7].starts_with(r#"["w28", "1"] "#), "{before:?}");
+    wait_for_replicas_in_sync(&primary, &replica);
+    assert_eq!(dataset(&mut replica.connect(), LOCKS), before);
+    assert_eq!(number(client, "DBSIZE"), i64::from(LOCKS));
+    assert_eq!(counter(&primary, "replication_failures"), 0);
+    let stopped = primary.shutdown();
+    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
+    assert_eq!(dataset(&mut restarted.connect(), LOCKS), before);
+}

@@ -1,0 +1,4 @@
+//! Other versions of the module, and its removal.
+
+mod removal;
+mod upgrade;

@@ -1,0 +1,212 @@
+//! Taking the module away, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
+//! scripts go on with them, and nothing is left that a server without the module, or with another, does not know.
+
+use std::fs;
+use std::path::Path;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{
+    FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW_READ, TAKES, UNREAD,
+    UNWRITE, WRITE,
+};
+use rlock_testkit::{ServerBuilder, TestServer, aof_all_commands, module_path};
+
+const LEASE: i64 = 1_000_000;
+
+/// Shows that Redisson's scripts go on with what [`hold`] has taken, in the names of the owners there, and that all is
+/// gone when they have given it back. `ahead` is how far its clock has gone on.
+#[track_caller]
+fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
+    let now = server_time(client) + ahead;
+    assert_ne!(redisson::run(client, TAKES, "plain", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, GIVES_BACK, "plain", "n:1", LEASE), "1");
+    assert_ne!(redisson::run(client, WRITE, "page", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, READ, "page", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, RENEW_READ, "page", "n:1", LEASE), "1");
+    for (owner, left) in [("n:1", "0"), ("n:1", "0"), ("n:2", "0"), ("j:1", "1")] {
+        assert_eq!(redisson::run(client, UNREAD, "page", owner, LEASE), left, "{owner}");
+    }
+    assert_ne!(redisson::run(client, READ, "book", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, UNWRITE, "book", "n:1", LEASE), "1");
+    assert_eq!(redisson::run(client, READ, "book", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, UNREAD, "book", "n:1", LEASE), "0");
+    assert_eq!(redisson::run(client, UNREAD, "book", "j:1", LEASE), "1");
+    assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
+    assert_eq!(redisson::run_fair(client, FAIR_GIVES_BACK, "fair", "n:1", 300_000, now), "1");
+    // Those before it in the list are gone, and their deadlines have passed.
+    assert_eq!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
+    assert_eq!(redisson::run_fair(client, FAIR_GIVES_BACK, "fair", "j:1", 300_000, now), "1");
+    assert_eq!(redisson::run(client, FENCED_TAKES, "fenced", "j:1", LEASE), "null");
+    assert_eq!(redisson::run(client, GIVES_BACK, "fenced", "n:1", LEASE), "1");
+    assert_eq!(redisson::run(client, FENCED_TAKES, "fenced", "j:1", LEASE), (token + 1).to_string());
+    assert_eq!(redisson::run(client, GIVES_BACK, "fenced", "j:1", LEASE), "1");
+    story(client, &[("KEYS *", r#"["redisson_lock_token:{fenced}"]"#)]);
+}
+
+/// Every key, what it holds and when it ends.
+fn everything(server: &TestServer) -> Vec<String> {
+    let client = &mut server.connect();
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+    keys.sort();
+    let mut facts = |key: &String| {
+        let facts = ["TYPE", "DUMP", "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}")));
+        format!("{key} {}", facts.join(" "))
+    };
+    keys.iter().map(&mut facts).collect()
+}
+
+/// The names of the keys, all of them of Redisson's making.
+#[track_caller]
+fn knows_the_keys(client: &mut Connection, waited: bool) {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+    keys.sort();
+    let mut known = vec!["book", "fair", "fenced", "page", "plain", "redisson_lock_token:{fenced}"];
+    known.extend(["{book}:n:1:rwlock_timeout:1", "{page}:n:1:rwlock_timeout:1"]);
+    known.extend(["{page}:n:1:rwlock_timeout:2", "{page}:n:2:rwlock_timeout:1"]);
+    if waited {
+        known.extend(["redisson_lock_queue:{fair}", "redisson_lock_timeout:{fair}"]);
+    }
+    known.sort_unstable();
+    assert_eq!(keys, known);
+}
+
+#[test]
+fn unloading_waits_until_nobody_does() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let token = hold(client, "");
+    let before = everything(&server);
+    let mut awaited = Awaited::start(&server, "");
+    for (waiting, kind) in awaited.blocked.iter().zip(&KINDS) {
+        let refused = say(client, "MODULE UNLOAD rlock");
+        assert!(refused.starts_with("!ERR ") && refused.contains("blocked clients"), "{refused}");
+        story(client, &[(&format!("RLOCK.CANCEL {} b:1", kind.key("")), "1")]);
+        assert_eq!(waiting.answer(), "null");
+    }
+    for kind in &KINDS {
+        let refused = say(client, "MODULE UNLOAD rlock");
+        assert!(refused.starts_with("!ERR "), "{refused}");
+        story(client, &[(&format!("RLOCK.CANCEL {} e:1", kind.key("")), "1")]);
+    }
+    // Nobody's place in a list is left, and the locks are as they were.
+    story(client, &[("MODULE UNLOAD rlock", "OK")]);
+    assert_eq!(everything(&server), before);
+    assert_eq!(awaited.grants.drain(), []);
+    knows_the_keys(client, false);
+    redisson_goes_on(client, token, 0);
+}
+
+#[test]
+fn a_module_that_is_loaded_again_goes_on_with_its_locks() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let token = hold(client, "");
+    let load = format!("MODULE LOAD {}", module_path().display());
+    story(client, &[("MODULE UNLOAD rlock", "OK")]);
+    // Meanwhile one of Redisson's waits for the fair lock, and another reads.
+    let now = server_time(client);
+    assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
+    assert_eq!(redisson::run(client, READ, "page", "j:1", LEASE), "null");
+    story(client, &[(&load, "OK")]);
+    let awaited = Awaited::start(&server, "");
+    // Both come before those who wait here.
+    assert_eq!(redisson::run(client, UNREAD, "page", "j:1", LEASE), "0");
+    story(client, &[("LRANGE redisson_lock_queue:{fair} 0 -1", r#"["j:1", "b:1", "e:1"]"#)]);
+    redisson::run_fair(client, FAIR_GIVES_UP, "fair", "j:1", 300_000, now);
+    awaited.are_served(client, token);
+}
+
+/// By a restart from what was kept. Waiters are kept nowhere but in the list of the fair lock, as Redisson's are, and
+/// are dropped from there like those of Redisson's that died.
+#[test]
+fn a_server_without_the_module_goes_on_with_the_locks() {
+    let with_aof = || TestServer::builder().conf("appendonly", "yes");
+    let rewritten = || with_aof().conf("aof-use-rdb-preamble", "no");
+    let ways: [(&str, &dyn Fn() -> ServerBuilder); 3] =
+        [("SAVE", &TestServer::builder), ("PING", &with_aof), ("BGREWRITEAOF", &rewritten)];
+    for (keep, build) in ways {
+        for waited in [false, true] {
+            let server = build().start();
+            let client = &mut server.connect();
+            let token = hold(client, "");
+            let _awaited = waited.then(|| Awaited::start(&server, ""));
+            assert!(!say(client, keep).starts_with('!'));
+            rlock_testkit::eventually("the file", SOON, || {
+                let done = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+                let facts = server.info("persistence");
+                done.iter().all(|name| facts[*name] == "0").then_some(())
+            });
+            let before = everything(&server);
+            let stopped = server.kill9();
+            names_nothing_of_ours(stopped.data.path());
+            let server = build().without_module().dir(stopped).start();
+            assert_eq!(everything(&server), before, "{keep}");
+            let client = &mut server.connect();
+            knows_the_keys(client, waited);
+            redisson_goes_on(client, token, if waited { 3_600_000 } else { 0 });
+        }
+    }
+}
+
+/// Shows that what a server keeps is the same with this version of the module, an older one, or none: there are no
+/// types, no data and no commands of ours in it.
+#[track_caller]
+fn names_nothing_of_ours(dir: &Path) {
+    let mut seen = 0;
+    for entry in
+        fs::read_dir(dir).unwrap().chain(fs::read_dir(dir.join("appendonlydir")).into_iter().flatten())
+    {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !path.is_file() || !(name.ends_with(".rdb") || name.contains(".aof")) {
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap().to_ascii_lowercase();
+        assert!(!bytes.windows(5).any(|five| five == b"rlock"), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 0);
+    if dir.join("appendonlydir").is_dir() {
+        const KNOWN: [&str; 12] = [
+            "DEL",
+            "EXEC",
+            "HDEL",
+            "HSET",
+            "HMSET",
+            "MULTI",
+            "PEXPIREAT",
+            "RPUSH",
+            "SELECT",
+            "SET",
+            "ZADD",
+            "ZREM",
+        ];
+        for command in aof_all_commands(dir) {
+            let name = command[0].to_ascii_uppercase();
+            assert!(KNOWN.iter().any(|known| known.as_bytes() == name), "{}", name.escape_ascii());
+        }
+    }
+}
+
+/// What has to go with the module: the line that loads it, and those that name its options or its category.
+#[test]
+fn a_configuration_that_names_the_module_is_not_read_without_it() {
+    let lines: [(&str, &[&str]); 2] =
+        [("rlock.accept", &["no"]), ("user", &["app", "on", ">secret", "~*", "+@rlock"])];
+    for (name, words) in lines {
+        let with = TestServer::builder().conf_words(name, words).try_start();
+        // Redis 7.0 lets modules have no categories.
+        let Ok(with) = with else {
+            assert_eq!(name, "user");
+            println!("not shown here: {name}");
+            continue;
+        };
+        story(&mut with.connect(), &[("RLOCK.CANCEL lock alice", "0")]);
+        let without = TestServer::builder().without_module().conf_words(name, words).try_start();
+        let failure = without.expect_err("a line that nobody knows");
+        assert!(failure.status.is_some(), "{name}: {failure}");
+    }
+}

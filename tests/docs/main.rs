@@ -1,0 +1,5 @@
+//! The documentation.
+
+mod docs;
+mod terminals;
+mod words;

@@ -1,0 +1,279 @@
+//! FAIR: one order for native waiters and those of Redisson's fair lock, which stand in a list and a sorted set.
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, number, say, server_time, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES};
+use rlock_testkit::waiting::{Waiting, waiters};
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+const LIST: &str = "redisson_lock_queue:{lock}";
+const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+const MINUTES: i64 = 60_000;
+
+fn scene() -> (TestServer, Connection) {
+    let server = TestServer::start();
+    let client = server.connect();
+    (server, client)
+}
+
+#[track_caller]
+fn wait(server: &TestServer, owner: &str) -> Waiting {
+    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
+    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
+}
+
+/// One of Redisson's scripts by this owner, with this budget; its clock is ahead of the server's by so much.
+#[track_caller]
+fn redisson(client: &mut Connection, script: &str, owner: &str, budget: i64, ahead: i64) -> String {
+    let now = server_time(client) + ahead;
+    redisson::run_fair(client, script, "lock", owner, budget, now)
+}
+
+#[track_caller]
+fn list(client: &mut Connection) -> String {
+    say(client, &format!("LRANGE {LIST} 0 -1"))
+}
+
+#[track_caller]
+fn eventually_list(client: &mut Connection, expected: &str) {
+    eventually(expected, SOON, || (list(client) == expected).then_some(()));
+}
+
+/// How far a deadline is ahead, in ms.
+#[track_caller]
+fn ahead(client: &mut Connection, owner: &str) -> i64 {
+    let now = server_time(client);
+    let score = say(client, &format!("ZSCORE {DEADLINES} {owner}"));
+    score.trim_matches('"').parse::<f64>().unwrap_or_else(|_| panic!("{owner}: {score}")) as i64 - now
+}
+
+#[test]
+fn native_fair_waiters_stand_in_redissons_list() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(
+        client,
+        &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]"), (&format!("EXISTS {LIST}"), "0")],
+    );
+    let b = wait(&server, "b");
+    let c = wait(&server, "c");
+    assert_eq!(list(client), r#"["b", "c"]"#);
+    // By Redisson's formula: what is left of the lease, or the one before, and the wait.
+    assert!((6 * MINUTES..=7 * MINUTES).contains(&ahead(client, "b")), "{}", ahead(client, "b"));
+    assert!((11 * MINUTES..=12 * MINUTES).contains(&ahead(client, "c")));
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    assert_eq!(list(client), r#"["c"]"#);
+    story(client, &[(&format!("ZCARD {DEADLINES}"), "1"), ("RLOCK.RELEASE lock b", "1")]);
+    assert_eq!(c.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+}
+
+#[test]
+fn natives_and_redissons_are_served_in_one_order() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
+    let b = wait(&server, "b");
+    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:1");
+    assert_ne!(redisson(client, FAIR_TAKES, "f:1", 30_000, 0), "null");
+    let c = wait(&server, "c");
+    assert_eq!(list(client), r#"["b", "f:1", "c"]"#);
+    let info = say(client, "RLOCK.INFO lock");
+    let order: Vec<_> = info.match_indices("\"owner\", \"").map(|(at, _)| &info[at + 10..at + 11]).collect();
+    assert_eq!(order, ["a", "b", "f", "c"], "{info}");
+    assert!(info.contains(r#""via", "redisson""#) && info.contains(r#""waiter-count", 3"#), "{info}");
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock b", "1"), ("EXISTS lock", "0")]);
+    // It is called, and nobody else gets in meanwhile.
+    assert!(called.next(SOON).is_some());
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock d 1000 FAIR", "null"),
+            ("RLOCK.ACQUIRE lock d 1000", "null"),
+            ("EXISTS lock", "0"),
+        ],
+    );
+    assert!(c.still_waits());
+    assert_eq!(redisson(client, FAIR_TAKES, "f:1", 30_000, 0), "null");
+    assert!(c.still_waits());
+    assert_eq!(redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0), "1");
+    assert_eq!(c.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+}
+
+#[test]
+fn who_asks_without_waiting_does_not_overtake_redissons() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
+    redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
+    story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "null"), ("EXISTS lock", "0")]);
+    // It has the time that is configured, not the 30 s and more that it had.
+    assert!((1..=5_000).contains(&ahead(client, "f:2")));
+    assert_eq!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
+    redisson(client, FAIR_GIVES_BACK, "f:2", 30_000, 0);
+    story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
+}
+
+#[test]
+fn a_dead_foreign_waiter_is_passed() {
+    let server = TestServer::builder().conf("rlock.fair-turn-ms", "300").start();
+    let client = &mut server.connect();
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", 3_600_000, 0), "null");
+    assert_ne!(redisson(client, FAIR_TAKES, "f:3", 3_600_000, 0), "null");
+    let b = wait(&server, "b");
+    assert_eq!(list(client), r#"["f:2", "f:3", "b"]"#);
+    redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
+    // Each of the two has its 300 ms, and neither takes the lock.
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+}
+
+/// Every way in which a native waiter goes: it leaves the list at once.
+#[test]
+fn a_native_waiter_that_goes_leaves_the_list() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock a 100000", "[1, 100000, 0]")]);
+    let b = wait(&server, "b");
+    story(client, &[("RLOCK.CANCEL lock b", "1"), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+    assert_eq!(b.answer(), "null");
+    let c = wait(&server, "c");
+    let d = wait(&server, "d");
+    say(client, &format!("CLIENT KILL ID {}", c.client_id()));
+    eventually_list(client, r#"["d"]"#);
+    story(client, &[("RLOCK.ACQUIRE lock e 1000 FAIR BLOCK 200", "null")]);
+    assert_eq!(list(client), r#"["d"]"#);
+    story(client, &[("RLOCK.ACQUIRE lock e 1000 FAIR ENQUEUE 200 nobody", "[0, 0, 0]")]);
+    assert_eq!(list(client), r#"["d", "e"]"#);
+    eventually_list(client, r#"["d"]"#);
+    // One that waits on without FAIR keeps its place here, and stands in the list no more.
+    story(client, &[("RLOCK.ACQUIRE lock d 1000 ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    assert!(d.answer().starts_with("!UNBLOCKED "));
+    story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+    assert_eq!(waiters(client, "lock"), "d");
+}
+
+#[test]
+fn a_repeat_keeps_its_place_in_the_list() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock a 100000", "[1, 100000, 0]")]);
+    let first = wait(&server, "b");
+    let _c = wait(&server, "c");
+    let again = wait(&server, "b");
+    assert!(first.answer().starts_with("!UNBLOCKED "));
+    assert_eq!(list(client), r#"["b", "c"]"#);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(again.answer(), "[1, 50000, 0]");
+}
+
+/// Redisson's `tryLock` of an hour lowers all deadlines by an hour when it takes the lock, and the next script drops
+/// whoever seems dead by then.
+#[test]
+fn a_native_that_a_script_drops_is_put_back_in_its_place() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let hour = 60 * MINUTES;
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    assert_ne!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
+    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    redisson(client, FAIR_GIVES_BACK, "f:1", hour, 0);
+    assert_eq!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
+    // One of ours is the head now, and its deadline is far enough ahead.
+    eventually("a deadline ahead", SOON, || {
+        (say(client, &format!("ZSCORE {DEADLINES} b")) != "null" && ahead(client, "b") > 5 * MINUTES)
+            .then_some(())
+    });
+    // A client whose clock is an hour ahead drops both: they are put back before whoever comes.
+    redisson(client, FAIR_TAKES, "f:3", 30_000, hour);
+    eventually_list(client, r#"["b", "c", "f:3"]"#);
+    assert!(ahead(client, "b") > 5 * MINUTES);
+    // So they are when somebody deletes both keys.
+    say(client, &format!("DEL {LIST} {DEADLINES}"));
+    eventually_list(client, r#"["b", "c"]"#);
+    redisson(client, FAIR_GIVES_UP, "f:3", hour, 0);
+    redisson(client, FAIR_GIVES_BACK, "f:2", 30_000, 0);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock b", "1")]);
+    assert_eq!(c.answer(), "[1, 50000, 0]");
+    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+}
+
+/// One of ours at the head that asked for a short wait: no client whose clock is some minutes ahead takes it for dead.
+#[test]
+fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock a 900000 FAIR", "[1, 900000, 0]"), ("PEXPIRE lock 60000", "1")]);
+    let line = "RLOCK.ACQUIRE lock b 50000 FAIR BLOCK 60000";
+    let b = Waiting::start(&server, &line.split(' ').collect::<Vec<_>>());
+    eventually_list(client, r#"["b"]"#);
+    assert!(ahead(client, "b") > 5 * MINUTES, "as soon as it stands there");
+    redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
+    // It is not dropped, nor put back.
+    redisson(client, FAIR_TAKES, "f:2", 30_000, 5 * MINUTES);
+    assert_eq!(list(client), r#"["b", "f:1", "f:2"]"#);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+}
+
+/// An owner that stood in the list before the server was restarted, and asks again, keeps its place.
+#[test]
+fn an_owner_that_comes_back_keeps_its_place() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    say(client, "RLOCK.ACQUIRE lock a 100000");
+    let soon = server_time(client) + 60_000;
+    for owner in ["b", "c"] {
+        say(client, &format!("RPUSH {LIST} {owner}"));
+        say(client, &format!("ZADD {DEADLINES} {soon} {owner}"));
+    }
+    let c = wait(&server, "c");
+    let b = wait(&server, "b");
+    assert_eq!(list(client), r#"["b", "c"]"#);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    assert!(c.still_waits());
+}
+
+#[test]
+fn a_fair_lock_may_be_fenced_and_enqueued() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let mut grants = Subscriber::channel(&server, "grants");
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]"),
+            ("RLOCK.ACQUIRE lock b 50000 FAIR FENCED ENQUEUE 0 grants", "[0, 0, 0]"),
+            ("RLOCK.RELEASE lock a", "1"),
+        ],
+    );
+    let (_, message) = grants.next(SOON).expect("a grant");
+    let message = String::from_utf8(message).unwrap();
+    assert!(message.starts_with("granted 0 b lock 1 5000 1"), "{message}");
+    story(client, &[("RLOCK.RENEW lock b 50000", "1"), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+}
+
+#[test]
+fn fair_goes_with_plain_locks_only() {
+    let (_server, mut client) = scene();
+    let client = &mut client;
+    let refused = "!ERR FAIR excludes READ and WRITE; leave FAIR out";
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock a 5 FAIR READ", refused),
+            ("RLOCK.ACQUIRE lock a 5 WRITE FAIR BLOCK 0", refused),
+            ("RLOCK.RELEASE lock a FAIR", "!ERR unknown option 'FAIR'; see COMMAND DOCS"),
+        ],
+    );
+    assert_eq!(number(client, "DBSIZE"), 0);
+}

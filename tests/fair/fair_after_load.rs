@@ -1,0 +1,81 @@
+//! Redisson's fair queues after a restart and after a fail-over: natives that stood in them are gone with the server
+//! that they waited at, and those behind them must not wait for as long as each of them had asked for.
+
+use std::time::Duration;
+
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, server_time, story};
+use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
+use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+
+#[test]
+fn who_waited_before_a_restart_counts_as_gone_in_time() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let client = &mut server.connect();
+    // In a database that is not the first, among many other keys.
+    story(client, &[("SELECT 3", "OK")]);
+    commands::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
+    awaited(client);
+    let stopped = server.kill9();
+    let server = TestServer::builder().conf("appendonly", "yes").dir(stopped).start();
+    let client = &mut server.connect();
+    story(client, &[("SELECT 3", "OK")]);
+    counted_as_gone_in_time(client);
+    // A native that asks again keeps its place.
+    story(client, &[("RLOCK.ACQUIRE lock n0 60000 FAIR ENQUEUE 0 news:{lock}", "[0, 0, 0]")]);
+    assert_eq!(list(client), r#"["n0", "n1", "n2", "n3", "java:1"]"#);
+}
+
+#[test]
+fn who_waited_at_the_primary_before_counts_as_gone_in_time() {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    awaited(&mut primary.connect());
+    wait_for_replicas_in_sync(&primary, &replica);
+    let client = &mut replica.connect();
+    // Nothing is written by a replica.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(ahead(client, "java:1") > HOUR);
+    drop(primary);
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    counted_as_gone_in_time(client);
+}
+
+/// Who asks at the new primary with the same owner stands in its old place, and its deadline is kept by the module.
+#[test]
+fn natives_that_wait_again_are_left_alone() {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    awaited(&mut primary.connect());
+    wait_for_replicas_in_sync(&primary, &replica);
+    drop(primary);
+    let client = &mut replica.connect();
+    // In one turn of the loop with the promotion: it waits here before the list is looked at.
+    let mut both = redis::pipe();
+    both.cmd("REPLICAOF").arg(&["NO", "ONE"]);
+    both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news:{lock}"]);
+    assert_eq!(commands::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
+    eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
+    assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);
+}
+
+/// `lock` and `{lock}` have one list; how long the lease lasts was asked of the first, which is not there, and whoever waits
+/// counted as gone long before it had ended.
+#[test]
+fn who_waits_for_a_lock_in_braces_does_not_count_as_gone_before_its_lease_ends() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let client = &mut server.connect();
+    let far = server_time(client) + 3 * HOUR;
+    story(
+        client,
+        &[
+            (&format!("RLOCK.ACQUIRE {{lock}} alice {HOUR}"), &format!("[1, {HOUR}, 0]")),
+            ("RPUSH redisson_lock_queue:{lock} java:1", "1"),
+            (&format!("ZADD redisson_lock_timeout:{{lock}} {far} java:1"), "1"),
+        ],
+    );
+    let server = TestServer::builder().conf("appendonly", "yes").dir(server.kill9()).start();
+    let client = &mut server.connect();
+    eventually("the deadline to be bounded", SOON, || (ahead(client, "java:1") < 2 * HOUR).then_some(()));
+    assert!(ahead(client, "java:1") > HOUR, "{}", ahead(client, "java:1"));
+}

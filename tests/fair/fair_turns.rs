@@ -1,0 +1,168 @@
+//! FAIR: the turns at the head of Redisson's list, and that nobody sleeps through the own.
+
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+const LIST: &str = "redisson_lock_queue:{lock}";
+const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
+
+/// One of Redisson's has its turn for longer than any test waits: who is served before was not left to that.
+fn scene() -> (TestServer, Connection) {
+    let server = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start();
+    let mut client = server.connect();
+    story(&mut client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
+    (server, client)
+}
+
+#[track_caller]
+fn wait(server: &TestServer, owner: &str) -> Waiting {
+    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
+    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
+}
+
+/// The answer; sooner than the sweep that sets such things right every ten seconds mostly comes.
+#[track_caller]
+fn soon(waiting: &Waiting) -> String {
+    commands::text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
+}
+
+/// One of Redisson's comes to wait, and counts as gone after so many ms.
+fn foreign_joins(client: &mut Connection, after: i64) {
+    let at = server_time(client) + after;
+    story(client, &[(&format!("RPUSH {LIST} f:1"), "1"), (&format!("ZADD {DEADLINES} {at} f:1"), "1")]);
+}
+
+/// One that is passed over in the very command that frees the lock, since nobody hears its channel, is not taken for
+/// one of Redisson's: the next does not wait out a turn that is nobody's.
+#[test]
+fn one_that_is_passed_over_has_no_turn() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    let c = wait(&server, "c");
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert_eq!(soon(&c), "[1, 50000, 0]");
+    story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+}
+
+/// The same where it can have no fencing token.
+#[test]
+fn one_that_can_have_no_token_has_no_turn() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let b = Waiting::start(
+        &server,
+        &"RLOCK.ACQUIRE lock b 50000 FAIR FENCED BLOCK 0".split(' ').collect::<Vec<_>>(),
+    );
+    let c = wait(&server, "c");
+    story(client, &[("SET redisson_lock_token:{lock} x", "OK"), ("RLOCK.RELEASE lock a", "1")]);
+    assert!(b.answer().starts_with("!ERR "));
+    assert_eq!(soon(&c), "[1, 50000, 0]");
+}
+
+/// However soon one of Redisson's counts as gone, it is called when its turn comes, or it would sleep through it.
+#[test]
+fn a_foreign_waiter_is_called_however_little_time_it_has() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let mut called = Subscriber::channel(&server, ITS_CHANNEL);
+    foreign_joins(client, 30_000);
+    let b = wait(&server, "b");
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    assert!(called.next(SOON).is_some());
+    assert!(b.still_waits());
+    // Once is enough.
+    story(client, &[("RLOCK.ACQUIRE lock d 1000 FAIR", "null"), ("RLOCK.ACQUIRE lock e 1000 FAIR", "null")]);
+    assert!(called.next(Duration::from_millis(200)).is_none());
+}
+
+/// One of Redisson's that gives up, in its turn, leaves it to the next at once.
+#[test]
+fn a_foreign_waiter_that_gives_up_ends_its_turn() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    foreign_joins(client, 100_000);
+    let b = wait(&server, "b");
+    story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
+    assert!(b.still_waits());
+    story(client, &[(&format!("ZREM {DEADLINES} f:1"), "1"), (&format!("LREM {LIST} 0 f:1"), "1")]);
+    assert_eq!(soon(&b), "[1, 50000, 0]");
+}
+
+/// The lock goes to a reader that waited without FAIR, and one of Redisson's is the next: it was called to a lock that it
+/// could not have, and its time cut to that of a turn, after which it would have lost its place.
+#[test]
+fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:2");
+    foreign_joins(client, 100_000);
+    story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    // While the first of Redisson's has its turn, nobody holds the lock: a reader may ask for it.
+    let reader = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "r", "100000", "READ", "BLOCK", "0"]);
+    let at = server_time(client) + 1_000_000;
+    story(client, &[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
+    let c = wait(&server, "c");
+    // It gives up, and nobody hears that the lock is given to the next.
+    let gone = [format!("ZREM {DEADLINES} f:1"), format!("LREM {LIST} 0 f:1")];
+    assert_eq!(transaction(client, &gone.each_ref().map(String::as_str)), "[1, 1]");
+    assert_eq!(reader.answer(), "[1, 100000, 0]");
+    assert!(called.next(Duration::from_millis(200)).is_none());
+    assert_eq!(say(client, &format!("ZSCORE {DEADLINES} f:2")).trim_matches('"'), at.to_string());
+    story(client, &[("RLOCK.RELEASE lock r", "1")]);
+    assert!(called.next(SOON).is_some());
+    assert!(c.still_waits());
+}
+
+/// While a lock's key holds something else, who goes leaves its list all the same, and nothing else on the server is
+/// held up: neither other lists nor the leases of readers.
+#[test]
+fn a_key_that_holds_something_else_holds_nothing_else_up() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let (b, _c) = (wait(&server, "b"), wait(&server, "c"));
+    story(client, &[("SET lock x", "OK")]);
+    say(client, &format!("CLIENT KILL ID {}", b.client_id()));
+    eventually("the list without it", SOON, || {
+        (say(client, &format!("LRANGE {LIST} 0 -1")) == r#"["c"]"#).then_some(())
+    });
+    story(client, &[("RLOCK.ACQUIRE page r 900000 READ", "[1, 900000, 0]"), ("PEXPIRE page 30000", "1")]);
+    eventually("the key to last as long as the lease", SOON, || {
+        (number(client, "PTTL page") > 800_000).then_some(())
+    });
+}
+
+/// A hand-off costs the same whether ten wait or thousands: it does not look at each of them.
+#[test]
+fn a_hand_off_does_not_look_at_everybody_who_waits() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let _grants = Subscriber::channel(&server, "grants");
+    for waiter in 0..2_000 {
+        let line = format!("RLOCK.ACQUIRE lock {waiter} 50000 FAIR ENQUEUE 0 grants");
+        story(client, &[(&line, "[0, 0, 0]")]);
+    }
+    let calls = |client: &mut Connection| {
+        let all = say(client, "INFO commandstats");
+        let of = |command: &str| {
+            let rest = all.split(&format!("cmdstat_{command}:calls=")).nth(1).unwrap_or("0,");
+            rest.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
+        };
+        of("zscore") + of("lrem") + of("zrem")
+    };
+    let before = calls(client);
+    let began = Instant::now();
+    story(client, &[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock 0", "1")]);
+    let made = calls(client) - before;
+    // The slow sweep, every ten seconds, looks at all.
+    let sweeps = began.elapsed().as_secs() / 10 + 1;
+    assert!(made < 100 + 2_000 * sweeps, "{made}");
+    assert_eq!(number(client, &format!("LLEN {LIST}")), 1_998);
+}

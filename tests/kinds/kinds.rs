@@ -1,0 +1,267 @@
+//! Wake-ups and hand-offs for every kind of lock.
+//!
+//! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
+use rlock_testkit::waiting::waiters;
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+const LOCK: &str = "lock";
+
+/// All who hold the lock give it back.
+#[track_caller]
+fn gives_back(kind: Kind, client: &mut Connection) {
+    kind.releases(LOCK).iter().for_each(|line| story(client, &[(line, "1")]));
+}
+
+#[test]
+fn a_lease_that_ends_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        kind.held(client, LOCK, 150);
+        let ends = number(client, "PEXPIRETIME lock");
+        let bob = kind.wait(&server, LOCK, "bob");
+        assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
+        let granted = number(client, "PEXPIRETIME lock") - 50_000;
+        assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
+        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    }
+    assert_eq!(counter(&server, "found_expired"), KINDS.len() as u64);
+}
+
+/// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
+const WAYS: [&[&str]; 15] = [
+    &["DEL lock"],
+    &["UNLINK lock"],
+    &["RENAME lock elsewhere", "DEL elsewhere"],
+    &["HSET short mode read", "PEXPIRE short 300", "RENAME short lock"],
+    &["HSET short mode write carol:write 1", "PEXPIRE short 300", "RENAME short lock"],
+    &["HSET short carol 1", "PEXPIRE short 300", "RENAME short lock"],
+    &["MOVE lock 1", "SELECT 1", "DEL lock", "SELECT 0"],
+    &["SET lock x", "DEL lock"],
+    &["SET lock x PX 300"],
+    &["EXPIRE lock 0"],
+    &["SINTERSTORE lock none1 none2"],
+    &["HDEL lock alice alice:write amy anna"],
+    &["FLUSHALL"],
+    &["SWAPDB 0 1"],
+    &["EVAL redis.call('DEL',KEYS[1])return{} 1 lock"],
+];
+
+/// The lines of a way for each kind's lock, of which the names tell; or once, where it frees all.
+fn lines_for_all(way: &[&str]) -> Vec<Vec<String>> {
+    let of = |kind: Kind| {
+        let named = |line: &&str| {
+            let line = line.replace(" lock", &format!(" {}", kind.name));
+            line.replace("short", &format!("short:{}", kind.name))
+        };
+        way.iter().map(named).collect()
+    };
+    let frees_all = !way.iter().any(|line| line.contains(" lock"));
+    if frees_all { vec![way.iter().map(|line| (*line).to_owned()).collect()] } else { KINDS.map(of).into() }
+}
+
+#[test]
+fn every_way_to_free_a_lock_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for way in WAYS {
+        // Word by word, and at once: the timer looks in between or only after it all.
+        for in_one in [false, true] {
+            let all = All::held_and_awaited(&server, client);
+            for lines in lines_for_all(way) {
+                if in_one {
+                    at_once(client, &lines);
+                } else {
+                    let failed = lines.iter().find(|line| say(client, line).starts_with('!'));
+                    assert_eq!(failed, None, "{way:?}");
+                }
+            }
+            all.bobs_have_them(client, &format!("{way:?} at once: {in_one}"));
+            story(client, &[("FLUSHALL", "OK")]);
+        }
+    }
+}
+
+#[test]
+fn a_forced_release_hands_on() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        for way in ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock ", "RLOCK.RELEASE lock ALL "] {
+            let bob = kind.held_and_awaited(&server, client, LOCK);
+            // All at once, or each by itself.
+            let lines = match way.split_once("ALL") {
+                Some((release, _)) => kind.each_says(|holder| format!("{release}{holder} ALL")),
+                None if way.ends_with(' ') => kind.each_says(|holder| format!("{way}{holder}")),
+                None => vec![way.to_owned()],
+            };
+            for line in lines {
+                assert!(bob.still_waits(), "{line}");
+                story(client, &[(&line, "1")]);
+            }
+            kind.bob_has_it(client, LOCK, &bob, way);
+        }
+    }
+}
+
+/// In one transaction the lock is handed to bob and bob's client is killed: the grant is written, and its answer
+/// never arrives.
+#[test]
+fn a_grant_whose_client_is_gone_goes_to_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for (number, kind) in (1..).zip(KINDS) {
+        let gone = kind.held_and_awaited(&server, client, LOCK);
+        let next = kind.wait(&server, LOCK, "next");
+        let kill = format!("CLIENT KILL ID {}", gone.client_id());
+        at_once(client, &[kind.releases(LOCK), vec![kill]].concat());
+        kind.granted(&next, "a grant that went");
+        eventually("the grant to be taken back", SOON, || {
+            (counter(&server, "revokes") == number).then_some(())
+        });
+        // Readers would share it with bob, who is gone.
+        assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");
+        story(client, &[("RLOCK.RELEASE lock next", "1"), ("EXISTS lock redisson_lock_queue:{lock}", "0")]);
+    }
+}
+
+/// Of readers that were granted the lock together one is gone: only its grant is taken back.
+#[test]
+fn one_grant_of_many_is_taken_back() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    let kind = KINDS[0];
+    let (a, b, c) =
+        (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
+    let kill = format!("CLIENT KILL ID {}", b.client_id());
+    assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
+    assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
+    eventually("b's grant to be taken back", SOON, || (say(client, "HEXISTS lock b") == "0").then_some(()));
+    story(
+        client,
+        &[
+            ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
+            ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
+        ],
+    );
+}
+
+/// The leases end, and nobody has any of the locks before something is over.
+#[track_caller]
+fn nothing_is_granted_between(begins: &str, ends: &str) {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let all = All::held_and_awaited(&server, client);
+    for kind in KINDS {
+        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 500", kind.name)));
+    }
+    story(client, &[(begins, "OK")]);
+    for kind in KINDS {
+        let lease = match kind.holds {
+            // The key is left to end as it was to.
+            "READ" => format!("PTTL {{{}}}:alice:rwlock_timeout:1", kind.name),
+            _ => format!("PTTL {}", kind.name),
+        };
+        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+    }
+    all.wait_on(Duration::from_millis(200));
+    story(client, &[(ends, "OK")]);
+    all.bobs_have_them(client, begins);
+}
+
+#[test]
+fn nothing_is_granted_during_client_pause() {
+    nothing_is_granted_between("CLIENT PAUSE 60000 WRITE", "CLIENT UNPAUSE");
+}
+
+#[test]
+fn nothing_is_granted_while_too_few_replicas_are_there() {
+    nothing_is_granted_between("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0");
+}
+
+#[test]
+fn a_demoted_server_sends_its_waiters_away() {
+    let server = TestServer::start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    for kind in KINDS {
+        let bob = kind.held_and_awaited(&server, client, LOCK);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
+        assert!(bob.answer().starts_with("!UNBLOCKED "), "{kind:?}");
+        let (_, message) = grants.next(SOON).expect("a message");
+        assert!(message.starts_with(b"dropped 0 carol lock demoted"), "{}", message.escape_ascii());
+        story(client, &[("REPLICAOF NO ONE", "OK")]);
+        assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
+        // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
+        let again = kind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
+        assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
+        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn an_enqueued_grant_that_nobody_confirms_passes_on() {
+    let server = TestServer::builder().conf("rlock.grant-confirm-ms", "200").start();
+    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    for kind in KINDS {
+        kind.held(client, LOCK, 100_000);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]")]);
+        // A writer behind: readers would share the lock.
+        let behind = kind.alone();
+        let bob = behind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
+        assert!(grants.next(SOON).is_some_and(|(_, text)| text.starts_with(b"granted 0 carol lock 1 200 ")));
+        behind.bob_has_it(client, LOCK, &bob, "a grant that nobody confirmed");
+    }
+}
+
+/// What is killed and blocked in the many ways of the others leaves no key behind and nobody asleep.
+#[test]
+fn an_enqueued_channel_that_nobody_hears_is_dropped() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        kind.held(client, LOCK, 100_000);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
+        story(client, &[(&line, "[0, 0, 0]")]);
+        let bob = kind.wait(&server, LOCK, "bob");
+        gives_back(kind, client);
+        kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
+    }
+}
+
+/// Of several readers each goes in its own way, and the writer has the lock when the last has gone.
+#[test]
+fn the_last_of_several_readers_hands_on() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let kind = KINDS[2];
+    for (last, answer) in [
+        ("RLOCK.RELEASE lock anna", "1"),
+        ("RLOCK.FORCERELEASE lock anna", "1"),
+        ("RLOCK.RENEW lock anna 200 READ", "1"),
+        ("HDEL lock anna", "1"),
+        ("UNLINK lock", "1"),
+    ] {
+        let bob = kind.held_and_awaited(&server, client, LOCK);
+        // Who comes later waits behind bob, and who reads may read again.
+        story(client, &[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
+        story(client, &[("RLOCK.RENEW lock amy 100 READ", "1")]);
+        eventually("amy's lease to end", SOON, || {
+            (say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0").then_some(())
+        });
+        bob.waits_on(Duration::from_millis(50));
+        story(client, &[("HEXISTS lock anna", "1"), (last, answer)]);
+        kind.bob_has_it(client, LOCK, &bob, last);
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}

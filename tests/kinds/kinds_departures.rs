@@ -1,0 +1,230 @@
+//! Clients that go, and panics, for every kind of lock.
+//!
+//! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
+use rlock_testkit::waiting::{Waiting, waiters};
+use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path};
+
+/// As many locks as there are kinds.
+pub(crate) const ALL: u64 = KINDS.len() as u64;
+
+fn nobody_waits(server: &TestServer) {
+    eventually("nobody to wait", SOON, || (counter(server, "waiters") == 0).then_some(()));
+}
+
+/// Behind bob waits next, whom nobody shares the lock with.
+#[track_caller]
+pub(crate) fn nexts(server: &TestServer) -> Vec<(Kind, Waiting)> {
+    KINDS.map(|kind| (kind.alone(), kind.alone().wait(server, kind.name, "next"))).into()
+}
+
+/// Each next has its lock alone, after bob's grant has been taken back.
+#[track_caller]
+pub(crate) fn nexts_have_them(client: &mut Connection, nexts: &[(Kind, Waiting)], after: &str) {
+    for (kind, next) in nexts {
+        kind.granted(next, after);
+        kind.is_held_by(client, kind.name, "next", after);
+        story(client, &[(&format!("RLOCK.RELEASE {} next", kind.name), "1")]);
+        kind.is_gone(client, kind.name);
+    }
+}
+
+/// In one transaction each lock is handed to its bob, something happens, and all bobs are killed before they are told.
+#[track_caller]
+fn granted_and_killed(client: &mut Connection, all: &All, between: impl Fn(Kind) -> Vec<String>) {
+    let between = all.0.iter().flat_map(|(kind, _)| between(*kind)).collect();
+    at_once(client, &[all.releases(), between, all.kills()].concat());
+}
+
+#[test]
+fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mode = |kind: Kind| if ["READ", "WRITE"].contains(&kind.waits) { kind.waits } else { "" };
+    let heard: [&dyn Fn(Kind) -> String; 3] = [
+        &|kind| format!("RLOCK.RENEW {} bob 70000 {}", kind.name, mode(kind)),
+        &|kind| format!("RLOCK.RENEW {} bob 50000", kind.name),
+        &|kind| format!("{} HOLDS 1", kind.ask(kind.name, "bob")),
+    ];
+    for heard in heard {
+        let all = All::held_and_awaited(&server, client);
+        let nexts = nexts(&server);
+        granted_and_killed(client, &all, |kind| vec![heard(kind)]);
+        sleep(Duration::from_millis(300));
+        for (kind, next) in &nexts {
+            assert!(next.still_waits(), "{kind:?}: {}", heard(*kind));
+        }
+        for (kind, _) in &all.0 {
+            kind.is_held_by(client, kind.name, "bob", &heard(*kind));
+            story(client, &[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
+        }
+        assert_eq!(counter(&server, "revokes"), 0);
+        nexts_have_them(client, &nexts, "bob");
+    }
+}
+
+#[test]
+fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let replaced: [&dyn Fn(Kind) -> Vec<String>; 2] = [
+        // The lock is mallory's by the time that bob's client is found dead.
+        &|kind| {
+            let fields =
+                if ["READ", "WRITE"].contains(&kind.waits) { "mode write mallory:write" } else { "mallory" };
+            vec![format!("DEL {}", kind.name), format!("HSET {} {fields} 1", kind.name)]
+        },
+        // Or it is bob's, for another time than it was granted for.
+        &|kind| {
+            let lease_key = format!("{{{}}}:bob:rwlock_timeout:1", kind.name);
+            let keys = if kind.waits == "READ" { vec![kind.name, &lease_key] } else { vec![kind.name] };
+            keys.iter().map(|key| format!("PEXPIRE {key} 900000")).collect()
+        },
+    ];
+    for (owner, replaced) in ["mallory", "bob"].iter().zip(replaced) {
+        let all = All::held_and_awaited(&server, client);
+        granted_and_killed(client, &all, replaced);
+        nobody_waits(&server);
+        sleep(Duration::from_millis(100));
+        for kind in KINDS {
+            let suffix = if *owner == "mallory" && kind.waits == "READ" { ":write" } else { "" };
+            let field = kind.fields_of(owner).pop().unwrap_or_default() + suffix;
+            assert_eq!(number(client, &format!("HEXISTS {} {field}", kind.name)), 1, "{owner}, {kind:?}");
+        }
+        assert_eq!(counter(&server, "revokes"), 0, "{owner}");
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn a_client_that_goes_leaves_the_queue() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let all = All::held_and_awaited(&server, client);
+    let nexts = nexts(&server);
+    for (kill, kind) in all.kills().iter().zip(KINDS) {
+        story(client, &[(kill, "1")]);
+        assert_eq!(waiters(client, kind.name), "next", "{kind:?}");
+    }
+    assert_eq!(counter(&server, "waiters_gone"), ALL);
+    at_once(client, &all.releases());
+    nexts_have_them(client, &nexts, "bob went");
+}
+
+/// What meets a fault, of a lock and the client of its bob.
+type Met<'a> = &'a dyn Fn(&str, i64) -> String;
+
+/// The last word of a message.
+fn told_as(kind: Kind) -> &'static str {
+    match kind.waits {
+        "READ" => " read",
+        "WRITE" => " write",
+        _ => "",
+    }
+}
+
+/// Everybody who waits is sent away, by whatever kind of lock the fault is met.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one history")]
+fn a_panic_sends_everybody_who_waits_away() {
+    let met: [(&str, Met); 5] = [
+        ("timer", &|key, _| format!("PEXPIRE {key} 30000")),
+        ("key-event", &|key, _| format!("PEXPIRE {key} 30000")),
+        ("disconnect", &|_, bob| format!("CLIENT KILL ID {bob}")),
+        ("command", &|key, _| format!("RLOCK.RENEW {key} mallory 5")),
+        ("scan", &|key, _| format!("RLOCK.RENEW {key} mallory 5")),
+    ];
+    for (fault, met) in met {
+        let server = TestServer::builder().module(fault_module_path()).start();
+        let client = &mut server.connect();
+        let mut grants = Subscriber::channel(&server, "grants");
+        for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4], KINDS[6]]) {
+            let all = All::held_and_awaited(&server, client);
+            for kind in KINDS {
+                let line = format!("{} ENQUEUE 0 grants", kind.ask(kind.name, "eve"));
+                story(client, &[(&line, "[0, 0, 0]")]);
+            }
+            let bob = all.0.iter().find(|(kind, _)| kind.name == by.name).expect("bob").1.client_id();
+            assert_eq!(say(client, &format!("RLOCK.FAULT {fault}")), "1");
+            let said = say(client, &met(by.name, bob));
+            assert_eq!(said.starts_with("!ERR rlock: internal error"), fault == "command", "{fault}: {said}");
+            for (kind, bob) in &all.0 {
+                let told = bob.answer();
+                let gone = fault == "disconnect" && kind.name == by.name;
+                let wanted =
+                    if gone { "the connection ended" } else { "!UNBLOCKED the module had an internal error" };
+                assert!(told.starts_with(wanted), "{fault}, {kind:?}: {told}");
+            }
+            let heard = |_| String::from_utf8(grants.next(SOON).expect("a message").1).expect("ASCII");
+            let mut dropped = KINDS.map(heard);
+            dropped.sort();
+            let mut wanted =
+                KINDS.map(|kind| format!("dropped 0 eve {} in-doubt{}", kind.name, told_as(kind)));
+            wanted.sort();
+            assert_eq!(dropped, wanted, "{fault}, {by:?}");
+            nobody_waits(&server);
+            assert_eq!(counter(&server, "panics"), round, "{fault}, {by:?}");
+            // Then all is as ever: nobody is left in the lists of fair locks, where they would count as Redisson's.
+            let lists = ["queue", "timeout"].map(|list| format!("redisson_lock_{list}"));
+            let lists = lists.map(|list| format!("{list}:{{fair}} {list}:{{both}}")).join(" ");
+            eventually(&format!("the lists to be cleared after {fault}, {by:?}"), SOON, || {
+                (number(client, &format!("EXISTS {lists}")) == 0).then_some(())
+            });
+            let again = KINDS.map(|kind| (kind, kind.wait(&server, kind.name, "bob")));
+            at_once(client, &all.releases());
+            All(again.into()).bobs_have_them(client, fault);
+        }
+    }
+}
+
+/// A panic between taking a waiter out of its queue and answering it.
+#[test]
+fn a_panic_before_an_answer_leaves_nobody_blocked() {
+    for (ends, refused) in [("RLOCK.RELEASE", true), ("RLOCK.CANCEL", true), ("DEL", false)] {
+        let server = TestServer::builder().module(fault_module_path()).start();
+        let client = &mut server.connect();
+        for (round, kind) in (1..).zip(KINDS) {
+            let bob = kind.held_and_awaited(&server, client, kind.name);
+            let next = kind.alone().wait(&server, kind.name, "next");
+            let mut lines = match ends {
+                "RLOCK.RELEASE" => kind.releases(kind.name),
+                "RLOCK.CANCEL" => vec![format!("RLOCK.CANCEL {} bob", kind.name)],
+                _ => vec![format!("DEL {}", kind.name)],
+            };
+            let last = lines.pop().expect("a line");
+            lines.iter().for_each(|line| story(client, &[(line, "1")]));
+            assert_eq!(say(client, "RLOCK.FAULT answer"), "1");
+            let said = say(client, &last);
+            assert_eq!(said.starts_with("!ERR rlock: internal error"), refused, "{last}: {said}");
+            for waiting in [bob, next] {
+                let told = waiting.answer();
+                let wanted = "!UNBLOCKED the module had an internal error";
+                assert!(told.starts_with(wanted), "{last}, {kind:?}: {told}");
+            }
+            assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (round, 0), "{last}");
+            story(client, &[("FLUSHALL", "OK")]);
+        }
+    }
+}
+
+/// A panic after the client was blocked: it is answered once, and what it asks next is answered in its turn.
+#[test]
+fn a_panic_after_a_client_was_blocked_is_answered_once() {
+    let server = TestServer::builder().module(fault_module_path()).start();
+    let (client, other) = (&mut server.connect(), &mut server.connect());
+    for (round, kind) in (1..).zip(KINDS) {
+        kind.held(client, kind.name, 100_000);
+        assert_eq!(say(client, "RLOCK.FAULT blocked"), "1");
+        let told = say(other, &format!("{} BLOCK 0", kind.ask(kind.name, "bob")));
+        assert!(told.starts_with("!UNBLOCKED the module had an internal error"), "{kind:?}: {told}");
+        assert_eq!(say(other, "PING"), "PONG");
+        assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (round, 0));
+        story(other, &[(&kind.ask(kind.name, "bob"), "null")]);
+    }
+}

@@ -1,0 +1,270 @@
+//! Ways to free a lock, for every kind of lock.
+//!
+//! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
+
+use std::time::Duration;
+
+use redis::{Connection, Value};
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
+use rlock_testkit::{TestServer, eventually};
+
+#[test]
+fn a_lock_that_is_restored_over_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("HSET foreign carol 1", "1")]);
+    let Value::BulkString(foreign) = ask(client, &["DUMP", "foreign"]) else { panic!("no dump") };
+    let ways: [&[&[u8]]; 2] = [&[b"300", &foreign, b"REPLACE"], &[b"1", &foreign, b"REPLACE", b"ABSTTL"]];
+    for way in ways {
+        let all = All::held_and_awaited(&server, client);
+        for kind in KINDS {
+            let words = [&[b"RESTORE", kind.name.as_bytes()], way].concat();
+            assert_eq!(text(&ask(client, &words)), "OK", "{kind:?}");
+        }
+        all.bobs_have_them(client, &way.concat().escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn a_hold_that_expires_by_itself_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    if say(client, "HPEXPIRE none 1000 FIELDS 1 x").starts_with("!ERR unknown command") {
+        eprintln!("not shown: this server's fields do not expire");
+        return;
+    }
+    for (way, after) in [("HPEXPIRE", "300"), ("HPEXPIREAT", "1")] {
+        let all = All::held_and_awaited(&server, client);
+        for kind in KINDS {
+            let (count, fields) = (kind.holders.len(), kind.fields_of_holders());
+            let said = say(client, &format!("{way} {} {after} FIELDS {count} {fields}", kind.name));
+            assert!(said.starts_with('['), "{kind:?}: {said}");
+        }
+        all.bobs_have_them(client, way);
+    }
+}
+
+#[test]
+fn a_lock_that_migrates_away_wakes_the_next() {
+    let (server, target) = (TestServer::start(), TestServer::builder().without_module().start());
+    let client = &mut server.connect();
+    let all = All::held_and_awaited(&server, client);
+    for kind in KINDS {
+        let line = format!("MIGRATE 127.0.0.1 {} {} 0 5000", target.port(), kind.name);
+        story(client, &[(&line, "OK")]);
+    }
+    all.bobs_have_them(client, "MIGRATE");
+}
+
+/// The lease is shortened, by hand where it is the key's, and that is followed. (Of readers the key is set back.)
+#[test]
+fn shorter_and_longer_leases_are_followed() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let set_leases = |client: &mut Connection, ms: u32, by_hand: bool| {
+        for kind in KINDS {
+            let lines = match by_hand && kind.holds != "READ" {
+                true => vec![format!("PEXPIRE {} {ms}", kind.name)],
+                false => kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} {ms}", kind.name)),
+            };
+            at_once(client, &lines);
+        }
+    };
+    for by_hand in [true, false] {
+        let all = All::held_and_awaited(&server, client);
+        set_leases(client, 300, by_hand);
+        all.bobs_have_them(client, "a shorter lease");
+        let all = All::held_and_awaited(&server, client);
+        // Before it ends it is long again.
+        set_leases(client, 1_000, by_hand);
+        set_leases(client, 100_000, by_hand);
+        all.wait_on(Duration::from_millis(1_200));
+        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        all.bobs_have_them(client, "DEL");
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+/// The end of the key is another than that of the lease: PERSIST keeps a plain lock and a writer's, and no reader.
+#[test]
+fn persist_and_expire_by_hand_keep_no_dead_reader() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for way in ["PERSIST", "PEXPIRE"] {
+        let all = All::held_for(800, &server, client);
+        for kind in KINDS {
+            let line = format!("{way} {} 900000", kind.name);
+            let line = if way == "PERSIST" { line.replace(" 900000", "") } else { line };
+            // A lease that has ended before this has shown nothing, and the test failed.
+            story(client, &[(&line, "1")]);
+        }
+        std::thread::sleep(Duration::from_millis(1_000));
+        for (kind, bob) in &all.0 {
+            if kind.holds == "READ" {
+                kind.bob_has_it(client, kind.name, bob, way);
+            } else {
+                assert!(bob.still_waits(), "{way}, {kind:?}");
+                story(client, &[(&format!("DEL {}", kind.name), "1")]);
+                kind.bob_has_it(client, kind.name, bob, way);
+            }
+        }
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn a_reload_keeps_the_waiters() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let client = &mut server.connect();
+    for way in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
+        let all = All::held_and_awaited(&server, client);
+        story(client, &[(way, "OK")]);
+        all.wait_on(Duration::from_millis(100));
+        for kind in KINDS {
+            at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 300", kind.name)));
+        }
+        story(client, &[(way, "OK")]);
+        all.bobs_have_them(client, way);
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn an_evicted_lock_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let all = All::held_and_awaited(&server, client);
+    story(client, &[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
+    // A server that was interrupted while it evicts goes on with the next command.
+    eventually("all to be evicted", SOON, || {
+        story(client, &[("PING", "PONG")]);
+        all.0.iter().all(|(_, bob)| !bob.still_waits()).then_some(())
+    });
+    // The holds of those who get them may be evicted in turn.
+    all.0.iter().for_each(|(kind, bob)| kind.granted(bob, "eviction"));
+    assert!(counter(&server, "found_evicted") >= 1);
+}
+
+#[test]
+fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
+    let all = All::held_for(500, &server, client);
+    all.bobs_have_them(client, "a lease");
+}
+
+/// Who comes after the lock was deleted by hand, and how it would get past bob.
+fn newcomers(kind: Kind) -> Vec<(String, &'static str)> {
+    let modes: &[&str] = match kind.waits {
+        // Another reader may share it with bob.
+        "READ" => &["WRITE"],
+        "WRITE" => &["READ", "WRITE"],
+        _ => &["", "FAIR", "FENCED"],
+    };
+    let key = kind.name;
+    let mut lines = vec![(format!("RLOCK.FORCERELEASE {key} alice"), "0")];
+    lines.extend(["bob", "carol"].map(|owner| (format!("RLOCK.CANCEL {key} {owner}"), "0")));
+    lines.push((format!("RLOCK.RENEW {key} alice 1000"), "0"));
+    lines.push((format!("RLOCK.RELEASE {key} alice"), "null"));
+    for mode in modes {
+        let ask = |owner, rest| (format!("RLOCK.ACQUIRE {key} {owner} 1000 {mode}{rest}"), "null");
+        lines.extend([
+            ask("carol", ""),
+            ask("carol", " BLOCK 0"),
+            ask("carol", " HOLDS 1"),
+            ask("alice", ""),
+        ]);
+    }
+    lines
+}
+
+#[test]
+fn nobody_barges_in_after_a_foreign_delete() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        let (key, fields) = (kind.name, kind.fields_of_holders());
+        let bobs: Vec<_> = kind.fields_of("bob").iter().map(|field| format!("{field:?}")).collect();
+        for (newcomer, answer) in newcomers(kind) {
+            let hdel = format!("HDEL {key} {fields}");
+            for (freed, count) in [("DEL", 1), ("PEXPIREAT", 1), ("HDEL", kind.holders.len())] {
+                let bob = kind.held_and_awaited(&server, client, key);
+                let freed = match freed {
+                    "DEL" => format!("DEL {key}"),
+                    "PEXPIREAT" => format!("PEXPIREAT {key} 1"),
+                    _ => hdel.clone(),
+                };
+                let lines = [freed.as_str(), &newcomer, &format!("HKEYS {key}")];
+                let answers = commands::transaction(client, &lines);
+                assert_eq!(answers, format!("[{count}, {answer}, [{}]]", bobs.join(", ")), "{lines:?}");
+                kind.granted(&bob, &newcomer);
+                story(client, &[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn databases_are_apart() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let databases = [0, 3, 15];
+    let select = |client: &mut Connection, db: u32| story(client, &[(&format!("SELECT {db}"), "OK")]);
+    let waiting = databases.map(|db| {
+        select(client, db);
+        KINDS.map(|kind| {
+            kind.held(client, kind.name, 100_000);
+            (kind, kind.wait_in(&server, db, kind.name, "bob"))
+        })
+    });
+    for (number, way) in ["RLOCK.RELEASE", "DEL", "UNLINK"].into_iter().enumerate() {
+        select(client, databases[number]);
+        for (kind, bob) in &waiting[number] {
+            match way {
+                "RLOCK.RELEASE" => at_once(client, &kind.releases(kind.name)),
+                _ => story(client, &[(&format!("{way} {}", kind.name), "1")]),
+            }
+            kind.bob_has_it(client, kind.name, bob, way);
+        }
+        for later in number + 1..databases.len() {
+            select(client, databases[later]);
+            for (kind, bob) in &waiting[later] {
+                assert!(bob.still_waits(), "{kind:?}");
+                let holds = format!("HEXISTS {} {}", kind.name, kind.fields_of_holders());
+                if kind.holders.len() == 1 {
+                    story(client, &[(&holds, "1")]);
+                }
+            }
+        }
+    }
+}
+
+/// While the lock's key holds something else, all wait; a fair queue is not touched meanwhile.
+#[test]
+fn waiters_wait_while_the_key_holds_something_else() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for other in ["SET", "RPUSH", "HSET"] {
+        let all = All::held_and_awaited(&server, client);
+        for kind in KINDS {
+            let value = if other == "HSET" { "name value" } else { "x" };
+            at_once(client, &[format!("DEL {}", kind.name), format!("{other} {} {value}", kind.name)]);
+        }
+        all.wait_on(Duration::from_millis(200));
+        for kind in KINDS {
+            let refused = say(client, &format!("{} BLOCK 60000", kind.ask(kind.name, "carol")));
+            let wanted = if other == "HSET" { "!WRONGLOCK " } else { "!WRONGTYPE " };
+            assert!(refused.starts_with(wanted), "{kind:?}: {refused}");
+        }
+        all.wait_on(Duration::ZERO);
+        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        all.bobs_have_them(client, other);
+        eventually("nobody to wait", SOON, || (counter(&server, "waiters") == 0).then_some(()));
+        // Lease keys of those who read before.
+        story(client, &[("FLUSHALL", "OK")]);
+        assert_eq!(number(client, "DBSIZE"), 0);
+    }
+}

@@ -1,0 +1,5 @@
+//! Loading and unloading, and panics.
+
+mod guard;
+mod lifecycle;
+mod refused_loads;

@@ -1,0 +1,174 @@
+//! A load that is refused, or comes twice, leaves nothing behind: neither in the server nor in the module that is loaded.
+
+use std::env;
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{say, say_words, story};
+use rlock_testkit::{TestServer, fault_module_path, module_path};
+
+/// About ten beats of the server, each of which calls who listens to them.
+const BEATS: Duration = Duration::from_secs(1);
+
+#[track_caller]
+fn load(client: &mut Connection, path: &str, how: &str, arguments: &[&str]) -> String {
+    say_words(client, &[&["MODULE", how, path], arguments].concat())
+}
+
+/// Shows that a server goes on after a refused load, and that the module can be loaded, used and unloaded.
+#[track_caller]
+fn goes_on(server: &TestServer, what: &str) {
+    // Time itself is what is tested: what was left behind is called by and by.
+    thread::sleep(BEATS);
+    let client = &mut server.connect();
+    story(
+        client,
+        &[
+            ("PING", "PONG"),
+            ("CONFIG SET maxmemory-samples 6", "OK"),
+            ("HSET hash field 1", "1"),
+            ("FLUSHALL", "OK"),
+            ("SWAPDB 0 1", "OK"),
+            ("CONFIG GET rlock.*", "[]"),
+        ],
+    );
+    assert!(say(client, "RLOCK.ACQUIRE lock alice 1").starts_with("!ERR unknown command"), "{what}");
+    works(server);
+    assert_eq!(say(client, "PING"), "PONG", "{what}");
+}
+
+/// Loads the module, acquires, waits, hands off, and unloads it.
+#[track_caller]
+fn works(server: &TestServer) {
+    let client = &mut server.connect();
+    assert_eq!(load(client, module_path().to_str().unwrap(), "LOAD", &[]), "OK");
+    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let mut other = server.connect();
+    let bob = thread::spawn(move || say(&mut other, "RLOCK.ACQUIRE lock bob 100000 BLOCK 10000"));
+    let waits = || (server.info("rlock")["rlock_waiters"] == "1").then_some(());
+    rlock_testkit::eventually("a waiter", Duration::from_secs(10), waits);
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.join().unwrap(), "[1, 100000, 0]");
+    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
+}
+
+/// Redis 7.0 keeps the listeners of a module that it did not load after all: it died a tenth of a second after a
+/// `LOADEX` with a value that an option cannot have.
+#[test]
+fn a_server_goes_on_after_a_refused_load() {
+    let path = module_path().to_str().unwrap();
+    let refusals: [(&str, &[&str]); 8] = [
+        ("LOADEX", &["CONFIG", "rlock.accept", "nein"]),
+        ("LOADEX", &["CONFIG", "rlock.max-waiters", "-1"]),
+        ("LOADEX", &["CONFIG", "rlock.accept", "no", "CONFIG", "rlock.fair-turn-ms", "many"]),
+        ("LOADEX", &["CONFIG", "rlock.bogus", "1"]),
+        ("LOADEX", &["CONFIG", "rlock.accept", "no", "ARGS", "bogus", "1"]),
+        ("LOAD", &["accept", "nein"]),
+        ("LOAD", &["bogus", "1"]),
+        ("LOAD", &["accept", "no", "accept", "no"]),
+    ];
+    let server = TestServer::builder().without_module().start();
+    let client = &mut server.connect();
+    for (how, arguments) in refusals {
+        let refused = load(client, path, how, arguments);
+        assert!(refused.starts_with("!ERR "), "{arguments:?}: {refused}");
+        goes_on(&server, &format!("{arguments:?}"));
+    }
+    // All of them, with nothing in between.
+    for (how, arguments) in refusals {
+        assert!(load(client, path, how, arguments).starts_with("!ERR "), "{arguments:?}");
+    }
+    goes_on(&server, "all refusals");
+}
+
+#[test]
+fn a_server_goes_on_without_a_command_that_the_module_needs() {
+    let server =
+        TestServer::builder().without_module().conf_words("rename-command", &["HSET", "hset-2"]).start();
+    let client = &mut server.connect();
+    assert!(load(client, module_path().to_str().unwrap(), "LOAD", &[]).starts_with("!ERR "));
+    thread::sleep(BEATS);
+    story(
+        client,
+        &[("PING", "PONG"), ("CONFIG SET maxmemory-samples 6", "OK"), ("hset-2 hash field 1", "1")],
+    );
+}
+
+/// A server takes its environment from the process that starts it, so that is one of its own.
+#[test]
+fn a_server_goes_on_after_a_panic_at_load() {
+    let mut run = Command::new(env::current_exe().unwrap());
+    run.args(["--exact", "refused_loads::with_a_panic_at_load", "--ignored"]).env("RLOCK_FAULT_AT_LOAD", "1");
+    let run = run.output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "a part of a_server_goes_on_after_a_panic_at_load, which runs it"]
+fn with_a_panic_at_load() {
+    if env::var_os("RLOCK_FAULT_AT_LOAD").is_none() {
+        return;
+    }
+    let server = TestServer::builder().without_module().start();
+    let faulty = fault_module_path().to_str().unwrap();
+    assert!(load(&mut server.connect(), faulty, "LOAD", &[]).starts_with("!ERR "));
+    // The build without faults knows nothing of that variable.
+    goes_on(&server, "a panic");
+}
+
+/// The library of the second load may be the very one in memory: it must not begin anew.
+#[test]
+fn a_second_load_says_that_the_module_is_loaded_and_harms_nothing() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let copy = server.dir().join("copy.so");
+    fs::copy(module_path(), &copy).unwrap();
+    story(
+        client,
+        &[
+            ("CONFIG SET rlock.max-waiters 7", "OK"),
+            ("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]"),
+            ("RLOCK.ACQUIRE lock carol 1000000 ENQUEUE 0 grants", "[0, 0, 0]"),
+        ],
+    );
+    let mut other = server.connect();
+    let bob = thread::spawn(move || say(&mut other, "RLOCK.ACQUIRE lock bob 100000 BLOCK 0"));
+    let waits = || (server.info("rlock")["rlock_waiters"] == "2").then_some(());
+    rlock_testkit::eventually("two waiters", Duration::from_secs(10), waits);
+    let before = server.info("rlock");
+    for (count, path) in [(1, module_path()), (2, copy.as_path()), (3, module_path())] {
+        for (how, arguments) in
+            [("LOAD", &["accept", "no"][..]), ("LOADEX", &["CONFIG", "rlock.max-waiters", "1"])]
+        {
+            let refused = load(client, path.to_str().unwrap(), how, arguments);
+            assert!(refused.starts_with("!ERR "), "{path:?} {how}: {refused}");
+        }
+        let told = "rlock: not loaded: rlock is already loaded";
+        assert_eq!(server.log().matches(told).count(), 2 * count, "{}", server.log());
+    }
+    thread::sleep(BEATS);
+    assert_eq!(server.info("rlock"), before, "what was counted");
+    story(
+        client,
+        &[
+            ("CONFIG GET rlock.max-waiters", r#"["rlock.max-waiters", "7"]"#),
+            ("RLOCK.CANCEL lock carol", "1"),
+            ("RLOCK.RELEASE lock alice", "1"),
+        ],
+    );
+    assert_eq!(bob.join().unwrap(), "[1, 100000, 0]");
+    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
+    works(&server);
+}
+
+/// `loadmodule` twice in one configuration.
+#[test]
+fn a_server_does_not_start_with_the_module_twice() {
+    let path = module_path().to_str().unwrap();
+    let failure = TestServer::builder().conf("loadmodule", path).try_start().expect_err("the module twice");
+    assert!(failure.log.contains("rlock is already loaded"), "{failure}");
+}

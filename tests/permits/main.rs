@@ -1,0 +1,5 @@
+//! PERMITS.
+
+mod permits;
+mod permits_beside;
+mod permits_waiting;

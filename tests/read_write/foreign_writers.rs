@@ -1,0 +1,264 @@
+//! Turns for one of Redisson's that waits to write, while natives read one after the other so that somebody always does.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, number, say, story, transaction};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ, UNWRITE, WRITE};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+
+const CHANNEL: &str = "redisson_rwlock:{lock}";
+
+/// A server where those who write by Redisson's protocol have a turn after so many readers, or so long.
+fn server(readers: u64, turn_ms: u64, window_ms: u64) -> TestServer {
+    TestServer::builder()
+        .conf("rlock.foreign-turn-grants", readers)
+        .conf("rlock.foreign-turn-ms", turn_ms)
+        .conf("rlock.foreign-window-ms", window_ms)
+        .start()
+}
+
+#[track_caller]
+fn writes(client: &mut Connection, owner: &str) -> bool {
+    redisson::run(client, WRITE, "lock", owner, 100_000) == "null"
+}
+
+#[track_caller]
+fn reads(client: &mut Connection, owner: &str) -> bool {
+    let answer = say(client, &format!("RLOCK.ACQUIRE lock {owner} 100000 READ"));
+    assert!(["null", "[1, 100000, 0]"].contains(&answer.as_str()), "{answer}");
+    answer != "null"
+}
+
+/// So many read, and give the lock back but for the last.
+#[track_caller]
+fn read_in_a_row(client: &mut Connection, count: u32) {
+    for number in 0..count {
+        assert!(reads(client, &format!("r{number}")), "reader {number}");
+        if number > 0 {
+            story(client, &[(&format!("RLOCK.RELEASE lock r{}", number - 1), "1")]);
+        }
+    }
+}
+
+#[test]
+fn a_writer_of_redissons_is_not_kept_out_for_ever() {
+    let server = server(5, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let mut java = Subscriber::channel(&server, CHANNEL);
+    assert!(reads(client, "r"));
+    story(client, &[("RLOCK.RELEASE lock r", "1")]);
+    java.drain();
+    read_in_a_row(client, 5);
+    // It is the writer's turn: who comes to read waits, as behind a writer that waits here.
+    assert!(!reads(client, "late"));
+    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    late.waits_on(Duration::from_millis(100));
+    // Who reads may read again.
+    story(client, &[("RLOCK.ACQUIRE lock r4 100000 READ", "[2, 100000, 0]")]);
+    story(client, &[("RLOCK.RELEASE lock r4 ALL", "1")]);
+    assert!(java.next(SOON).is_some(), "the writer is told that the lock is free");
+    late.waits_on(Duration::from_millis(100));
+    assert!(writes(client, "j:1"));
+    assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
+    assert_eq!(late.answer(), "[1, 50000, 0]");
+}
+
+/// Redisson's readers do not know of the turn. It was renewed for as long as one of them read, and natives were kept out
+/// for a writer that could not come in.
+#[test]
+fn where_redissons_readers_never_go_natives_read_again() {
+    let server = server(3, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    assert_eq!(redisson::run(client, READ, "lock", "j:1", 1_000_000), "null");
+    for owner in ["a", "b", "c"] {
+        story(client, &[(&format!("RLOCK.ACQUIRE lock {owner} 1500 READ"), "[1, 1500, 0]")]);
+    }
+    // Not before those have gone who read now: the writer might come in.
+    let began = Instant::now();
+    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    assert!(!reads(client, "other"));
+    assert_eq!(late.answer(), "[1, 50000, 0]");
+    assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
+    // It is the first of those who are counted anew.
+    assert!(reads(client, "second") && reads(client, "third"));
+    assert!(!reads(client, "fourth"));
+}
+
+#[test]
+fn where_nobody_waits_here_the_lock_is_left_free_for_a_moment() {
+    let server = server(3, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    read_in_a_row(client, 3);
+    assert!(!reads(client, "late"));
+    story(client, &[("RLOCK.RELEASE lock r2", "1"), ("EXISTS lock", "0")]);
+    // Free, and not for natives.
+    assert!(!reads(client, "late"));
+    story(client, &[("RLOCK.ACQUIRE lock late 100000 WRITE", "null")]);
+    assert!(writes(client, "j:1"));
+    assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
+}
+
+#[test]
+fn a_turn_that_nobody_takes_ends() {
+    let server = server(3, 1_000_000, 200);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    read_in_a_row(client, 3);
+    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    story(client, &[("RLOCK.RELEASE lock r2", "1")]);
+    assert_eq!(late.answer(), "[1, 50000, 0]");
+    // Others read on, and are counted anew.
+    assert!(reads(client, "other"));
+    story(client, &[("RLOCK.RELEASE lock late", "1"), ("RLOCK.RELEASE lock other", "1")]);
+    // And so it is where nobody waits here.
+    read_in_a_row(client, 3);
+    assert!(!reads(client, "late"));
+    story(client, &[("RLOCK.RELEASE lock r2", "1")]);
+    eventually("the moment to pass", SOON, || reads(client, "late").then_some(()));
+}
+
+/// A lock that was free before the next reader came, though nobody has looked since: a new row of readers begins.
+#[test]
+fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
+    let server = server(5, 1_000_000, 100);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    for gone in ["HDEL lock r3", "DEL lock", "PEXPIREAT lock 1"] {
+        read_in_a_row(client, 4);
+        // In one turn of the server's loop: the timer does not see that the lock was free.
+        let answers = transaction(client, &[gone, "RLOCK.ACQUIRE lock first 100000 READ"]);
+        assert_eq!(answers, "[1, [1, 100000, 0]]", "{gone}");
+        for reader in ["a", "b", "c", "d"] {
+            assert!(reads(client, reader), "{gone}, {reader}");
+        }
+        assert!(!reads(client, "late"), "{gone}");
+        story(client, &[("FLUSHALL", "OK")]);
+        eventually("the moment of the writers to be over", SOON, || reads(client, "x").then_some(()));
+        story(client, &[("RLOCK.RELEASE lock x", "1")]);
+    }
+}
+
+/// Who read once and is dead comes anew, and passes nobody.
+#[test]
+fn a_dead_reader_that_comes_back_does_not_pass_a_writer_of_redissons() {
+    let server = server(5, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let _java = Subscriber::channel(&server, CHANNEL);
+    story(client, &[("RLOCK.ACQUIRE lock r4 100000 READ", "[1, 100000, 0]")]);
+    say(client, "RLOCK.ACQUIRE lock dead 1 READ");
+    eventually("the lease to end", SOON, || {
+        (say(client, "EXISTS {lock}:dead:rwlock_timeout:1") == "0").then_some(())
+    });
+    for reader in ["a", "b", "c"] {
+        assert!(reads(client, reader), "{reader}");
+    }
+    assert!(!reads(client, "late"));
+    story(client, &[("HGET lock dead", "\"1\"")]);
+    assert!(!reads(client, "dead"));
+    let dead = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "dead", "50000", "READ", "BLOCK", "0"]);
+    dead.waits_on(Duration::from_millis(100));
+}
+
+/// As soon as nobody listens, those who wait to read are let in beside those who read.
+#[test]
+fn a_writer_that_goes_lets_readers_in() {
+    let server = server(3, 1_000_000, 60_000);
+    let client = &mut server.connect();
+    let java = Subscriber::channel(&server, CHANNEL);
+    read_in_a_row(client, 3);
+    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    // It is looked twice a second whether anybody still listens.
+    late.waits_on(Duration::from_millis(900));
+    drop(java);
+    assert_eq!(late.answer(), "[1, 50000, 0]");
+    story(client, &[("HGET lock r2", "\"1\"")]);
+    assert!(reads(client, "later"));
+}
+
+#[test]
+fn where_nobody_listens_nobody_waits() {
+    for (readers, turn_ms, window_ms, listens) in [(3, 1, 20, false), (3, 1, 0, true)] {
+        let server = server(readers, turn_ms, window_ms);
+        let client = &mut server.connect();
+        let _java = listens.then(|| Subscriber::channel(&server, CHANNEL));
+        read_in_a_row(client, 50);
+        story(client, &[("RLOCK.RELEASE lock r49", "1")]);
+        assert!(reads(client, "next"));
+    }
+}
+
+/// A server that takes over finds leases, and cannot tell whose they are. So a turn may begin where only Redisson's read, and
+/// native readers wait for it: until the leases have ended that were found, though Redisson's read on.
+#[test]
+fn leases_that_are_found_count_as_natives() {
+    let (primary, replica) = (TestServer::start(), server(1_000, 100, 20));
+    replica.replicate_from(&primary);
+    let before = &mut primary.connect();
+    assert_eq!(redisson::run(before, READ, "lock", "j:1", 6_000), "null");
+    assert_eq!(redisson::run(before, READ, "lock", "j:2", 6_000), "null");
+    wait_for_replicas_in_sync(&primary, &replica);
+    drop(primary);
+    let client = &mut replica.connect();
+    let _java = Subscriber::channel(&replica, CHANNEL);
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 2_000), "1");
+    eventually("the leases to be known, and the lock to last as long as they do", SOON, || {
+        (number(client, "PTTL lock") > 2_000).then_some(())
+    });
+    assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 100_000), "1");
+    thread::sleep(Duration::from_millis(150));
+    assert!(!reads(client, "native"));
+    let native =
+        Waiting::start(&replica, &["RLOCK.ACQUIRE", "lock", "native", "50000", "READ", "BLOCK", "0"]);
+    native.waits_on(Duration::from_millis(100));
+    assert_eq!(native.answer(), "[1, 50000, 0]");
+    assert!(number(client, "PTTL lock") > 50_000, "one of Redisson's reads on");
+}
+
+/// Sixteen readers keep the lock without a gap; one of Redisson's waits for it as they do: it tries, and sleeps until a
+/// message comes or the lease ends that it was told of.
+#[test]
+fn writers_of_redissons_come_in_among_busy_readers() {
+    let server = server(100, 200, 100);
+    let (stop, reads_done) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for reader in 0..16 {
+            let (server, stop, reads_done) = (&server, &stop, &reads_done);
+            scope.spawn(move || {
+                let client = &mut server.connect();
+                while !stop.load(Ordering::Relaxed) {
+                    let line = format!("RLOCK.ACQUIRE lock n{reader} 30000 READ BLOCK 20000");
+                    assert_eq!(say(client, &line), "[1, 30000, 0]");
+                    thread::sleep(Duration::from_millis(5));
+                    let released = say(client, &format!("RLOCK.RELEASE lock n{reader}"));
+                    assert!(["0", "1"].contains(&released.as_str()), "{released}");
+                    reads_done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        eventually("readers to read", SOON, || (reads_done.load(Ordering::Relaxed) > 100).then_some(()));
+        let client = &mut server.connect();
+        let mut waits = Vec::new();
+        for _ in 0..5 {
+            let (began, mut messages) = (Instant::now(), Subscriber::channel(&server, CHANNEL));
+            while !writes(client, "j:1") && began.elapsed() < SOON {
+                messages.next(Duration::from_secs(5));
+            }
+            waits.push(began.elapsed());
+            // Nobody reads beside it.
+            assert_eq!(say(client, "HLEN lock"), "2", "{waits:?}");
+            assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
+        }
+        stop.store(true, Ordering::Relaxed);
+        // A window may be missed on a busy machine, and the next comes with the next turn.
+        assert!(waits.iter().all(|wait| *wait < Duration::from_secs(5)), "{waits:?}");
+    });
+    assert_eq!(say(&mut server.connect(), "EXISTS lock"), "0");
+}

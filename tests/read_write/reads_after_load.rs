@@ -1,0 +1,213 @@
+//! Read leases that another server gave, or this one before a restart: Redisson's renewal of a reader beside them would
+//! end them early, and so they have to be known.
+
+use redis::Connection;
+use rlock_testkit::commands;
+use rlock_testkit::commands::{SOON, number, say, story};
+use rlock_testkit::redisson;
+use rlock_testkit::redisson::{READ, RENEW_READ};
+use rlock_testkit::{ServerBuilder, TestServer, eventually, module_path, wait_for_replicas_in_sync};
+
+/// The lease of one of Redisson's that reads as well, in ms.
+const SHORT: i64 = 2_000;
+
+/// Names of which the lease keys are made in either way.
+const LOCKS: [&str; 3] = ["lock", "app:{orders}:lock", "{a}"];
+
+/// Natives read for long, one of Redisson's beside them for a short time, among many other keys.
+#[track_caller]
+fn read(client: &mut Connection) {
+    commands::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
+    for lock in LOCKS {
+        story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[1, 900000, 0]")]);
+        story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[2, 900000, 0]")]);
+        assert_eq!(redisson::run(client, READ, lock, "j:1", 100_000), "null");
+    }
+}
+
+/// The other renews, and dies: the lock is read for as long as the natives' lease says.
+#[track_caller]
+fn are_read_on(client: &mut Connection) {
+    for lock in LOCKS {
+        assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", SHORT), "1");
+        eventually("the key to last as long as the longest lease", SOON, || {
+            (number(client, &format!("PTTL {lock}")) > 800_000).then_some(())
+        });
+    }
+    // Whether it was known by then or is found later: the next renewal ends nothing either.
+    for lock in LOCKS {
+        assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", SHORT / 10), "1");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(SHORT as u64 / 5));
+    for lock in LOCKS {
+        story(
+            client,
+            &[
+                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
+                (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "0"),
+                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
+                (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "1"),
+                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "[1, 50000, 0]"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn those_that_were_given_before_a_restart_are_known() {
+    let with_aof = || TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always");
+    let ways: [(&str, &dyn Fn() -> ServerBuilder); 2] = [("SAVE", &TestServer::builder), ("PING", &with_aof)];
+    for (keep, build) in ways {
+        let server = build().start();
+        let client = &mut server.connect();
+        story(client, &[("SELECT 3", "OK")]);
+        read(client);
+        assert!(!say(client, keep).starts_with('!'));
+        let server = build().dir(server.kill9()).start();
+        let client = &mut server.connect();
+        story(client, &[("SELECT 3", "OK")]);
+        are_read_on(client);
+    }
+}
+
+#[test]
+fn those_that_the_primary_before_gave_are_known() {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    read(&mut primary.connect());
+    wait_for_replicas_in_sync(&primary, &replica);
+    drop(primary);
+    let client = &mut replica.connect();
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    are_read_on(client);
+}
+
+#[test]
+fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    read(client);
+    let load = format!("MODULE LOAD {}", module_path().display());
+    story(client, &[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
+    are_read_on(client);
+}
+
+/// A server whose heart beats so quickly that whatever is done by a beat is done soon.
+fn quick() -> TestServer {
+    TestServer::builder().conf("hz", "500").start()
+}
+
+#[track_caller]
+fn dump(key: &str, source: &mut Connection) -> Vec<u8> {
+    redis::cmd("DUMP").arg(key).query(source).unwrap()
+}
+
+/// Copies a key from one server to another.
+#[track_caller]
+fn copy(key: &str, source: &mut Connection, target: &mut Connection) {
+    let left = number(source, &format!("PTTL {key}")).max(0);
+    let () = redis::cmd("RESTORE").arg(key).arg(left).arg(dump(key, source)).query(target).unwrap();
+}
+
+/// All keys of locks, the locks themselves first or last.
+#[track_caller]
+fn keys_of_locks(source: &mut Connection, locks_first: bool) -> Vec<String> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
+    keys.retain(|key| !key.starts_with('k'));
+    keys.sort_by_key(|key| LOCKS.contains(&&**key) != locks_first);
+    keys
+}
+
+/// As they come with a slot, key by key: the lease before its lock, or after it.
+#[test]
+fn those_that_come_from_another_server_are_known() {
+    for locks_first in [false, true] {
+        let (from, to) = (TestServer::start(), TestServer::start());
+        let (source, client) = (&mut from.connect(), &mut to.connect());
+        // Somebody has read there before.
+        story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+        read(source);
+        for key in keys_of_locks(source, locks_first) {
+            copy(&key, source, client);
+        }
+        are_read_on(client);
+    }
+}
+
+/// Until somebody waits or reads, a server does not listen to changes of keys: what came before that was never found.
+#[test]
+fn those_that_come_to_where_nobody_has_waited_or_read_are_known() {
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    read(source);
+    for key in keys_of_locks(source, true) {
+        copy(&key, source, client);
+    }
+    are_read_on(client);
+}
+
+/// A slot may be half moved for long. It was looked a hundred times, some ten seconds, for the lock of a lease that had
+/// come.
+#[test]
+fn however_long_the_lock_takes_to_come_after_the_leases() {
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    read(source);
+    let keys = keys_of_locks(source, false);
+    let (leases, locks) = keys.split_at(keys.len() - LOCKS.len());
+    leases.iter().for_each(|key| copy(key, source, client));
+    // Five hundred beats, as far as the machine can.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    locks.iter().for_each(|key| copy(key, source, client));
+    are_read_on(client);
+}
+
+/// So many keys came that the lease keys among them were forgotten.
+#[test]
+fn among_more_keys_than_are_remembered() {
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    read(source);
+    copy("k1", source, client);
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    // That keys come at all has been seen by then.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // In one script, so that nothing is looked at before all have come.
+    let many = "for i = 1, 11000 do
+        redis.call('RESTORE', 'c' .. i, 0, ARGV[1])
+        redis.call('RESTORE', '{c' .. i .. '}:x:rwlock_timeout:1', 0, ARGV[1])
+    end
+    for at = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[at], 900000, ARGV[at + 1]) end";
+    let mut script = redis::cmd("EVAL");
+    script.arg(many).arg(0).arg(dump("k1", source));
+    for key in keys_of_locks(source, true) {
+        script.arg(&key).arg(dump(&key, source));
+    }
+    let () = script.query(client).unwrap();
+    are_read_on(client);
+}
+
+/// Of a lock of many readers that has come after their leases.
+#[test]
+fn among_more_readers_than_are_looked_at_at_once() {
+    const READERS: usize = 3_000;
+    let (from, to) = (TestServer::start(), quick());
+    let (source, client) = (&mut from.connect(), &mut to.connect());
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    let mut all = redis::pipe();
+    for reader in 0..READERS {
+        // One of them reads for longer than all others.
+        let lease = if reader == 17 { 900_000 } else { 60_000 };
+        all.cmd("RLOCK.ACQUIRE").arg("page").arg(format!("r:{reader}")).arg(lease).arg("READ");
+    }
+    let _: Vec<(i64, i64, i64)> = all.query(source).unwrap();
+    assert_eq!(redisson::run(source, READ, "page", "j:1", 100_000), "null");
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(source).unwrap();
+    keys.sort_by_key(|key| key == "page");
+    keys.iter().for_each(|key| copy(key, source, client));
+    assert_eq!(redisson::run(client, RENEW_READ, "page", "j:1", SHORT), "1");
+    eventually("the key to last as long as the longest lease", SOON, || {
+        (number(client, "PTTL page") > 800_000).then_some(())
+    });
+}

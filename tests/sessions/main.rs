@@ -1,0 +1,5 @@
+//! SESSION.
+
+mod session;
+mod session_ends;
+mod session_kinds;

@@ -1,0 +1,181 @@
+//! SESSION with each kind of lock, and what becomes of a tie when its hold moves, is revoked, or is on another server.
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{TestServer, eventually, reacting_module_path, wait_for_replicas_in_sync};
+
+const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
+const HELD: &str = "[1, 60000, 0]";
+
+/// All kinds of holds: what is said of them.
+const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED", "PERMITS 2"];
+
+#[track_caller]
+fn ends(client: &mut Connection, how: &str) {
+    eventually(how, SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+}
+
+/// The lease stays as it is: the server has had the time to shorten it.
+#[track_caller]
+fn stays(client: &mut Connection, key: &str) {
+    std::thread::sleep(Duration::from_millis(250));
+    let left = number(client, &format!("PTTL {key}"));
+    assert!(left > 30_000, "{left} ms of {key} are left");
+}
+
+#[test]
+fn every_kind_of_hold_ends_with_its_connection() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        for tie in ["acquired", "renewed"] {
+            let mut bob = server.connect();
+            let said = format!("RLOCK.ACQUIRE lock bob 60000 {kind}");
+            let session = if tie == "acquired" { " SESSION 300" } else { "" };
+            let answer = say(&mut bob, format!("{}{session}", said.trim_end()).as_str());
+            assert!(answer.starts_with("[1, 60000, "), "{kind}: {answer}");
+            if tie == "renewed" {
+                story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
+            }
+            drop(bob);
+            ends(client, &format!("the end of a hold, {kind}, {tie}"));
+        }
+    }
+    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+}
+
+/// The hold that a blocked waiter is granted is tied, whatever its kind.
+#[test]
+fn every_kind_of_grant_ends_with_its_connection() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for kind in KINDS {
+        let (holder, release) = match kind {
+            "READ" | "WRITE" | "WRITE FENCED" => ("WRITE", "RLOCK.RELEASE lock alice WRITE"),
+            "PERMITS 2" => ("PERMITS 1", "RLOCK.RELEASE lock alice"),
+            _ => ("", "RLOCK.RELEASE lock alice"),
+        };
+        let hold = format!("RLOCK.ACQUIRE lock alice 60000 {holder}");
+        story(client, &[(hold.trim_end(), HELD)]);
+        let waits = format!("RLOCK.ACQUIRE lock bob 60000 {} SESSION 300 BLOCK 0", kind.replace('2', "1"));
+        let bob = Waiting::start(&server, &waits.split_ascii_whitespace().collect::<Vec<_>>());
+        story(client, &[(release, "1")]);
+        assert!(bob.answer().starts_with("[1, 60000, "), "{kind}");
+        // The connection of a call that was answered is closed.
+        ends(client, &format!("the end of a grant, {kind}"));
+    }
+}
+
+/// The key goes elsewhere: there its lease stands alone, and what comes in its place is not touched.
+#[test]
+fn a_hold_that_moves_is_untied() {
+    let ways: [(&[&str], &[&str], &str); 3] = [
+        (&["RENAME lock other"], &[], "other"),
+        (&["MOVE lock 1"], &["SELECT 1"], "lock"),
+        (&["SWAPDB 0 1"], &["SELECT 1"], "lock"),
+    ];
+    for (moves, looks, key) in ways {
+        let server = TestServer::start();
+        let (client, mut bob) = (&mut server.connect(), server.connect());
+        story(&mut bob, &[(BOB, HELD)]);
+        for line in moves {
+            let said = say(client, line);
+            assert!(["OK", "1"].contains(&said.as_str()), "{line}: {said}");
+        }
+        // The same owner again where it was before, without a tie.
+        story(client, &[("RLOCK.ACQUIRE lock bob 50000", "[1, 50000, 0]")]);
+        drop(bob);
+        stays(client, "lock");
+        for line in looks {
+            story(client, &[(line, "OK")]);
+        }
+        stays(client, key);
+        eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    }
+}
+
+/// The lease of a tied hold ends, or the lock is taken over by a script: the same owner holds anew, without a tie.
+#[test]
+fn a_hold_that_was_lost_leaves_no_tie() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for loss in ["PEXPIRE lock 1", "SET lock x", "HDEL lock bob"] {
+        let mut bob = server.connect();
+        story(&mut bob, &[(BOB, HELD)]);
+        let said = say(client, loss);
+        assert!(["OK", "1"].contains(&said.as_str()), "{loss}: {said}");
+        std::thread::sleep(Duration::from_millis(20));
+        say(client, "DEL lock");
+        story(client, &[("RLOCK.ACQUIRE lock bob 60000", HELD)]);
+        drop(bob);
+        stays(client, "lock");
+        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    }
+    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+}
+
+/// The client is gone before the answer: the grant is revoked, and nobody waits for the grace period of its tie.
+#[test]
+fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "50000", "BLOCK", "0"];
+    let bob = Waiting::start(&server, &words);
+    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    let kill = format!("CLIENT KILL ID {}", bob.client_id());
+    transaction(client, &["RLOCK.RELEASE lock alice", &kill]);
+    assert_eq!(carol.answer(), HELD);
+    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    stays(client, "lock");
+}
+
+/// A call of another module, from a thread, has no connection. To ask the server for the one of such a call once crashed it.
+#[test]
+fn another_module_has_no_connection() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
+    assert_eq!(text(&ask(client, &load)), "OK");
+    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    for line in [
+        "RLOCK.ACQUIRE free bob 60000 SESSION 300",
+        "RLOCK.ACQUIRE lock alice 90000 SESSION 300",
+        "RLOCK.RENEW lock alice 90000 SESSION 300",
+        "RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 news",
+    ] {
+        story(client, &[(&format!("REACTS.THREAD {line}"), "OK")]);
+    }
+    // The next call from there comes after these.
+    story(client, &[("REACTS.THREAD SET done 1", "OK")]);
+    eventually("the calls to be done", SOON, || (say(client, "GET done") == "\"1\"").then_some(()));
+    std::thread::sleep(Duration::from_millis(100));
+    story(client, &[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+    assert_eq!((counter(&server, "ties"), counter(&server, "waiters")), (0, 0));
+    assert!((30_000..=60_000).contains(&number(client, "PTTL lock")));
+}
+
+/// Ties are in memory of the server that was asked: a promoted replica, and a server that was restarted, know the lease alone.
+#[test]
+fn a_promoted_replica_and_a_restarted_server_know_no_tie() {
+    let primary = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let replica = TestServer::start();
+    replica.replicate_from(&primary);
+    let mut bob = primary.connect();
+    story(&mut bob, &[(BOB, HELD)]);
+    wait_for_replicas_in_sync(&primary, &replica);
+    let client = &mut replica.connect();
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    let restarted = TestServer::builder()
+        .dir(primary.kill9())
+        .conf("appendonly", "yes")
+        .conf("appendfsync", "always")
+        .start();
+    drop(bob);
+    stays(client, "lock");
+    stays(&mut restarted.connect(), "lock");
+    assert_eq!((counter(&replica, "ties"), counter(&restarted, "ties")), (0, 0));
+}

@@ -1,0 +1,17 @@
+//! Waiting: blocked and enqueued waiters, hand-offs, wake-ups, departures.
+
+mod block;
+mod cancel;
+mod churn;
+mod clock;
+mod closing;
+mod departures;
+mod drain;
+mod enqueue;
+mod enqueue_beside;
+mod handoff;
+mod list;
+mod pauses;
+mod waiting_edges;
+mod waiting_stats;
+mod wakeups;

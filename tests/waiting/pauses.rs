@@ -1,0 +1,140 @@
+//! While writes are paused or refused nobody is granted a lock; after it the queue is served.
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, counter, number, say, server_time, story, transaction};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{ReplicaStream, TestServer, eventually};
+
+/// Long enough for a timer that does not care to have fired many times.
+const A_WHILE: Duration = Duration::from_millis(500);
+
+#[track_caller]
+fn wait(server: &TestServer, owner: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", "60000"])
+}
+
+/// Alice holds `lock` for so long, and bob and carol wait for it.
+fn queue_behind_alice(lease: &str) -> (TestServer, Connection, Waiting, Waiting) {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    story(&mut client, &[(&format!("RLOCK.ACQUIRE lock alice {lease}"), &format!("[1, {lease}, 0]"))]);
+    let (bob, carol) = (wait(&server, "bob"), wait(&server, "carol"));
+    (server, client, bob, carol)
+}
+
+#[test]
+fn nothing_is_granted_during_client_pause() {
+    let (_server, mut client, bob, carol) = queue_behind_alice("1000");
+    story(&mut client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
+    eventually("alice's lease to end", SOON, || (say(&mut client, "PTTL lock") == "-2").then_some(()));
+    bob.waits_on(A_WHILE);
+    let paused_until = server_time(&mut client);
+    story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert!(number(&mut client, "PEXPIRETIME lock") - 50_000 >= paused_until);
+    assert!(carol.still_waits());
+    story(&mut client, &[("RLOCK.RELEASE lock bob", "1")]);
+    assert_eq!(carol.answer(), "[1, 50000, 0]");
+}
+
+#[test]
+fn a_pause_that_ends_by_itself_is_noticed() {
+    for kind in ["WRITE", "ALL"] {
+        let (_server, mut client, bob, carol) = queue_behind_alice("1000");
+        let ends = number(&mut client, "PEXPIRETIME lock");
+        let paused = server_time(&mut client);
+        story(&mut client, &[(&format!("CLIENT PAUSE 2500 {kind}"), "OK")]);
+        assert_eq!(bob.answer(), "[1, 50000, 0]", "{kind}");
+        let granted = number(&mut client, "PEXPIRETIME lock") - 50_000;
+        assert!(granted >= ends && granted >= paused + 2_500, "{kind}: {paused} {ends} {granted}");
+        assert!(carol.still_waits());
+    }
+}
+
+#[test]
+fn what_was_deleted_before_a_pause_is_granted_after_it() {
+    let (_server, mut client, bob, _carol) = queue_behind_alice("100000");
+    assert_eq!(transaction(&mut client, &["DEL lock", "CLIENT PAUSE 60000 WRITE"]), "[1, OK]");
+    bob.waits_on(A_WHILE);
+    // Asking writes nothing.
+    let info = say(&mut client, "RLOCK.INFO lock");
+    assert!(info.starts_with(r#"["kind", "none""#) && info.contains(r#""waiter-count", 2"#), "{info}");
+    bob.waits_on(Duration::from_millis(100));
+    story(&mut client, &[("EXISTS lock", "0"), ("CLIENT UNPAUSE", "OK")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+}
+
+#[test]
+fn waits_end_during_a_pause() {
+    let (server, mut client, _bob, _carol) = queue_behind_alice("100000");
+    let words = ["RLOCK.ACQUIRE", "lock", "dave", "50000", "BLOCK", "500"];
+    let dave = Waiting::start(&server, &words);
+    story(&mut client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
+    assert_eq!(dave.answer(), "null");
+    story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
+}
+
+#[test]
+fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
+    for kind in ["WRITE", "ALL"] {
+        let (server, mut client, bob, carol) = queue_behind_alice("100000");
+        let mut stream = ReplicaStream::open(&server);
+        let kill = format!("CLIENT KILL ID {}", bob.client_id());
+        let pause = format!("CLIENT PAUSE 2500 {kind}");
+        let paused = server_time(&mut client);
+        // Bob is granted the lock and gone before it is told, and from then on nothing may be written.
+        let answers = transaction(&mut client, &["RLOCK.RELEASE lock alice", &pause, &kill]);
+        assert_eq!(answers, "[1, OK, 1]");
+        carol.waits_on(A_WHILE);
+        assert_eq!(carol.answer(), "[1, 50000, 0]", "{kind}");
+        let granted = number(&mut client, "PEXPIRETIME lock") - 50_000;
+        assert!(granted >= paused + 2_500, "{kind}: {paused} {granted}");
+        assert_eq!(counter(&server, "revokes"), 1);
+        let last = stream.so_far(&server).pop().unwrap();
+        assert_eq!(last, [b"EXEC"], "{kind}");
+    }
+}
+
+#[test]
+fn a_transaction_may_pause_and_release() {
+    let (_server, mut client, bob, _carol) = queue_behind_alice("100000");
+    let lines = ["CLIENT PAUSE 60000 WRITE", "RLOCK.RELEASE lock alice", "HKEYS lock"];
+    assert_eq!(transaction(&mut client, &lines), r#"[OK, 1, ["bob"]]"#);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    story(&mut client, &[("CLIENT UNPAUSE", "OK"), ("RLOCK.RENEW lock bob 1000", "1")]);
+}
+
+#[test]
+fn a_command_that_came_during_a_pause_queues_behind_the_waiters() {
+    let (server, mut client, bob, carol) = queue_behind_alice("300");
+    story(&mut client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
+    let mut newcomer = server.connect();
+    std::thread::scope(|scope| {
+        let newcomer = scope.spawn(|| say(&mut newcomer, "RLOCK.ACQUIRE lock dave 1000"));
+        eventually("alice's lease to end", SOON, || (say(&mut client, "PTTL lock") == "-2").then_some(()));
+        story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
+        assert_eq!(newcomer.join().unwrap(), "null");
+    });
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert!(carol.still_waits());
+}
+
+#[test]
+fn nothing_is_granted_while_too_few_replicas_are_there() {
+    let (server, mut client, bob, carol) = queue_behind_alice("500");
+    story(&mut client, &[("CONFIG SET min-replicas-to-write 1", "OK")]);
+    eventually("alice's lease to end", SOON, || (say(&mut client, "PTTL lock") == "-2").then_some(()));
+    bob.waits_on(A_WHILE);
+    assert!(say(&mut client, "RLOCK.ACQUIRE lock dave 1000").starts_with("!NOREPLICAS "));
+    bob.waits_on(Duration::from_millis(100));
+    story(&mut client, &[("EXISTS lock", "0"), ("CONFIG SET min-replicas-to-write 0", "OK")]);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert_eq!(counter(&server, "hand_offs"), 1);
+    // A replica that comes does as well.
+    story(&mut client, &[("PEXPIRE lock 500", "1"), ("CONFIG SET min-replicas-to-write 1", "OK")]);
+    carol.waits_on(A_WHILE * 2);
+    let _replica = ReplicaStream::open(&server);
+    assert_eq!(carol.answer(), "[1, 50000, 0]");
+}

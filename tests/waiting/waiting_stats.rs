@@ -1,0 +1,201 @@
+//! What INFO tells of waiting: each counter after a history of known steps.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rlock_testkit::commands::{SOON, counter, say, story, transaction};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+/// The counters of waiting, but for the histogram.
+const COUNTERS: [&str; 17] = [
+    "waiters",
+    "waiters_peak",
+    "hand_offs",
+    "found_expired",
+    "found_deleted",
+    "found_renamed",
+    "found_flushed",
+    "found_swapped",
+    "found_evicted",
+    "found_otherwise",
+    "timeouts",
+    "cancelled",
+    "revokes",
+    "waiters_gone",
+    "waiters_sent_away",
+    "unconfirmed_grants",
+    "foreign_turns",
+];
+
+fn counters(server: &TestServer) -> BTreeMap<&'static str, u64> {
+    COUNTERS.iter().map(|name| (*name, counter(server, name))).collect()
+}
+
+/// The counters that are to differ from before, and by how much.
+fn changed(before: &BTreeMap<&'static str, u64>, by: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
+    let mut after = before.clone();
+    for (name, more) in by {
+        *after.get_mut(name).unwrap() += more;
+    }
+    after
+}
+
+fn block(server: &TestServer, owner: &str, wait_ms: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "60000", "BLOCK", wait_ms])
+}
+
+#[test]
+fn the_section_counts_what_waiting_did() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut expected = counters(&server);
+    assert!(expected.values().all(|count| *count == 0));
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let (bob, carol) = (block(&server, "bob", "0"), block(&server, "carol", "0"));
+    expected = changed(&expected, &[("waiters", 2), ("waiters_peak", 2)]);
+    assert_eq!(counters(&server), expected);
+
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 60000, 0]");
+    expected = changed(&expected, &[("hand_offs", 1)]);
+    expected.insert("waiters", 1);
+    assert_eq!(counters(&server), expected, "a hand-off");
+
+    story(client, &[("RLOCK.CANCEL lock carol", "1")]);
+    assert_eq!(carol.answer(), "null");
+    expected = changed(&expected, &[("cancelled", 1)]);
+    expected.insert("waiters", 0);
+    assert_eq!(counters(&server), expected, "a cancelled wait");
+
+    assert_eq!(block(&server, "carol", "50").answer(), "null");
+    expected = changed(&expected, &[("timeouts", 1)]);
+    assert_eq!(counters(&server), expected, "a wait that ended");
+
+    let carol = block(&server, "carol", "0");
+    assert_eq!(say(client, &format!("CLIENT KILL ID {}", carol.client_id())), "1");
+    expected = changed(&expected, &[("waiters_gone", 1)]);
+    assert_eq!(counters(&server), expected, "a client that went");
+
+    let carol = block(&server, "carol", "0");
+    story(client, &[("DEL lock", "1")]);
+    assert_eq!(carol.answer(), "[1, 60000, 0]");
+    expected = changed(&expected, &[("hand_offs", 1), ("found_deleted", 1)]);
+    assert_eq!(counters(&server), expected, "a foreign delete");
+
+    let bob = block(&server, "bob", "0");
+    story(client, &[("PEXPIRE lock 20", "1")]);
+    assert_eq!(bob.answer(), "[1, 60000, 0]");
+    expected = changed(&expected, &[("hand_offs", 1), ("found_expired", 1)]);
+    assert_eq!(counters(&server), expected, "a lease that ended");
+    assert_eq!((counter(&server, "waited"), counter(&server, "waited_up_to_60000_ms")), (3, 3));
+}
+
+/// A lock with somebody who waits for it, and what frees it: INFO tells why it was found free.
+#[test]
+fn what_freed_a_lock_is_told_apart() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let mut expected = counters(&server);
+    for (frees, counter) in [
+        (&[("DEL lock", "1")][..], "found_deleted"),
+        (&[("UNLINK lock", "1")], "found_deleted"),
+        (&[("HDEL lock alice", "1")], "found_deleted"),
+        (&[("EVAL return(redis.call('del',KEYS[1])) 1 lock", "1")], "found_deleted"),
+        (&[("RENAME lock elsewhere", "OK")], "found_renamed"),
+        // Valkey 8.1 leaves the client in the other database, where a module listens.
+        (&[("MOVE lock 5", "1"), ("SELECT 0", "OK")], "found_renamed"),
+        (&[("FLUSHALL", "OK")], "found_flushed"),
+        (&[("FLUSHDB ASYNC", "OK")], "found_flushed"),
+        (&[("SWAPDB 0 3", "OK")], "found_swapped"),
+        (&[("PEXPIRE lock 1", "1")], "found_expired"),
+        // What is written over it goes by itself.
+        (&[("SET lock x", "OK"), ("GETDEL lock", "\"x\"")], "found_deleted"),
+    ] {
+        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+        let bob = block(&server, "bob", "0");
+        story(client, frees);
+        assert_eq!(bob.answer(), "[1, 60000, 0]", "{frees:?}");
+        expected = changed(&expected, &[("hand_offs", 1), (counter, 1)]);
+        expected.insert("waiters_peak", 1);
+        assert_eq!(counters(&server), expected, "{frees:?}");
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+}
+
+#[test]
+fn grants_by_message_and_turns_are_counted() {
+    // Long enough for carol to confirm in time on a busy machine, and no turn because of that time.
+    let server = TestServer::builder()
+        .conf("rlock.grant-confirm-ms", 1_500)
+        .conf("rlock.foreign-turn-ms", 60_000)
+        .start();
+    let client = &mut server.connect();
+    let (_grants, _foreign) = (
+        Subscriber::channel(&server, "grants"),
+        Subscriber::channel(&server, "redisson_lock__channel:{lock}"),
+    );
+    story(
+        client,
+        &[
+            ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"),
+            ("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
+            ("RLOCK.ACQUIRE lock deaf 50000 ENQUEUE 0 nobody-listens", "[0, 0, 0]"),
+            ("RLOCK.ACQUIRE lock carol 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
+            ("RLOCK.RELEASE lock alice", "1"),
+        ],
+    );
+    eventually("carol to have the lock", SOON, || (counter(&server, "hand_offs") == 2).then_some(()));
+    let counts = counters(&server);
+    let of = |name| counts[name];
+    assert_eq!((of("unconfirmed_grants"), of("waiters_gone"), of("found_expired")), (1, 1, 1));
+    story(client, &[("RLOCK.RENEW lock carol 50000", "1"), ("CONFIG SET rlock.foreign-turn-grants 1", "OK")]);
+    story(client, &[("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]")]);
+    story(client, &[("RLOCK.RELEASE lock carol", "1")]);
+    assert_eq!(counter(&server, "foreign_turns"), 1);
+}
+
+/// Bob's grant by message was ended by force, or by a foreign DEL, before bob had a chance to confirm it. Carol
+/// had the lock then in the ordinary way, and when her lease ended it was counted as one that nobody had
+/// confirmed.
+#[test]
+fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
+    for ended in ["RLOCK.FORCERELEASE lock", "DEL lock"] {
+        let server = TestServer::builder().conf("rlock.grant-confirm-ms", 200).start();
+        let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+        story(
+            client,
+            &[
+                ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"),
+                ("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
+            ],
+        );
+        let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "400", "BLOCK", "0"]);
+        let dave = block(&server, "dave", "0");
+        assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", ended]), "[1, 1]");
+        assert_eq!(carol.answer(), "[1, 400, 0]");
+        assert_eq!(grants.drain().len(), 1, "bob had it");
+        assert_eq!(dave.answer(), "[1, 60000, 0]");
+        let counts = ["hand_offs", "found_expired", "unconfirmed_grants"].map(|name| counter(&server, name));
+        assert_eq!(counts, [3, 1, 0], "{ended}");
+    }
+}
+
+#[test]
+fn waits_are_counted_by_how_long_they_were() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let bob = block(&server, "bob", "0");
+    bob.waits_on(Duration::from_millis(150));
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(bob.answer(), "[1, 60000, 0]");
+    let fields = ["1_ms", "10_ms", "100_ms", "1000_ms", "10000_ms", "60000_ms"];
+    let up_to = fields.map(|bound| counter(&server, &format!("waited_up_to_{bound}")));
+    assert_eq!(up_to[..3], [0, 0, 0], "it waited for 150 ms at least");
+    assert!(up_to.is_sorted() && up_to[5] == 1, "{up_to:?}");
+    assert_eq!(counter(&server, "waited"), 1);
+    // A wait that ends without the lock is none of these.
+    assert_eq!(block(&server, "carol", "20").answer(), "null");
+    assert_eq!(counter(&server, "waited"), 1);
+}

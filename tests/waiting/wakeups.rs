@@ -1,0 +1,379 @@
+//! Wake-ups: whatever frees a lock, and whoever does it, the one who waits first has it then.
+//!
+//! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
+
+use std::time::Duration;
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::redisson::{GIVES_BACK, run};
+use rlock_testkit::waiting::{Waiting, waiters};
+use rlock_testkit::{Subscriber, TestServer, eventually};
+
+const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";
+
+const BOB: [&str; 6] = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "60000"];
+
+const UNLOCKED: &str = "redisson_lock__channel:{lock}";
+
+/// Alice holds `lock`, bob waits for it.
+#[track_caller]
+fn alice_and_bob(server: &TestServer, client: &mut Connection) -> Waiting {
+    assert_eq!(say(client, ALICE), "[1, 100000, 0]");
+    Waiting::start(server, &BOB)
+}
+
+/// Bob has the lock without anybody's asking, and gives it back.
+#[track_caller]
+fn bob_has_it(client: &mut Connection, bob: &Waiting, after: &str) {
+    eventually(&format!("bob to have the lock after {after}"), SOON, || (!bob.still_waits()).then_some(()));
+    assert_eq!(bob.answer(), "[1, 50000, 0]", "{after}");
+    assert_eq!(say(client, "HGETALL lock"), r#"["bob", "1"]"#, "{after}");
+    assert_eq!(say(client, "RLOCK.RELEASE lock bob"), "1", "{after}");
+}
+
+#[test]
+fn a_lease_that_ends_wakes_the_next() {
+    let server = TestServer::builder().conf("notify-keyspace-events", "Ed").start();
+    let client = &mut server.connect();
+    let mut delays: Vec<i64> = (0..20).map(|_| delay_of_a_grant(&server, client)).collect();
+    delays.sort_unstable();
+    // The server's time of the grant after the end of the old lease. Only the quickest show what the
+    // server does by itself: the machine is not idle.
+    assert!(delays[0] >= 0, "{delays:?}");
+    assert!(delays[4] <= 2 && delays[10] <= 10 && delays[19] < 2_000, "{delays:?}");
+    assert_eq!([counter(&server, "found_expired"), counter(&server, "found_deleted")], [20, 0]);
+    let mut listener = Subscriber::pattern(&server, "*");
+    delay_of_a_grant(&server, client);
+    let events: Vec<_> = listener.drain().into_iter().map(|(channel, _)| channel).collect();
+    let events = events.iter().map(|channel| channel.escape_ascii().to_string()).collect::<Vec<_>>();
+    let expected = ["rlock.acquire", "rlock.expire", "rlock.handoff", "rlock.release"];
+    assert_eq!(
+        events,
+        [expected.map(|event| format!("__keyevent@0__:{event}")).as_slice(), &[UNLOCKED.to_owned()]].concat()
+    );
+}
+
+/// How many milliseconds after the end of alice's lease bob was granted the lock.
+#[track_caller]
+fn delay_of_a_grant(server: &TestServer, client: &mut Connection) -> i64 {
+    assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 150"), "[1, 150, 0]");
+    let ends = number(client, "PEXPIRETIME lock");
+    let bob = Waiting::start(server, &BOB);
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    let granted = number(client, "PEXPIRETIME lock") - 50_000;
+    story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    granted - ends
+}
+
+#[test]
+fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
+    let delay = delay_of_a_grant(&server, client);
+    assert!((0..2_000).contains(&delay), "{delay}");
+}
+
+/// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
+const WAYS: [&[&str]; 29] = [
+    &["DEL lock"],
+    &["UNLINK lock"],
+    &["HDEL lock alice"],
+    &["RENAME lock elsewhere"],
+    &["RENAMENX lock nowhere", "DEL nowhere"],
+    &["HSET short carol 1", "PEXPIRE short 300", "RENAME short lock"],
+    &["SET string x", "RENAME string lock", "DEL lock"],
+    &["MOVE lock 1", "SELECT 1", "DEL lock", "SELECT 0"],
+    &["SET lock x", "DEL lock"],
+    &["SET lock x", "GETDEL lock"],
+    &["SET lock x PX 300"],
+    &["PSETEX lock 300 x"],
+    &["SET lock x KEEPTTL", "PEXPIRE lock 300"],
+    &["GETSET x y", "SET lock x", "GETEX lock PX 300"],
+    &["HSET short carol 1", "PEXPIRE short 300", "COPY short lock REPLACE", "DEL short"],
+    &["EXPIRE lock 0"],
+    &["EXPIRE lock -1"],
+    &["PEXPIRE lock 1"],
+    &["PEXPIREAT lock 1"],
+    &["EXPIREAT lock 1"],
+    &["SINTERSTORE lock none1 none2"],
+    &["SORT none STORE lock"],
+    &["ZUNIONSTORE lock 1 none"],
+    &["BITOP AND lock none"],
+    &["HSET lock carol 1", "HDEL lock alice carol"],
+    &["HSET lock carol 1", "HDEL lock alice", "HDEL lock carol"],
+    &["HSET lock alice 9", "HINCRBY lock alice 5", "PEXPIRE lock 300"],
+    // What Redisson leaves of a read/write lock that nobody holds.
+    &["HSET lock mode write", "HDEL lock alice"],
+    &["HSET lock alice no-number", "DEL lock"],
+];
+
+#[test]
+fn every_way_to_free_a_lock_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for way in WAYS {
+        // Word by word, and at once: the timer looks in between or only after it all.
+        for at_once in [false, true] {
+            let bob = alice_and_bob(&server, client);
+            if at_once {
+                let answers = transaction(client, way);
+                assert!(!answers.contains('!'), "{way:?}: {answers}");
+            } else {
+                let failed = way.iter().find(|line| say(client, line).starts_with('!'));
+                assert_eq!(failed, None, "{way:?}");
+            }
+            bob_has_it(client, &bob, &format!("{way:?} at once: {at_once}"));
+            story(client, &[("FLUSHALL", "OK")]);
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_restored_over_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("HSET foreign carol 1", "1")]);
+    let redis::Value::BulkString(foreign) = ask(client, &["DUMP", "foreign"]) else { panic!("no dump") };
+    let ways: [&[&[u8]]; 3] = [
+        &[b"RESTORE", b"lock", b"300", &foreign, b"REPLACE"],
+        &[b"RESTORE", b"lock", b"1", &foreign, b"REPLACE", b"ABSTTL"],
+        &[b"EVAL", b"redis.call('DEL',KEYS[1])", b"1", b"lock"],
+    ];
+    for way in ways {
+        let bob = alice_and_bob(&server, client);
+        let said = text(&ask(client, way));
+        assert!(!said.starts_with('!'), "{said}");
+        bob_has_it(client, &bob, &way.concat().escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn a_hold_that_expires_by_itself_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    if say(client, "HPEXPIRE none 1000 FIELDS 1 x").starts_with("!ERR unknown command") {
+        eprintln!("not shown: this server's fields do not expire");
+        return;
+    }
+    for way in ["HPEXPIRE lock 300 FIELDS 1 alice", "HPEXPIREAT lock 1 FIELDS 1 alice"] {
+        let bob = alice_and_bob(&server, client);
+        assert!(say(client, way).starts_with('['), "{way}");
+        bob_has_it(client, &bob, way);
+    }
+}
+
+#[test]
+fn a_lock_that_migrates_away_wakes_the_next() {
+    let (server, target) = (TestServer::start(), TestServer::builder().without_module().start());
+    let client = &mut server.connect();
+    let bob = alice_and_bob(&server, client);
+    story(client, &[(&format!("MIGRATE 127.0.0.1 {} lock 0 5000", target.port()), "OK")]);
+    bob_has_it(client, &bob, "MIGRATE");
+}
+
+#[test]
+fn expire_and_persist_are_followed() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for shorter in ["PEXPIRE lock 300", "RLOCK.RENEW lock alice 300", "PEXPIRE lock 300 LT"] {
+        let bob = alice_and_bob(&server, client);
+        story(client, &[(shorter, "1")]);
+        let ends = number(client, "PEXPIRETIME lock");
+        assert_eq!(bob.answer(), "[1, 50000, 0]", "{shorter}");
+        assert!(number(client, "PEXPIRETIME lock") - 50_000 >= ends, "{shorter}");
+        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    }
+    for longer in ["PEXPIRE lock 100000", "PERSIST lock", "RLOCK.RENEW lock alice 100000"] {
+        let bob = alice_and_bob(&server, client);
+        assert_eq!(transaction(client, &["PEXPIRE lock 500", longer]), "[1, 1]");
+        bob.waits_on(Duration::from_millis(900));
+        story(client, &[("HGETALL lock", r#"["alice", "1"]"#), ("DEL lock", "1")]);
+        bob_has_it(client, &bob, longer);
+    }
+}
+
+#[test]
+fn flushes_and_swaps_wake() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let flushes = ["FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "FLUSHALL ASYNC", "FLUSHALL SYNC"];
+    for way in flushes.into_iter().chain(["SWAPDB 0 1", "SWAPDB 1 0"]) {
+        let bob = alice_and_bob(&server, client);
+        story(client, &[(way, "OK")]);
+        bob_has_it(client, &bob, way);
+        // What was swapped away would come back.
+        story(client, &[("FLUSHALL", "OK")]);
+        let bob = alice_and_bob(&server, client);
+        assert_eq!(transaction(client, &[way]), "[OK]");
+        bob_has_it(client, &bob, way);
+        story(client, &[("FLUSHALL", "OK")]);
+    }
+    // A waiter belongs to its database, whatever data is swapped into it.
+    story(client, &[("SELECT 1", "OK"), (ALICE, "[1, 100000, 0]"), ("SELECT 0", "OK")]);
+    let bob = alice_and_bob(&server, client);
+    story(client, &[("SWAPDB 0 1", "OK"), ("DEL lock", "1")]);
+    bob_has_it(client, &bob, "a swapped lock that is deleted");
+    story(client, &[("SELECT 1", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+}
+
+#[test]
+fn a_reload_keeps_the_waiters() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let client = &mut server.connect();
+    for way in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
+        let bob = alice_and_bob(&server, client);
+        story(client, &[(way, "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+        bob.waits_on(Duration::from_millis(100));
+        story(client, &[("PEXPIRE lock 300", "1"), (way, "OK")]);
+        bob_has_it(client, &bob, way);
+    }
+}
+
+#[test]
+fn an_evicted_lock_wakes_the_next() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let bob = alice_and_bob(&server, client);
+    story(client, &[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
+    // Bob's own hold may be evicted in turn.
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    assert_eq!(counter(&server, "found_evicted"), 1);
+    assert_ne!(server.info("stats")["evicted_keys"], "0");
+}
+
+#[test]
+fn a_foreign_scripts_unlock_wakes() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let bob = alice_and_bob(&server, client);
+    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
+    let mut give_back = || run(client, GIVES_BACK, "lock", "alice", 30_000);
+    assert_eq!(give_back(), "0");
+    assert!(bob.still_waits());
+    assert_eq!(give_back(), "1");
+    bob_has_it(client, &bob, "Redisson's unlock");
+}
+
+#[test]
+fn nobody_barges_in_after_a_foreign_delete() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for (newcomer, answer) in [
+        ("RLOCK.ACQUIRE lock carol 1000", "null"),
+        ("RLOCK.ACQUIRE lock carol 1000 BLOCK 0", "null"),
+        ("RLOCK.ACQUIRE lock carol 1000 HOLDS 1", "null"),
+        ("RLOCK.ACQUIRE lock alice 1000", "null"),
+        ("RLOCK.ACQUIRE lock bob 1000", "[2, 50000, 0]"),
+        ("RLOCK.RENEW lock alice 1000", "0"),
+        ("RLOCK.RELEASE lock alice", "null"),
+        ("RLOCK.FORCERELEASE lock alice", "0"),
+        ("RLOCK.CANCEL lock bob", "0"),
+        ("RLOCK.CANCEL lock carol", "0"),
+    ] {
+        for freed in ["DEL lock", "PEXPIREAT lock 1", "HDEL lock alice"] {
+            let bob = alice_and_bob(&server, client);
+            let answers = transaction(client, &[freed, newcomer, "HKEYS lock"]);
+            assert_eq!(answers, format!(r#"[1, {answer}, ["bob"]]"#), "{freed}, {newcomer}");
+            assert_eq!(bob.answer(), "[1, 50000, 0]");
+            story(client, &[("RLOCK.RELEASE lock bob ALL", "1")]);
+        }
+    }
+    nobody_barges_in_outside_transactions(&server, client);
+}
+
+fn nobody_barges_in_outside_transactions(server: &TestServer, client: &mut Connection) {
+    let bob = alice_and_bob(server, client);
+    let script =
+        "EVAL redis.call('DEL',KEYS[1])return{redis.call('RLOCK.ACQUIRE',KEYS[1],'carol','1000')} 1 lock";
+    story(client, &[(script, "[null]")]);
+    bob_has_it(client, &bob, script);
+    for _ in 0..20 {
+        let bob = alice_and_bob(server, client);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("DEL").arg("lock").cmd("RLOCK.ACQUIRE").arg(&["lock", "carol", "1000"]);
+        let answers: Vec<redis::Value> = pipeline.query(client).unwrap();
+        assert_eq!(text(&redis::Value::Array(answers)), "[1, null]");
+        bob_has_it(client, &bob, "a pipeline");
+    }
+}
+
+#[test]
+fn waiters_wait_while_the_key_holds_something_else() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for (other, refusal) in [
+        ("SET lock x", "!WRONGTYPE "),
+        ("RPUSH lock x", "!WRONGTYPE "),
+        ("XADD lock * a b", "!WRONGTYPE "),
+        ("HSET lock name value", "!WRONGLOCK "),
+    ] {
+        let bob = alice_and_bob(&server, client);
+        transaction(client, &["DEL lock", other]);
+        bob.waits_on(Duration::from_millis(300));
+        let held = say(client, "DUMP lock");
+        let answer = say(client, "RLOCK.ACQUIRE lock carol 1000 BLOCK 60000");
+        assert!(answer.starts_with(refusal), "{other}: {answer}");
+        assert!(say(client, "RLOCK.RELEASE lock bob").starts_with(refusal), "{other}");
+        assert_eq!(say(client, "DUMP lock"), held, "{other}");
+        assert!(bob.still_waits());
+        // Somebody's lock again, and then free.
+        transaction(client, &["DEL lock", "HSET lock carol 1"]);
+        bob.waits_on(Duration::from_millis(100));
+        story(client, &[("HGETALL lock", r#"["carol", "1"]"#), ("DEL lock", "1")]);
+        bob_has_it(client, &bob, other);
+    }
+    let short = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "500"];
+    story(client, &[(ALICE, "[1, 100000, 0]")]);
+    let bob = Waiting::start(&server, &short);
+    story(client, &[("SET lock x", "OK")]);
+    assert_eq!(bob.answer(), "null", "a wait ends all the same");
+}
+
+#[test]
+fn databases_are_apart() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let databases = [0, 3, 15];
+    let waiting = databases.map(|db| {
+        story(client, &[(&format!("SELECT {db}"), "OK"), (ALICE, "[1, 100000, 0]")]);
+        let bob = Waiting::start_in(&server, db, &BOB);
+        assert_eq!(waiters(client, "lock"), "bob");
+        bob
+    });
+    let ways = ["RLOCK.RELEASE lock alice", "DEL lock", "PEXPIRE lock 50"];
+    for ((db, way), number) in databases.into_iter().zip(ways).zip(0..) {
+        story(client, &[(&format!("SELECT {db}"), "OK"), (way, "1")]);
+        assert_eq!(waiting[number].answer(), "[1, 50000, 0]", "{way}");
+        story(client, &[("HGETALL lock", r#"["bob", "1"]"#)]);
+        assert!(waiting[number + 1..].iter().all(Waiting::still_waits));
+        for later in &databases[number + 1..] {
+            story(client, &[(&format!("SELECT {later}"), "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_nobody_here_takes_is_published() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    // Its messages reach nobody, so that it cannot take the lock.
+    let deaf = "RLOCK.ACQUIRE lock bob 50000 ENQUEUE 60000 nobody:listens";
+    for freed in [
+        "RLOCK.RELEASE lock alice",
+        "RLOCK.FORCERELEASE lock",
+        "DEL lock",
+        "PEXPIRE lock 100",
+        "PEXPIREAT lock 1",
+    ] {
+        story(client, &[(ALICE, "[1, 100000, 0]"), (deaf, "[0, 0, 0]")]);
+        let mut listener = Subscriber::channel(&server, UNLOCKED);
+        story(client, &[(freed, "1")]);
+        let heard = listener.next(SOON).unwrap_or_else(|| panic!("no message after {freed}"));
+        assert_eq!(heard, (UNLOCKED.into(), b"0".to_vec()), "{freed}");
+        assert_eq!(listener.drain().len(), 0, "{freed}: told once");
+        assert_eq!(waiters(client, "lock"), "", "{freed}");
+        story(client, &[("EXISTS lock", "0")]);
+    }
+}
