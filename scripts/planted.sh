@@ -27,25 +27,16 @@ die() {
 # failure.
 server_test() {
     case $1 in
-    publish-before-write) echo wakeups a_lock_that_nobody_here_takes_is_published ;;
-    grant-unheard) echo enqueue a_channel_that_nobody_hears_is_dropped ;;
-    no-confirmation) echo enqueue an_unconfirmed_grant_passes_on ;;
     keep-streak) echo streaks nothing_is_left_of_locks_that_were_deleted ;;
-    hand-off-apart) echo handoff release_and_hand_off_are_one_transaction_for_replicas ;;
     edge-cached-clock) echo waiting_edges a_lease_that_is_handed_on_late ;;
     edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
-    hand-off-without-token) echo fenced who_waits_gets_the_token_with_the_grant ;;
-    wait-without-token) echo fenced a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock ;;
     read-ended-early) echo read_write_redisson a_renewal_of_redissons_does_not_end_a_longer_native_lease ;;
     fair-uncapped) echo fair_after_load who_waited_before_a_restart_counts_as_gone_in_time ;;
     foreign-writer-starves) echo foreign_writers a_writer_of_redissons_is_not_kept_out_for_ever ;;
     foreign-writer-for-ever) echo foreign_writers a_writer_that_goes_lets_readers_in ;;
     foreign-writer-no-moment) echo foreign_writers where_nobody_waits_here_the_lock_is_left_free_for_a_moment ;;
-    dead-reader-blocks) echo read_write_waiting a_dead_readers_lease_delays_a_writer_no_longer ;;
-    one-reader-at-a-time) echo read_write_waiting readers_at_the_head_go_together ;;
     edge-read-lease-unknown) echo reads_after_load those_that_the_primary_before_gave_are_known ;;
     foreign-writer-too-early) echo foreign_writers where_nobody_told_that_the_lock_was_free_readers_are_counted_anew ;;
-    foreign-writer-behind-dead) echo foreign_writers a_dead_reader_that_comes_back_does_not_pass ;;
     *) die "no server test is named for the bug '$1'" ;;
     esac
 }
