@@ -12,7 +12,6 @@ tests_limit=400
 exceptions='
 334 crates/rlock-cli/src/server/servers.rs        with its tests; 298 without
 314 crates/rlock-cli/src/server/target.rs         with its tests; 263 without
-303 crates/rlock-oracle/src/operations/state.rs   the whole state in one place
 312 integration/deployments/sentinels.rs          the histories of one deployment
 407 tests/waiting/enqueue.rs                      all of ENQUEUE
 '

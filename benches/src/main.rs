@@ -30,10 +30,11 @@ mod wire;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
+use clients::Clients;
 use plan::{Plan, Task};
 use progress::Progress;
 use report::tables;
-use results::{Clients, Environment, Results, SCHEMA, Stalls};
+use results::{Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

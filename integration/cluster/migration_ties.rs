@@ -16,7 +16,7 @@ const LOCKS: [&str; 3] = ["lock", "{lock}r", "{lock}p"];
 /// A grace period much shorter than the leases.
 const GRACE: &str = "SESSION 200";
 
-/// For how long it is looked whether something comes of the end of a connection.
+/// The time in which the end of a connection would show an effect.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// `bob` holds a lock of each kind, tied to the connection.
@@ -76,7 +76,7 @@ fn what_is_tied_loses_its_tie_when_its_slot_has_left() {
             leases_stand(second);
         } else {
             // Of why the wait ended, either is true.
-            let (_, told) = grants.next(SOON).expect("carol is told");
+            let (_, told) = grants.next(SOON).expect("a message for carol");
             let told = String::from_utf8_lossy(&told).into_owned();
             assert!(
                 ["moved", "session"].map(|why| format!("dropped 0 carol lock {why}")).contains(&told),

@@ -15,7 +15,7 @@ use rlock_client::{Client, Durability, Error, Guard};
 use rlock_testkit::clients;
 use rlock_testkit::clients::within;
 use rlock_testkit::commands::{SOON, counter, say, server_time, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::held::{self, Awaited, KINDS, hold};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
@@ -234,9 +234,9 @@ async fn a_primary_that_is_cut_off() {
     // Two holders at a time, on either side: only who asks for replicas learns it, or by a token in what is written to.
     let alone = "RLOCK.ACQUIRE alone n:1 1000000 FENCED";
     let there = &mut heir.server.connect();
-    let here = kinds::acquisition(&say(beside, alone))[2];
+    let here = held::acquisition(&say(beside, alone))[2];
     eventually("the next millisecond", SOON, || (server_time(there) > here).then_some(()));
-    let there = kinds::acquisition(&say(there, alone))[2];
+    let there = held::acquisition(&say(there, alone))[2];
     assert!(there > here, "{there} after {here}");
     let direct = within("a client", Client::connect(&clients::url(&old.server))).await.unwrap();
     let replicated = direct.lock("replicated").durability(Durability::Replicas(1));

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands;
 use rlock_testkit::{ServerName, TestServer, eventually, wait_for_replicas_in_sync};
 
 use rlock_testkit::clients::cluster::{Cluster, id};
@@ -17,7 +16,7 @@ pub(crate) const AGREED: Duration = Duration::from_secs(40);
 /// Three primaries, and a replica of each that takes over soon.
 #[track_caller]
 pub(crate) fn cluster() -> Cluster {
-    commands::limit_everything();
+    rlock_testkit::clients::limit_everything();
     let cluster = Cluster::start_with_replicas(3);
     await_replicas(&cluster);
     cluster

@@ -6,7 +6,7 @@ use rlock_testkit::clients;
 use rlock_testkit::{ServerBuilder, TestServer, eventually};
 
 use crate::doors::Door;
-use rlock_testkit::clients::{self, limit_everything};
+use rlock_testkit::clients::limit_everything;
 use rlock_testkit::commands::{SOON, say};
 
 /// How long a fail-over may take on a busy machine: sentinels do nothing for 30 seconds after they had to stand still

@@ -43,11 +43,11 @@ impl fmt::Display for Deed {
 /// What is known of a lock beside what the server knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// How many natives came to read since it was free; no more are counted than matter.
+    /// How many natives came to read since it was free with no native waiting for it; no more are counted than matter.
     pub(crate) came: u8,
     /// How many of them while one of Redisson's waited to write all the time.
     pub(crate) passed: u8,
-    /// Whether one has waited to write since the lock was free.
+    /// Whether one has waited to write since then.
     pub(crate) listened: bool,
     /// Whether somebody was kept from reading for that one.
     pub(crate) turn: bool,
@@ -103,7 +103,7 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         // Where nobody waits here any more, nothing is known of what the lock was left free for.
         let waits = |state: &State| state.ghost.somebody_waits(lock);
         known.turn &= listens && (new > 0 || !waits(before) || waits(next));
-        known = left_free(next, known, (stayed, new), lock)?;
+        known = left_free(next, known, (stayed, new, waits(before)), lock)?;
         known.came = known.came.saturating_add(new).min(READERS);
         known.listened |= listens;
         known.passed = if listens && stayed { known.passed.saturating_add(new) } else { 0 };
@@ -131,7 +131,12 @@ fn joined_first(before: &State, reads: &[&[u8]], action: Action, lock: u8) -> bo
 
 /// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of
 /// Redisson's that waits to write.
-fn left_free(next: &State, known: Passed, (stayed, new): (bool, u8), lock: u8) -> Result<Passed, Violation> {
+fn left_free(
+    next: &State,
+    known: Passed,
+    (stayed, new, awaited): (bool, u8, bool),
+    lock: u8,
+) -> Result<Passed, Violation> {
     let Passed { turn, free_at, .. } = known;
     if stayed {
         return Ok(Passed { free_at: None, ..known });
@@ -145,7 +150,9 @@ fn left_free(next: &State, known: Passed, (stayed, new): (bool, u8), lock: u8) -
     }
     let is_free = !next.is_held(lock);
     let free_at = is_free.then_some(free_at.unwrap_or(clock));
-    Ok(Passed { turn: turn && is_free, free_at, ..Passed::default() })
+    // A lock that natives wait for goes from one to the next, in the same row.
+    let in_a_row = if awaited { known } else { Passed::default() };
+    Ok(Passed { turn: turn && is_free, free_at, passed: 0, ..in_a_row })
 }
 
 /// Whether one who comes to read beside others does not.

@@ -95,7 +95,7 @@ fn waiters_for_permits_are_listed_and_sent_away_by_a_drain() {
     assert!(told.starts_with("!UNBLOCKED this server is drained"), "{told}");
     let (_, told) = heard.next(SOON).expect("a message");
     assert_eq!(String::from_utf8_lossy(&told), "dropped 0 dave slots drained permit");
-    // Holders go on.
+    // Holders stay.
     story(client, &[("RLOCK.RENEW slots alice 60000", "1"), ("RLOCK.RELEASE slots bob", "1")]);
     story(client, &[("ZRANGE slots 0 -1", r#"["alice"]"#), ("RLOCK.LIST 0", r#"["0", []]"#)]);
 }
@@ -123,6 +123,6 @@ fn as_many_waiters_are_served_as_permits_become_free_at_once() {
         story(client, &[("ZRANGE slots 0 -1", r#"["c", "d"]"#), ("RLOCK.RELEASE slots c", "1")]);
         assert_eq!(waiting[2].answer(), "[1, 50000, 0]", "{way:?}");
         story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
-        eventually("nobody to wait", SOON, || (counter(&server, "waiters") == 0).then_some(()));
+        eventually("the queue to be empty", SOON, || (counter(&server, "waiters") == 0).then_some(()));
     }
 }

@@ -118,13 +118,13 @@ fn every_way_to_end_a_permit_wakes_the_next() {
 }
 
 /// Another client removes the permit that ends last, or prolongs the key. The waiter that wants to be alone waits for the other
-/// one; after its end the key was no lock any more, and the waiter waited until it expired.
+/// one; after its end the key was `WRONGLOCK`, and the waiter waited until it expired.
 #[test]
 fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let changes = ["ZREM slots a", "PEXPIRE slots 60000", "PEXPIRE slots 90000 GT"];
-    // Who comes after the change hears no event of it.
+    // A waiter that comes after the change gets no event of it.
     for (change, comes_after) in changes.into_iter().flat_map(|change| [(change, false), (change, true)]) {
         let first = if change == "ZREM slots a" { "60000" } else { "300" };
         story(

@@ -117,7 +117,7 @@ fn a_hold_that_was_lost_leaves_no_tie() {
     eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
 }
 
-/// The client is gone before the answer: the grant is revoked, and nobody waits for the grace period of its tie.
+/// The client is gone before the answer: the grant is revoked at once, not after the grace period of its tie.
 #[test]
 fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
     let server = TestServer::start();
@@ -133,7 +133,7 @@ fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
     stays(client, "lock");
 }
 
-/// A call of another module, from a thread, has no connection. To ask the server for the one of such a call once crashed it.
+/// A call of another module, from a thread, has no connection. To ask the server for the client of this call crashed Valkey 9.1.2.
 #[test]
 fn another_module_has_no_connection() {
     let server = TestServer::start();

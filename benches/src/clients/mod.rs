@@ -1,6 +1,7 @@
 //! What the clients for Python and Node cost, against the libraries that are used there without the module.
 
 mod process;
+mod results;
 
 use rlock_testkit::TestServer;
 
@@ -9,10 +10,10 @@ use crate::cpu::CpuMeter;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::results::{Crowd, LibraryCosts};
 use crate::rng::Rng;
 use crate::spread::{Spread, quantile, rounded};
 pub(crate) use process::Library;
+pub(crate) use results::{Clients, Crowd, LibraryCosts};
 
 /// Acquisitions without contention in one round.
 const PAIRS: u64 = 300;

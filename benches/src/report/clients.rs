@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use super::doc::environment;
 use super::tables::{figure, grouped, number};
-use crate::clients::{Library, WAITERS};
-use crate::results::{Clients, LibraryCosts};
+use crate::clients::{Clients, Library, LibraryCosts, WAITERS};
 
 /// All tables.
 pub(crate) fn tables(clients: Option<&Clients>) -> String {
@@ -69,7 +68,7 @@ fn crowd(one: &LibraryCosts) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Crowd;
+    use crate::clients::Crowd;
     use crate::spread::Spread;
     use crate::store;
 

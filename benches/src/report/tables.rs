@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{client, stalls};
+use super::{client, clients, stalls};
 use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
@@ -179,6 +179,13 @@ pub(crate) fn everything(results: &Results) -> String {
         let _ = write!(text, "\nthe client: an acquire and a release, one after the other\n\n{pairs}");
         let _ = write!(text, "\nthe client: from release to the next holder's guard\n\n{hand_offs}");
         let _ = write!(text, "\n{}", client::renewal(&costs.renewal));
+    }
+    if results.clients.is_some() {
+        let _ = write!(
+            text,
+            "\nthe clients for Python and Node\n\n{}",
+            clients::tables(results.clients.as_ref())
+        );
     }
     if let Some(measured) = &results.stalls {
         let _ = write!(text, "\nmany waits that end at one moment\n\n{}", stalls::tables(measured));

@@ -126,6 +126,25 @@ impl Driver {
         }
     }
 
+    /// SIGSTOP; returns when every thread stands still, or after a second.
+    pub(crate) fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let end = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < end && !self.stands_still() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn stands_still(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let states =
+            threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default());
+        // The state stands behind the name, which is in parentheses.
+        let mut states =
+            states.map(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')));
+        states.all(|stopped| stopped)
+    }
+
     /// The number of threads in the system's table.
     pub(crate) fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.pid())).map_or(0, Iterator::count)

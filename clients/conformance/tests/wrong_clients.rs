@@ -20,6 +20,7 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::LateLoss => ("down_beyond_the_lease", "its loss was told"),
         Wrong::NoCancel => ("cancel_in_the_queue", "not 0"),
         Wrong::LateTimeout => ("a_wait_of_300_ms_ends_then", "answered after"),
+        Wrong::NoSession => ("one_heartbeat_for_all", "deadline: g"),
     }
 }
 

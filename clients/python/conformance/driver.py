@@ -31,7 +31,7 @@ CAPABILITIES = [
     "hook",
     "busy",
 ]
-CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore"]
+CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore", "session"]
 TEXT, NUMBER, TRUTH = "text", "number", "truth"
 FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "hello": ({"protocol": NUMBER}, {}),
@@ -46,6 +46,7 @@ FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "fair": TRUTH,
             "fenced": TRUTH,
             "permits": NUMBER,
+            "session_ms": NUMBER,
         },
     ),
     "cancel": ({"acquire": NUMBER}, {}),
@@ -139,7 +140,7 @@ class Driver:
         async def watch() -> None:
             nonlocal guard
             await guard.lost.wait()
-            why = guard._one.why
+            why = guard._one.machine.why
             if why == "closed":
                 # A guard that is dropped is released.
                 del guard
@@ -160,6 +161,8 @@ class Driver:
         options: dict[str, Any] = {}
         if "lease_ms" in request:
             options = {"lease": request["lease_ms"] / 1000, "renew": False}
+        if "session_ms" in request:
+            options["session_grace"] = request["session_ms"] / 1000
         fair, fenced = request.get("fair", False), request.get("fenced", False)
         if kind == "lock":
             return client.lock(request["lock"], fair=fair, fenced=fenced, **options)
@@ -301,7 +304,7 @@ def in_child(client: AsyncClient, guard: Any, lock: str) -> dict[str, Any]:
         told["check"] = type(error).__name__
     try:
         # The face for threads, on the same engine: the child has no event loop.
-        held = sync.Lock(client, client._spec(lock, None), None).try_acquire()
+        held = sync.Lock(client, client._spec(lock)).try_acquire()
         told["owner"] = held.owner.decode()
     except Error as error:
         told["acquire"] = type(error).__name__

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlock_client import Error
-from rlock_client._machine import MS, Answer, Failed, Failure, Machine, Output, Plan, Send, Timer
+from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send, Timer
 from rlock_client._wire import acquired
 
 STORIES = Path(os.environ.get("RLOCK_STORIES", Path(__file__).resolve().parents[2] / "conformance/machine"))
@@ -23,7 +23,7 @@ def ns(ms: float) -> int:
 
 def answer(line: dict[str, Any]) -> Answer:
     if "error" in line:
-        return Failed(Failure(line["error"]), WHY)
+        return Failed(line["error"], WHY)
     value = line["value"]
     return acquired(value, line.get("holder_lease")) if isinstance(value, list) else value
 
@@ -31,27 +31,29 @@ def answer(line: dict[str, Any]) -> Answer:
 def give(machine: Machine, line: dict[str, Any]) -> list[Output]:
     at, what = ns(line["at"]), line["in"]
     if what == "reply":
-        return machine.reply(at, line["n"], ns(line["sent"]), answer(line))
+        return machine.take(at, machine.reply, line["n"], ns(line["sent"]), answer(line))
     if what == "message":
-        return machine.message(at, line["word"], line["token"])
+        return machine.take(at, machine.message, line["word"], line["token"])
+    if what == "alive":
+        return machine.take(at, machine.alive, ns(line["sent"]))
     if what == "close":
-        return machine.lose(at, "closed")
+        return machine.take(at, machine.lose, "closed")
     if what == "cancel":
-        return machine.cancel(at, WHY)
-    named: Any = {"down": machine.link_down, "up": machine.link_up}
-    return list(named.get(what, getattr(machine, what, None))(at))
+        return machine.take(at, machine.cancel, WHY)
+    return machine.take(at, getattr(machine, {"down": "link_down", "up": "link_up"}.get(what, what)))
 
 
 def shown(output: Output, machine: Machine) -> dict[str, Any]:
     if isinstance(output, Send):
-        more = {"wait": output.wait_ms} if output.command == "ENQUEUE" else {}
-        return {"send": output.command, "n": output.number, **more, **({"look": True} if output.look else {})}
+        more: dict[str, Any] = {"wait": output.wait_ms} if output.command == "ENQUEUE" else {}
+        more |= ({"look": True} if output.look else {}) | ({"lease": output.lease_ms} if output.lease_ms else {})
+        return {"send": output.command, "n": output.number, **more}
     if isinstance(output, Timer):
         return {"timer": None if output.at is None else output.at / MS}
-    if output.what == "held":
+    if output.what == "acquired":
         return {"guard": output.token}
-    if output.what in ("timeout", "denied", "error"):
-        return {"refused": output.what}
+    if output.what in ("timed_out", "denied", "error"):
+        return {"refused": output.what.replace("d_out", "out")}
     if output.what == "released":
         return {"released": output.outcome}
     return {output.what: machine.why if output.what == "lost" else True}
@@ -62,8 +64,9 @@ def test_story(story: Path) -> None:
     plan, *lines = (json.loads(line) for line in story.read_text().splitlines())
     plan = plan["plan"]
     wait = ns(plan["wait"]) if "wait" in plan else None
+    grace = ns(plan["grace"]) if "grace" in plan else None
     flags = {name: plan[name] for name in ("renew", "fenced") if name in plan}
-    machine = Machine(Plan(ns(plan["lease"]), wait, response=ns(plan.get("response", 5_000)), **flags))
+    machine = Machine(Plan(ns(plan["lease"]), wait, response=ns(plan.get("response", 5_000)), grace=grace, **flags))
     for line in lines:
         told = [shown(output, machine) for output in give(machine, line)]
-        assert (told, machine.phase.value) == (line["out"], line["state"]), line
+        assert (told, machine.phase) == (line["out"], line["state"]), line

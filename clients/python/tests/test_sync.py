@@ -323,6 +323,7 @@ def test_close_ends_waits_and_marks_holds_as_lost(server: Server, name: str) -> 
         thread.join(5)
     assert [str(error) for error in failures] == ["this client was closed; create a new one"] * 20
     assert held.lost.is_set()
+    assert repr(held.lost)
     with pytest.raises(LockLost, match="its client was closed"):
         held.check()
     with pytest.raises(LockLost, match="its client was closed"):

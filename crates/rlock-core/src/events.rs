@@ -25,7 +25,11 @@ pub fn key_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Caus
         core.locks(|locks| locks.note_cause(lock, cause));
         check_soon(core, lock);
     } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
-        core.locks(|locks| locks.end_streak(lock));
+        core.locks(|locks| {
+            if !planted(Bug::ForeignWriterTooEarly) || !locks.has_native_readers(lock) {
+                locks.end_count(lock);
+            }
+        });
     }
 }
 

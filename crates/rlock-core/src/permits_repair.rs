@@ -1,5 +1,6 @@
 //! The key of a lock with permits expires with the last one. Another client that removes that one, or that prolongs the key,
-//! leaves a key that outlasts its permits: after their end it holds other data by its shape, and its waiters would wait until it expires.
+//! leaves a key that outlasts its permits: after their end it has the shape of other data, and its waiters would wait until it
+//! expires.
 
 use std::cell::OnceCell;
 
@@ -12,7 +13,7 @@ use crate::timing::{Outcome, check_soon};
 use crate::types::Mode;
 use crate::view::{Need, Step};
 
-/// Somebody waits from now on. No event tells of what another client did to the key before that.
+/// An owner waits from now on. No event shows what another client did to the key before that.
 pub(crate) fn check_expiry_soon<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
     if mode == Mode::Permit && outlasts_permits(core, lock) {
         check_soon(core, lock.name());

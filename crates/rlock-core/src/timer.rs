@@ -169,7 +169,7 @@ fn drop_moved<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Outcome {
     let most = core.port.settings().at_once.served;
     // Those who are left wait on, and the lock is due again.
     let moved = core.locks(|locks| {
-        locks.end_streak(lock.name());
+        locks.end_count(lock.name());
         let moved = locks.drain(lock.name(), most);
         locks.count_served(moved.len());
         moved

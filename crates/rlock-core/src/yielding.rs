@@ -7,11 +7,11 @@
 use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
-use crate::locks::{HeldBack, LockName};
+use crate::locks::{LockName, Yielding};
 use crate::look::{Picture, look};
 use crate::note::Note;
 use crate::port::{Lock, Server};
-use crate::types::{Holds, LeaseMs, Mode, MonoMs};
+use crate::types::{Holds, LeaseMs, Mode};
 use crate::view::{Kind, Need, Others};
 
 /// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
@@ -32,29 +32,26 @@ pub(crate) fn notify_redisson<P: Server>(
 pub(crate) fn foreign_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
     let settings = core.port.settings();
     let clock = core.port.clock();
-    let due = core.locks(|locks| {
-        locks.yield_is_due(lock.name(), settings.turns, clock) || locks.yields_to_writers(lock.name(), clock)
-    });
+    let due = is_due(core, lock.name());
     let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    if UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) == 0 {
-        core.locks(|locks| {
-            locks.end_streak(lock.name());
-            locks.admit_readers(lock.name(), clock);
-        });
-        return false;
+    let heard = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) > 0;
+    if heard {
+        core.port.note(Note::Yielded);
     }
-    core.port.note(Note::Yielded);
-    core.locks(|locks| {
-        // A moment that has begun goes on, and lasts no longer.
-        let until = match locks.readers_held_back(lock.name()) {
-            Some(HeldBack::Window { until }) if until > clock => until.min(clock.after(window)),
-            _ => clock.after(window),
-        };
-        locks.open_window(lock.name(), until);
-        // Who waits here is kept from the lock by the window now.
-        locks.admit_readers(lock.name(), clock);
-    });
-    true
+    let window = heard.then(|| Yielding::Window { until: clock.after(window) });
+    core.locks(|locks| locks.set_yielding(lock.name(), window));
+    heard
+}
+
+fn is_due<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> bool {
+    let (turns, clock) = (core.port.settings().turns, core.port.clock());
+    core.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
+}
+
+/// The rest of a lock's yield window, if it is open.
+pub(crate) fn window_left<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
+    let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
+    core.locks(|locks| locks.window_left(name, clock, longest))
 }
 
 /// Whether one who holds nothing is kept from a read/write lock in this state, for the sake of one of Redisson's.
@@ -70,63 +67,44 @@ pub(crate) fn holds_back<P: Server>(
     }
     // In memory only: the key of a free lock may be open.
     let name = picture.name();
-    match core.locks(|locks| locks.readers_held_back(name)) {
-        None => return false,
-        Some(HeldBack::UntilFree { .. }) => native_reads_ended(core, name),
-        Some(HeldBack::Window { .. }) => {}
+    if let Some(Yielding::Draining { .. }) = core.locks(|locks| locks.yielding(name)) {
+        native_reads_ended(core, name);
     }
-    match core.locks(|locks| locks.readers_held_back(name)) {
-        Some(HeldBack::Window { until }) => window_left(core, name, until).is_some(),
-        Some(HeldBack::UntilFree { .. }) | None => false,
-    }
+    window_left(core, name).is_some()
 }
 
 /// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
 /// enough.
 fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    let settings = core.port.settings();
-    if planted(Bug::ForeignWriterStarves) || settings.foreign_window.is_none() {
+    if planted(Bug::ForeignWriterStarves) || core.port.settings().foreign_window.is_none() {
         return false;
     }
-    if core.locks(|locks| locks.readers_held_back(lock.name())).is_some() {
-        return held_back_for(core, lock).is_some();
+    match core.locks(|locks| locks.yielding(lock.name())) {
+        Some(Yielding::Counting { .. }) => is_due(core, lock.name()) && drain(core, lock).is_some(),
+        _ => held_back_for(core, lock).is_some(),
     }
-    let clock = core.port.clock();
-    core.locks(|locks| locks.writers_yield_is_due(lock.name(), settings.turns, clock))
-        && close(core, lock).is_some()
 }
 
 /// For how long yet those who come to read are kept waiting, before it is looked whether it is for anybody.
 pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    match core.locks(|locks| locks.readers_held_back(lock.name()))? {
-        HeldBack::Window { until } => window_left(core, lock.name(), until),
-        HeldBack::UntilFree { check_at } => {
-            time_left(check_at, core.port.clock()).or_else(|| close(core, lock))
+    match core.locks(|locks| locks.yielding(lock.name()))? {
+        Yielding::Counting { .. } => None,
+        draining @ Yielding::Draining { .. } => {
+            draining.look_in(core.port.clock()).or_else(|| drain(core, lock))
+        }
+        // The lock is held: the window is over, and readers may join.
+        Yielding::Window { .. } => {
+            core.locks(|locks| locks.close_window(lock.name()));
+            None
         }
     }
-}
-
-/// What is left of a yield window; readers are admitted again after it.
-fn window_left<P: Server>(core: Core<'_, P>, name: LockName<'_>, until: MonoMs) -> Option<LeaseMs> {
-    let clock = core.port.clock();
-    // No window lasts for longer than any does: the option was lowered meanwhile.
-    let longest = core.port.settings().foreign_window;
-    let left = time_left(until, clock).filter(|left| longest.is_some_and(|longest| *left <= longest));
-    if left.is_none() {
-        core.locks(|locks| locks.admit_readers(name, clock));
-    }
-    left
-}
-
-fn time_left(until: MonoMs, clock: MonoMs) -> Option<LeaseMs> {
-    until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?))
 }
 
 /// Keeps those waiting who come to read, if anybody of Redisson's listens and anybody reads who will give the lock back;
 /// and says for how long before the next look. Where only the dead are left, nobody of Redisson's can write before the
 /// key's end. Not for longer than the leases last that natives were given, those that read already: where Redisson's
 /// readers come without a gap it would be for ever, and nobody would be served by it.
-fn close<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
+fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
     let settings = core.port.settings();
     let clock = core.port.clock();
     let for_ever = planted_endless(core, lock);
@@ -136,9 +114,9 @@ fn close<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
     let again = look_in.filter(|_| wanted);
     core.locks(|locks| match again {
         Some(again) => {
-            locks.hold_readers_back(lock.name(), HeldBack::UntilFree { check_at: clock.after(again) })
+            locks.set_yielding(lock.name(), Some(Yielding::Draining { look_at: clock.after(again) }))
         }
-        None => locks.admit_readers(lock.name(), clock),
+        None => locks.count_anew(lock.name(), clock),
     });
     again
 }
@@ -152,7 +130,8 @@ fn native_reads_last<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option
 
 /// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
 fn planted_endless<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bool {
-    planted(Bug::ForeignWriterForEver) && core.locks(|locks| locks.readers_held_back(lock.name()).is_some())
+    let drains = |yielding| matches!(yielding, Some(Yielding::Draining { .. }));
+    planted(Bug::ForeignWriterForEver) && drains(core.locks(|locks| locks.yielding(lock.name())))
 }
 
 /// Whether one of the readers lives; in doubt one does.
@@ -164,11 +143,11 @@ fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     })
 }
 
-/// Nobody reads the lock any more. If that was for one of Redisson's, the lock is left to it for a moment.
+/// Nobody reads the lock any more. If readers were held back for a Redisson writer, the lock is left to it for a yield window.
 pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_>) {
     let window = core.port.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
     let until = window.map(|window| core.port.clock().after(window));
-    core.locks(|locks| locks.forget_read_end(name, until));
+    core.locks(|locks| locks.reads_ended(name, until));
 }
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
@@ -184,22 +163,23 @@ pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, chang
     };
     // Nobody held the lock, though nobody may have told of it.
     let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
-    match (change.mode, change.hash, change.leases().set) {
-        (_, HashChange::Delete, _) => native_reads_ended(core, lock.name()),
-        (Mode::Write, ..) if alone => core.locks(|locks| locks.forget_read_end(lock.name(), None)),
-        (Mode::Read, _, Some((_, _, ends))) => {
-            let clock = core.port.clock();
-            let comes = first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
-            core.locks(|locks| {
-                if alone {
-                    locks.forget_read_end(lock.name(), None);
-                }
-                locks.note_read_end(lock.name(), ends, clock);
-                if comes {
-                    locks.count_reader(lock.name());
-                }
-            });
-        }
-        _ => {}
+    if change.hash == HashChange::Delete {
+        return native_reads_ended(core, lock.name());
     }
+    core.locks(|locks| {
+        if alone {
+            locks.forget_read_end(lock.name());
+            // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
+            if change.event == Some(LockEvent::Acquire) {
+                locks.set_yielding(lock.name(), None);
+            }
+        }
+        if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
+            let clock = core.port.clock();
+            locks.note_read_end(lock.name(), ends, clock);
+            if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
+                locks.count_admitted(lock.name(), clock);
+            }
+        }
+    });
 }

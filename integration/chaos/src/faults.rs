@@ -43,7 +43,7 @@ const DEMOTED: &[&str] = &["demoted", "READONLY", "LOADING", "MASTERDOWN", "EXEC
 /// What one says that was killed and comes back.
 const COMES_BACK: &[&str] = &["LOADING", "CLUSTERDOWN", "EXECABORT"];
 
-/// What is said of one who waited, when its connection has ended.
+/// The reason of the message to a tied waiter whose connection has ended.
 const ENDS: &[&str] = &["session"];
 
 /// What servers say between which a slot moves.

@@ -61,6 +61,8 @@ impl Driver {
         let reused = (self.wrong == Some(Wrong::OwnerReused)).then(|| "the-only-owner".to_string());
         let owner = ask.owner.clone().or(reused);
         let wait = if ask.r#try { Wait::Once } else { Wait::For(ask.timeout_ms.map(Duration::from_millis)) };
+        let session = ask.session_ms.filter(|_| self.wrong != Some(Wrong::NoSession));
+        let ask = &Acquire { session_ms: session, ..ask.clone() };
         match ask.kind {
             Kind::Lock => {
                 let mut lock = client.lock(&ask.lock);

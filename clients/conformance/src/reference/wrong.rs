@@ -29,10 +29,12 @@ pub enum Wrong {
     NoCancel,
     /// A wait ends half a second late.
     LateTimeout,
+    /// A session that was asked for is not said.
+    NoSession,
 }
 
 /// Each wrong client, and its switch.
-const SWITCHES: [(Wrong, &str); 12] = [
+const SWITCHES: [(Wrong, &str); 13] = [
     (Wrong::LeaseFromReply, "lease-from-reply"),
     (Wrong::NoConfirmation, "no-confirmation"),
     (Wrong::NoRepeat, "no-repeat"),
@@ -45,6 +47,7 @@ const SWITCHES: [(Wrong, &str); 12] = [
     (Wrong::LateLoss, "late-loss"),
     (Wrong::NoCancel, "no-cancel"),
     (Wrong::LateTimeout, "late-timeout"),
+    (Wrong::NoSession, "no-session"),
 ];
 
 impl FromStr for Wrong {

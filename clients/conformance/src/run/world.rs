@@ -39,7 +39,7 @@ impl Run<'_> {
         let driver = self.driver(process)?;
         match signal {
             Signal::Stop => {
-                driver.signal(rustix::process::Signal::STOP);
+                driver.stop();
                 self.disturbed.push(process.to_string());
             }
             Signal::Cont => driver.signal(rustix::process::Signal::CONT),

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ._acquisition import Acquisition
-from ._errors import LockLost
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
-from ._wire import Info, info
+from ._wire import Info
 
 T = TypeVar("T")
 G = TypeVar("G", bound="AsyncGuard")
@@ -37,8 +36,8 @@ async def outcome(promise: Promise[T], unheard: Callable[[], object] = lambda: N
 class AsyncGuard(BaseGuard):
     __doc__ = BaseGuard.__doc__
 
-    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0, number: int = 0) -> None:
-        super().__init__(lock, one, token, number)
+    def __init__(self, lock: BaseLock, one: Acquisition) -> None:
+        super().__init__(lock, one)
         self.lost = asyncio.Event()  # set as soon as others may hold the lock
         self._task: asyncio.Task[Any] | None = None
         self._requests = 0  # to cancel the task, before it entered the block
@@ -68,12 +67,8 @@ class AsyncGuard(BaseGuard):
     async def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        promise = self._engine.call(self._engine.reenter, self._one)
-        try:
-            return type(self)(self._lock, self._one, *await outcome(promise))
-        except BaseException:
-            promise.then(lambda: self._forget(promise))
-            raise
+        again = type(self)(self._lock, self._one)
+        return await again._acquired(again._reentering())
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()
@@ -100,7 +95,7 @@ class AsyncGuard(BaseGuard):
             # Else somebody else wants the task to end.
             interrupted = interrupted and requests(task) > self._requests
             if not interrupted and (kind is None or kind is asyncio.CancelledError):
-                raise failure or LockLost(lock=self._one.spec.lock, why=self._one.why or "expired") from None
+                raise failure or self._one.loss("expired") from None
         if kind is None and interrupted:
             raise asyncio.CancelledError
         if kind is None and failure is not None:
@@ -114,11 +109,11 @@ class AsyncGuard(BaseGuard):
             return error
         return None
 
-    async def _acquired(self: G) -> G:
-        # The engine's future would keep this guard alive in a loop that has been closed.
-        engine, one = self._engine, self._one
+    async def _acquired(self: G, token: Promise[int]) -> G:
+        # The engine's promise must not keep this guard alive in a loop that has been closed.
+        me = weakref.ref(self)
         try:
-            self.token = await outcome(engine.begin(one), lambda: engine.drop(one))
+            self.token = await outcome(token, lambda: (guard := me()) and guard._end())
         except BaseException:
             self._end()
             raise
@@ -135,7 +130,8 @@ class AsyncWriteGuard(AsyncGuard):
 
     async def downgrade(self) -> AsyncGuard:
         """Turns this guard into a reader's, without another writer in between."""
-        read = await AsyncGuard(self._lock, self._as_reader())._acquired()
+        read = AsyncGuard(self._lock, self._as_reader())
+        await read._acquired(read._begin())
         await self.release()
         return read
 
@@ -145,7 +141,8 @@ class AnyAsyncLock(BaseLock, Generic[G]):
 
     async def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
-        return await self._guard(self, self._ask(timeout))._acquired()
+        guard = self._guard(self, self._ask(timeout))
+        return await guard._acquired(guard._begin())
 
     async def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""
@@ -156,15 +153,15 @@ class AnyAsyncLock(BaseLock, Generic[G]):
 
     async def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info((await outcome(self._command(b"RLOCK.INFO")))[0])
+        return await outcome(self._info())
 
     async def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        return bool((await outcome(self._command(b"RLOCK.FORCERELEASE")))[0] == 1)
+        return await outcome(self._force_release())
 
     async def __aenter__(self) -> G:
         guard = await self.acquire()
-        self._enter(id(asyncio.current_task()), guard)
+        self._entered.append((id(asyncio.current_task()), guard))
         return await guard.__aenter__()
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -187,7 +184,7 @@ class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
 
     async def close(self, timeout: Seconds = 5.0) -> None:
         """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
-        await outcome(self._engine.begin_close(nanoseconds("a timeout", timeout)))
+        await outcome(self._engine.close(nanoseconds("a timeout", timeout)))
         self._engine.join()
 
     async def __aenter__(self) -> AsyncClient:

@@ -6,7 +6,8 @@ import threading
 from typing import Any, Generic, TypeVar
 
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
-from ._wire import Info, info
+from ._promise import Promise
+from ._wire import Info
 
 G = TypeVar("G", bound="Guard")
 
@@ -27,12 +28,8 @@ class Guard(BaseGuard):
     def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        promise = self._engine.call(self._engine.reenter, self._one)
-        try:
-            return type(self)(self._lock, self._one, *promise.result())
-        except BaseException:
-            promise.then(lambda: self._forget(promise))
-            raise
+        again = type(self)(self._lock, self._one)
+        return again._acquired(again._reentering())
 
     def __enter__(self: G) -> G:
         return self
@@ -45,9 +42,9 @@ class Guard(BaseGuard):
             if kind is None:
                 raise
 
-    def _acquired(self: G) -> G:
+    def _acquired(self: G, token: Promise[int]) -> G:
         try:
-            self.token = self._engine.begin(self._one).result()
+            self.token = token.result()
         except BaseException:
             self._end()
             raise
@@ -59,7 +56,8 @@ class WriteGuard(Guard):
 
     def downgrade(self) -> Guard:
         """Turns this guard into a reader's, without another writer in between."""
-        read = Guard(self._lock, self._as_reader())._acquired()
+        read = Guard(self._lock, self._as_reader())
+        read._acquired(read._begin())
         self.release()
         return read
 
@@ -69,7 +67,8 @@ class AnyLock(BaseLock, Generic[G]):
 
     def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
-        return self._guard(self, self._ask(timeout))._acquired()
+        guard = self._guard(self, self._ask(timeout))
+        return guard._acquired(guard._begin())
 
     def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""
@@ -80,14 +79,15 @@ class AnyLock(BaseLock, Generic[G]):
 
     def info(self) -> Info:
         """Holders and queue, as the server sees them."""
-        return info(self._command(b"RLOCK.INFO").result()[0])
+        return self._info().result()
 
     def force_release(self) -> bool:
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
-        return bool(self._command(b"RLOCK.FORCERELEASE").result()[0] == 1)
+        return self._force_release().result()
 
     def __enter__(self) -> G:
-        guard: G = self._enter(threading.get_ident(), self.acquire())
+        guard = self.acquire()
+        self._entered.append((threading.get_ident(), guard))
         return guard
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -110,7 +110,8 @@ class Client(BaseClient[Lock, WriteLock]):
 
     def close(self, timeout: Seconds = 5.0) -> None:
         """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
-        self._engine.close(nanoseconds("a timeout", timeout))
+        self._engine.close(nanoseconds("a timeout", timeout)).result()
+        self._engine.join()
 
     def __enter__(self) -> Client:
         return self

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import re
-import socket
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from redis import connection as sync
@@ -22,27 +17,23 @@ from ._errors import Invalid, Unreachable, Unsupported
 FORMS = "write redis://[user:password@]host[:port][/database], rediss://… or unix://[user:password@]/path[?db=database]"
 # What is taken from the driver's settings. Its retries, time-outs, codecs and pools are not: the machine repeats.
 TAKEN = {"host", "port", "path", "db", "username", "password", "credential_provider"}
-TAKEN |= {"socket_keepalive", "socket_type"}
+TAKEN |= {"socket_keepalive", "socket_keepalive_options", "socket_type"}
 
-Settings = dict[str, Any]
-
-
-def taken(settings: Mapping[str, Any]) -> Settings:
-    kept = {name: value for name, value in settings.items() if name in TAKEN or name.startswith("ssl_")}
-    options = settings.get("socket_keepalive_options")
-    return {**kept, "socket_keepalive_options": options} if isinstance(options, Mapping) else kept
+Settings = Mapping[str, Any]
+Address = tuple[str, int] | None
 
 
 class Endpoint:
-    """Makes connections. `sentinels`: the settings of each; `cluster`: the server is one of a cluster."""
+    """Makes connections to one server. With `sentinels` they know its address; in a cluster it is one of `seeds`."""
 
-    def __init__(self, settings: Settings, tls: bool = False, cluster: bool = False) -> None:
-        self.settings, self.tls, self.cluster = taken(settings), tls, cluster
-        self.sentinels: list[tuple[Settings, bool]] = []
+    def __init__(self, settings: Settings, tls: bool = False) -> None:
+        self.settings = {name: value for name, value in settings.items() if name in TAKEN or name.startswith("ssl_")}
+        if not isinstance(self.settings.get("socket_keepalive_options"), Mapping):
+            self.settings.pop("socket_keepalive_options", None)
+        self.tls, self.cluster = tls, False
+        self.sentinels: list[Endpoint] = []
         self.service = ""
-        self.seeds: list[tuple[str, int]] = []
-        if cluster:
-            self.settings.pop("db", None)
+        self.seeds: list[Address] = [None]
 
     @property
     def follows(self) -> bool:
@@ -50,67 +41,61 @@ class Endpoint:
         return bool(self.sentinels)
 
     def __str__(self) -> str:
-        named = self.service or self.settings.get("path")
-        return named or f"{self.settings.get('host', 'localhost')}:{self.settings.get('port', 6379)}"
+        host, port = self.seeds[0] or (self.settings.get("host", "localhost"), self.settings.get("port", 6379))
+        return self.service or self.settings.get("path") or f"{host}:{port}"
 
-    def connection(self, address: tuple[str, int] | None) -> driver.AbstractConnection:
-        settings = dict(self.settings)
-        if address:
-            settings["host"], settings["port"] = address
-        return make(settings, self.tls)
-
-    async def connect(self, within: float, address: tuple[str, int] | None = None) -> driver.AbstractConnection:
+    async def connect(self, within: float, address: Address = None) -> Any:
         """A connection to this address, or the primary; the caller limits the time of all of it."""
         if not self.sentinels:
-            return await opened(self.connection(address))
+            return await self._opened(address)
         trouble: Exception = Unreachable("no sentinel was named")
         # One that answers nothing leaves time for the others.
         share = within / (len(self.sentinels) + 1)
-        for settings, tls in list(self.sentinels):
+        for sentinel in list(self.sentinels):
             try:
-                return await asyncio.wait_for(self._connect_by(make(settings, tls)), share)
+                return await asyncio.wait_for(self._connect_by(sentinel), share)
             except Exception as error:
                 trouble = error
                 self.sentinels.append(self.sentinels.pop(0))
         raise trouble
 
-    async def _connect_by(self, sentinel: driver.AbstractConnection) -> driver.AbstractConnection:
-        host, port = await ask_sentinel(sentinel, self.service)
-        connection = await opened(self.connection((host, port)))
+    async def _connect_by(self, sentinel: Endpoint) -> Any:
+        asked = await sentinel._opened(None)
+        try:
+            address = await request(asked, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
+        finally:
+            await asked.disconnect(nowait=True)
+        if not address:
+            raise Unreachable(f"the sentinel knows no primary called {self.service}")
+        connection = await self._opened((address[0].decode(), int(address[1])))
         role = await request(connection, "ROLE")
         # Sentinels are late at times: what they name may have been demoted.
         if isinstance(role, list) and role[0] != b"master":
             await connection.disconnect(nowait=True)
-            raise Unreachable(f"a sentinel names {host}:{port}, which is no primary")
+            raise Unreachable(f"a sentinel names {address[0].decode()}, which is no primary")
         return connection
 
-
-def make(settings: Settings, tls: bool) -> driver.AbstractConnection:
-    kind: Any = driver.SSLConnection if tls else driver.Connection
-    # The driver's two faces do not know the same settings of TLS.
-    known = inspect.signature(kind).parameters
-    strange = {name for name in settings if name.startswith("ssl_") and name not in known}
-    if any(settings[name] for name in strange):
-        raise Unsupported(
-            f"the driver has no {', '.join(strange)} for asyncio; use other settings for the lock's client"
-        )
-    settings = {name: value for name, value in settings.items() if name not in strange}
-    if "path" in settings:
-        kind = driver.UnixDomainSocketConnection
-        settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
-    fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
-    made: driver.AbstractConnection = kind(**settings, **fixed)
-    return made
-
-
-async def opened(connection: Any) -> driver.AbstractConnection:
-    try:
-        await connection.connect()
-    except BaseException:
-        await connection.disconnect(nowait=True)
-        raise
-    made: driver.AbstractConnection = connection
-    return made
+    async def _opened(self, address: Address) -> Any:
+        settings = dict(self.settings)
+        kind: Any = driver.SSLConnection if self.tls else driver.Connection
+        if address:
+            settings["host"], settings["port"] = address
+        if "path" in settings:
+            kind = driver.UnixDomainSocketConnection
+            settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
+        # The driver's two faces do not know the same settings of TLS.
+        strange = {name for name in settings if name.startswith("ssl_")} - set(inspect.signature(kind).parameters)
+        if any(settings[name] for name in strange):
+            text = f"the driver has no {', '.join(strange)} for asyncio; use other settings for the lock's client"
+            raise Unsupported(text)
+        fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
+        connection = kind(**{name: settings[name] for name in settings if name not in strange}, **fixed)
+        try:
+            await connection.connect()
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
 
 
 async def request(connection: Any, *words: str) -> Any:
@@ -118,61 +103,32 @@ async def request(connection: Any, *words: str) -> Any:
     return await connection.read_response()
 
 
-async def ask_sentinel(connection: Any, service: str) -> tuple[str, int]:
-    try:
-        await connection.connect()
-        address = await request(connection, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
-    finally:
-        await connection.disconnect(nowait=True)
-    if not address:
-        raise Unreachable(f"the sentinel knows no primary called {service}")
-    return address[0].decode(), int(address[1])
-
-
-def from_url(url: str) -> Endpoint:
-    try:
-        settings = dict(driver.parse_url(url))
-    except ValueError as error:
-        raise Invalid(f"not the URL of a server ({error}); {FORMS}") from None
-    return Endpoint(settings, tls=settings.pop("connection_class", None) is driver.SSLConnection)
-
-
-def from_client(client: Any) -> Endpoint:
-    """The settings of a redis.Redis or redis.asyncio.Redis, with Sentinel or not, or of a RedisCluster."""
-    if hasattr(client, "nodes_manager"):
-        manager = client.nodes_manager
-        settings = dict(getattr(manager, "connection_kwargs", None) or client.connection_kwargs)
-        nodes = list(manager.startup_nodes.values())
-        tls = bool(settings.pop("ssl", False)) or is_tls(settings.get("connection_class"))
-        endpoint = Endpoint({**settings, "host": nodes[0].host, "port": int(nodes[0].port)}, tls, cluster=True)
-        endpoint.seeds = [(node.host, int(node.port)) for node in nodes]
-        return endpoint
-    pool = getattr(client, "connection_pool", None)
-    if pool is None:
-        raise Invalid(f"not a client of redis-py: {type(client).__name__}; pass redis.Redis(…), or a URL")
-    endpoint = Endpoint(pool.connection_kwargs, is_tls(pool.connection_class))
-    manager = getattr(pool, "sentinel_manager", None)
-    if manager is not None:
-        pools = [sentinel.connection_pool for sentinel in manager.sentinels]
-        endpoint.sentinels = [(taken(one.connection_kwargs), is_tls(one.connection_class)) for one in pools]
-        endpoint.service = pool.service_name
-    return endpoint
-
-
 def is_tls(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, (sync.SSLConnection, driver.SSLConnection))
 
 
 def of(server: Any) -> Endpoint:
-    return from_url(server) if isinstance(server, str) else from_client(server)
-
-
-def called(name: str | None) -> str:
-    """`<name>@<host>:<pid>`, as connections are called and owners begin."""
-    program = Path(sys.argv[0]).stem if sys.argv else ""
-    return f"{plain(name or program, 'rlock-client')}@{plain(socket.gethostname(), 'localhost')}:{os.getpid()}"
-
-
-def plain(word: str, default: str) -> str:
-    """At most 64 characters that mean nothing to servers and channels."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", word.strip()[:64]) or default
+    """From a URL, or the settings of a Redis client of the driver, for asyncio or not, or of a RedisCluster."""
+    if isinstance(server, str):
+        try:
+            settings = dict(driver.parse_url(server))
+        except ValueError as error:
+            raise Invalid(f"not the URL of a server ({error}); {FORMS}") from None
+        return Endpoint(settings, is_tls(settings.pop("connection_class", None)))
+    if hasattr(server, "nodes_manager"):
+        manager = server.nodes_manager
+        settings = dict(getattr(manager, "connection_kwargs", None) or server.connection_kwargs)
+        settings.pop("db", None)
+        endpoint = Endpoint(settings, bool(settings.get("ssl")) or is_tls(settings.get("connection_class")))
+        endpoint.seeds = [(node.host, int(node.port)) for node in manager.startup_nodes.values()]
+        endpoint.cluster = True
+        return endpoint
+    pool = getattr(server, "connection_pool", None)
+    if pool is None:
+        raise Invalid(f"not a client of redis-py: {type(server).__name__}; pass redis.Redis(…), or a URL")
+    endpoint = Endpoint(pool.connection_kwargs, is_tls(pool.connection_class))
+    if getattr(pool, "sentinel_manager", None) is not None:
+        pools = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
+        endpoint.sentinels = [Endpoint(one.connection_kwargs, is_tls(one.connection_class)) for one in pools]
+        endpoint.service = pool.service_name
+    return endpoint

@@ -6,22 +6,31 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 import secrets
+import socket
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from redis.crc import key_slot
 
 from . import _machine as machine
 from . import _wire as wire
 from ._acquisition import Acquisition
 from ._clock import now
-from ._endpoint import Endpoint, called
-from ._errors import Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
+from ._endpoint import Address, Endpoint
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
 from ._events import Event, Hook
-from ._machine import MS, Answer, Failed, Failure, Phase, Send, Tell, Timer
+from ._link import Link, ignore
+from ._links import Commands, Subscription
+from ._machine import MS, Failed, Send, Tell
 from ._promise import Flag, Promise
-from ._router import Router, ignore
 from ._wire import Spec
 
 T = TypeVar("T")
@@ -36,41 +45,43 @@ class Engine:
     """Other threads only post to the loop. One per client; the thread starts with the first call."""
 
     def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Hook) -> None:
-        self.endpoint, self.name, self.response, self.hook = endpoint, name, response, hook
+        self.endpoint, self.response, self.hook = endpoint, response, hook
+        self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
         self.closed = False
         self._reset()
         engines.add(self)
 
     def _reset(self) -> None:
         """A new identity, without thread and links: of a new client, and in the child of a fork."""
-        self.pid, self.called, self.random = os.getpid(), called(self.name), secrets.token_hex(16)
+        self.pid, self.random = os.getpid(), secrets.token_hex(16)
+        self.called = f"{plain(self.name) or 'rlock-client'}@{plain(socket.gethostname()) or 'localhost'}:{self.pid}"
+        self.channel = f"rlock:grants:{self.random}".encode()
         self.acquisitions: dict[tuple[bytes, bytes], Acquisition] = {}
-        channel = f"rlock:grants:{self.random}".encode()
-        self.router = Router(
-            self.endpoint, self.response, self.called, channel, self.hook, self.acquisitions, self._input
-        )
+        self.links: dict[Address, Commands] = {}
+        self.slots: dict[int, Address] = {}
+        self.subscription: Subscription | None = None
         self._numbers = itertools.count(1)
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._first, self._ready = [True], Flag()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._nap: asyncio.TimerHandle | None = None
-        self._end_by = self._blocks_end_by = 0
+        self._promises: set[Promise[Any]] = set()
+        self.graces: Counter[int] = Counter()
+        self._end_by = 0
         self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
         """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
         # Finalizers of these would act on what the parent shares.
-        inherited.append((self._loop, self._thread, self.router, self.acquisitions, self._tasks))
+        inherited.append((self._loop, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
-        for link in self.router.all():
+        for link in self._links():
             if link.descriptor >= 0:
                 # In its place, since the parent's objects still own the number.
                 os.dup2(null, link.descriptor)
         os.close(null)
         for one in self.acquisitions.values():
-            one.why, one.lost = "forked", Flag()
+            one.machine.why, one.lost = "forked", Flag()
             one.lost.set()
         self._reset()
 
@@ -91,61 +102,41 @@ class Engine:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
 
-    def acquire(self, spec: Spec, wait: int | None, owner: bytes = b"") -> Acquisition:
+    def acquire(self, spec: Spec, owner: bytes = b"") -> Acquisition:
         if self.pid != os.getpid():
             self.after_fork()
-        owner = owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode()
-        return Acquisition(spec, owner, wait, self.response)
+        return Acquisition(spec, owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode())
 
-    def begin(self, one: Acquisition) -> Promise[int]:
-        self.post(self._begin, one)
-        return one.acquired
-
-    def drop(self, one: Acquisition, guard: int = 0) -> bool:
-        """A guard has ended: whether it was the last of its hold. For finalizers too: it does not block."""
-        holds = one.end_guard(guard)
-        loop = self._loop
-        if loop is not None and one.pid == os.getpid():
+    def drop(self, one: Acquisition) -> None:
+        """A guard has ended. For finalizers too: it does not block."""
+        if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                loop.call_soon_threadsafe(self._drop, one, holds)
+                self._loop.call_soon_threadsafe(self._drop, one, len(one.guards))
             except RuntimeError:
                 pass  # the engine has ended
-        return holds == 0
 
-    def call(self, work: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> Promise[T]:
-        """Runs a coroutine in the engine's loop."""
+    def ask(self, key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> Promise[T]:
+        """What `read` makes of the reply to a command and of when it was sent."""
         promise: Promise[T] = Promise()
-
-        async def run() -> None:
-            try:
-                promise.settle(await work(*arguments, **named))
-            except BaseException as error:
-                promise.settle(error=Closed() if isinstance(error, asyncio.CancelledError) else error)
-
-        def begin() -> None:
-            task = asyncio.get_running_loop().create_task(run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        self.post(begin)
+        self.post(self._ask, promise, key, words, read, now() + self.response)
         return promise
 
-    def begin_close(self, timeout: int) -> Promise[None]:
+    def reenter(self, one: Acquisition, holds: int) -> Promise[int]:
+        """One more hold of the same owner: its token."""
+        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, holds), partial(self._reentered, one))
+
+    def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
         if threading.current_thread() is self._thread:
             raise Invalid("a receiver of events must not close the client; let another thread do it")
         with self._start:
-            self.closed = True
+            self.closed, self._end_by = True, now() + timeout
             if self._loop is None or self.pid != os.getpid():
                 self._ended.settle()
-                return self._ended
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._close, now() + timeout)
-            return self._ended
-
-    def close(self, timeout: int) -> None:
-        self.begin_close(timeout).result()
-        self.join()
+            else:
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._stop.set)
+        return self._ended
 
     def join(self) -> None:
         """The thread is at its end."""
@@ -172,204 +163,219 @@ class Engine:
             for one in list(self.acquisitions.values()):
                 one.acquired.settle(error=Closed())
                 one.released.settle(error=OutcomeUnknown(lock=one.spec.lock))
+            for promise in self._promises:
+                promise.settle(error=Closed())
             loop.close()
             self._ended.settle()
 
     async def _serve(self) -> None:
+        looking = asyncio.create_task(self._look())
         await self._stop.wait()
-        self.router.closing = True
-        await asyncio.gather(*(link.close() for link in self.router.all()))
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _close(self, by: int) -> None:
         for one in list(self.acquisitions.values()):
-            self._input(one, one.machine.cancel, Closed())
-            self._input(one, one.machine.lose, "closed")
-        self._end_by, self._blocks_end_by = by, min(by, now() + BLOCKS_END)
-        self._stop_when_idle()
+            self.give(one, one.machine.cancel, Closed())
+            self.give(one, one.machine.lose, "closed")
+        blocks_end_by = now() + BLOCKS_END
+        while phases := {one.machine.phase for one in self.acquisitions.values()}:
+            if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
+                break
+            await asyncio.sleep(0.005)
+        looking.cancel()
+        await asyncio.gather(looking, *(link.close() for link in self._links()), return_exceptions=True)
 
-    def _stop_when_idle(self) -> None:
-        phases = {one.machine.phase for one in self.acquisitions.values()}
-        end = self._blocks_end_by if phases == {Phase.LOST} else self._end_by
-        if not phases or now() >= end:
-            self._stop.set()
-        else:
-            asyncio.get_running_loop().call_later(0.005, self._stop_when_idle)
+    def _links(self) -> list[Link]:
+        return [*self.links.values(), *([self.subscription] if self.subscription else [])]
 
-    def _begin(self, one: Acquisition) -> None:
+    def link(self, address: Address) -> Commands:
+        if address not in self.links:
+            self.links[address] = Commands(self, address)
+        return self.links[address]
+
+    def link_for(self, key: bytes) -> Commands:
+        seed = self.endpoint.seeds[0]
+        return self.link(self.slots.get(key_slot(key), seed) if self.endpoint.cluster else seed)
+
+    def waiting(self) -> list[Acquisition]:
+        return [one for one in self.acquisitions.values() if one.waits]
+
+    def unreachable(self, link: Link, those: list[Acquisition], error: Error) -> None:
+        """No connection. A wrong password stays wrong, and an address where nothing was ever found may be wrong."""
+        if not isinstance(error, Unreachable) or not (link.connected_once or self.endpoint.cluster):
+            for one in those:
+                self.give(one, one.machine.cancel, error)
+
+    def _count_grace(self, grace: int | None, by: int) -> None:
+        if grace is not None:
+            self.graces[grace] += by
+            if by > 0 and self.graces[grace] == 1:
+                for link in self.links.values():
+                    link.beat()
+
+    def begin(self, one: Acquisition) -> None:
         self.acquisitions[one.owner, one.spec.mode] = one
-        self._look_again()
-        one.link = self.router.link_for(one.spec.key)
-        ready = one.wait == 0 or self.router.hears()
-        if ready and one.link.up:
-            self._input(one, one.machine.link_up)
-        self._input(one, one.machine.start)
+        self._count_grace(one.spec.plan.grace, 1)
+        one.link = self.link_for(one.spec.key)
+        if (one.spec.plan.wait == 0 or self._hears()) and one.link.up:
+            self.give(one, one.machine.link_up)
+        self.give(one, one.machine.start)
+
+    def _hears(self) -> bool:
+        """Whether messages arrive. Subscribes before the first wait."""
+        if self.subscription is None:
+            self.subscription = Subscription(self)
+        elif self.subscription.hearing == "no" and self.subscription.up:
+            self.subscription.came()
+        return self.subscription.hearing == "sure"
 
     def _drop(self, one: Acquisition, holds: int) -> None:
         if holds == 0:
-            self._input(one, one.machine.cancel, None)
-            self._input(one, one.machine.release)
-        elif one.link is not None and one.machine.phase is Phase.HELD:
+            self.give(one, one.machine.cancel, None)
+            self.give(one, one.machine.release)
+        elif one.link is not None and one.machine.phase == "held":
             # A courtesy: the last guard releases them all.
             one.link.send(wire.release(one.spec, one.owner, holds), ignore)
 
-    def _input(
-        self,
-        one: Acquisition,
-        take: Callable[Concatenate[int, P], list[machine.Output]],
-        *arguments: P.args,
-        **named: P.kwargs,
-    ) -> None:
+    def give(self, one: Acquisition, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+        """An input for a machine, and what is to be done then."""
         with one.mutex:
-            outputs = take(now(), *arguments, **named)
-            one.why = one.machine.why or one.why
+            outputs = one.machine.take(now(), work, *arguments, **named)
         for output in outputs:
             if isinstance(output, Send):
                 self._send(one, output)
-            elif isinstance(output, Timer):
-                one.wake_at = output.at
-            else:
+            elif isinstance(output, Tell):
                 self._tell(one, output)
         self._set_timer(one)
         if one.machine.down and not one.waits and one.link is not None and one.link.up:
             # It only lacked the subscription, which it needs no more.
-            self._input(one, one.machine.link_up)
+            self.give(one, one.machine.link_up)
 
     def _send(self, one: Acquisition, send: Send) -> None:
-        one.link, asking = one.asking or self.router.link_for(one.spec.key), one.asking
-        if asking is not None:
+        link = one.link = one.asking or self.link_for(one.spec.key)
+        if one.asking is not None:
             one.asking = None
-            asking.send((b"ASKING",), ignore)
+            link.send((b"ASKING",), ignore)
 
         def receive(value: Any, sent_at: int) -> None:
-            answer = self._answer(one, send, value)
-            self._input(one, one.machine.reply, send.number, sent_at, answer)
+            if isinstance(value, Exception):
+                one.asking, value = self._refusal(value, one.spec.lock, link)
+            answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
+            if answer == 1 or isinstance(answer, machine.Granted):
+                one.tied = link
+            self.give(one, one.machine.reply, send.number, sent_at, answer)
 
         if send.look:
-            one.link.send((b"PTTL", one.spec.key), lambda value, sent_at: setattr(one, "holder_lease", value))
-        words = wire.words_of(send.command, one.spec, one.owner, send.wait_ms, self.router.channel)
-        one.link.send(words, receive, one.within)
+            link.send((b"PTTL", one.spec.key), lambda value, sent_at: setattr(one, "holder_lease", value))
+        link.send(wire.words_of(send, one.spec, one.owner, self.channel), receive, one.spec.plan.response)
 
-    def _answer(self, one: Acquisition, send: Send, value: Any) -> Answer:
-        if isinstance(value, Exception):
-            one.asking, refused = self.router.refusal(value, one.spec.lock, one.link)
-            return refused
-        if isinstance(value, Failed):
-            return value
-        if send.command in ("ENQUEUE", "ACQUIRE"):
-            return wire.acquired(value, one.holder_lease)
-        return wire.integer(value, f"RLOCK.{send.command}")
+    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Link | None, Failed]:
+        """What a refusal means, and where a cluster sends the next command, unless it is all commands of the slot."""
+        asking, (code, *words) = None, wire.text_of(error).split(" ")
+        if self.endpoint.cluster and code in ("MOVED", "ASK"):
+            host, _, port = words[1].rpartition(":")
+            if code == "ASK":
+                asking = self.link((host, int(port)))
+            else:
+                self.slots[int(words[0])] = (host, int(port))
+        elif code == "READONLY" and self.endpoint.follows:
+            link.drop("the server is no longer a primary")
+        return asking, wire.refusal(error, lock, self.endpoint.follows)
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
-        lock, what, at = one.spec.lock, told.what, now()
-        waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
-        if what == "held":
+        lock, what, at, error = one.spec.lock, told.what, now(), told.error
+        waited, held, why = (at - one.began) / 1e9, (at - one.held_since) / 1e9, ""
+        if what == "ended":
+            if self.acquisitions.pop((one.owner, one.spec.mode), None):
+                self._count_grace(one.spec.plan.grace, -1)
+            return
+        if what == "error":
+            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
+            return
+        if what == "acquired":
             one.held_since = at
             one.acquired.settle(told.token)
-            self.hook(Event("acquired", lock, waited))
-        elif what in ("timeout", "denied", "error"):
-            error = told.error or Closed()
-            if what == "timeout" and one.wait == 0:
-                error = self.router.link_for(one.spec.key).trouble
-            elif what != "error":
-                error = Timeout(lock=lock, waited=waited) if what == "timeout" else Denied(lock=lock)
-                error.__cause__ = told.error
-                self.hook(Event("timed_out", lock, waited) if what == "timeout" else Event("denied", lock))
-            one.acquired.settle(error=error)
-        elif what in ("renewed", "renewal_failed"):
-            self.hook(Event("renewed", lock) if what == "renewed" else Event("renewal_failed", lock, error=told.error))
+        elif what in ("timed_out", "denied"):
+            refused = Timeout(lock=lock, waited=waited) if what == "timed_out" else Denied(lock=lock)
+            refused.__cause__ = error
+            one.acquired.settle(error=refused)
         elif what == "lost" or told.outcome == "lost":
-            one.why = why = one.machine.why or "taken"
+            what, why = "lost", one.machine.why or "taken"
             one.lost.set()
             for tell in one.on_lost:
                 tell()
             one.released.settle(error=LockLost(lock=lock, why=why))
-            self.hook(Event("lost", lock, held, why))
-        elif what == "ended":
-            self.acquisitions.pop((one.owner, one.spec.mode), None)
-        elif told.outcome == "ok":
-            one.released.settle()
-            self.hook(Event("released", lock, held))
-        else:
-            error = told.error or Unreachable("no reply")
-            if told.outcome == "unknown":
-                error = OutcomeUnknown(lock=lock)
-                error.__cause__ = told.error
+        elif told.outcome == "unknown":
+            unknown = OutcomeUnknown(lock=lock)
+            unknown.__cause__ = error
+            one.released.settle(error=unknown)
+        elif what == "released":
             one.released.settle(error=error)
+        if told.outcome in ("ok", "lost"):
+            seconds = {"acquired": waited, "timed_out": waited, "released": held, "lost": held}.get(what, 0.0)
+            self.hook(Event(what, lock, seconds, why, error if what == "renewal_failed" else None))
 
     # Timers.
 
     def _set_timer(self, one: Acquisition) -> None:
         if one.timer is not None:
             one.timer.cancel()
-        one.timer, at = None, one.wake_at
+        one.timer, at = None, one.machine.timer
         if at is None:
             return
-        if one.machine.phase is Phase.HELD and at < one.machine.deadline:
+        if one.machine.phase == "held" and at < one.machine.end:
             # Renewals that are due at nearly the same time go in one piece.
-            early = at - at % max(1, min(machine.WINDOW, one.spec.lease // 30))
+            early = at - at % max(1, min(machine.WINDOW, one.spec.plan.lease // 30))
             at = early if early > now() else at
         delay = max(0, at - now()) / 1e9
-        one.timer = asyncio.get_running_loop().call_later(delay, self._input, one, one.machine.tick)
+        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
 
-    def _look_again(self) -> None:
-        if self._nap is None:
-            self._nap = asyncio.get_running_loop().call_later(NAP, self._look)
-
-    def _look(self) -> None:
-        self._nap = None
-        for one in list(self.acquisitions.values()):
-            self._look_again()
-            # A signal can end a finalizer, or a release before it was posted.
-            if one.is_forgotten():
-                self._drop(one, 0)
-            if one.machine.phase is Phase.HELD and now() >= one.machine.deadline:
-                self._input(one, one.machine.tick)
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(NAP)
+            for one in list(self.acquisitions.values()):
+                # A signal can end a finalizer, or a release before it was posted.
+                if not one.guards:
+                    self._drop(one, 0)
+                if one.machine.phase == "held" and now() >= one.machine.end:
+                    self.give(one, one.machine.tick)
 
     # Other commands.
 
-    async def ask(self, key: bytes, *words: bytes) -> tuple[Any, int]:
-        """The reply to one command, and when it was sent. Asks again where it was surely not carried out."""
-        by = now() + self.response
-        while True:
-            future: asyncio.Future[tuple[Any, int]] = asyncio.get_running_loop().create_future()
-            link = self.router.link_for(key)
-            link.send(words, lambda *reply, future=future: future.done() or future.set_result(reply))
-            value, sent_at = await future
-            if isinstance(value, Exception):
-                _, value = self.router.refusal(value, Spec(key, 0).lock, link)
-            if not isinstance(value, Failed):
-                return value, sent_at
-            again = value.failure is Failure.PASSING or (
-                value.failure is Failure.UNSENT and isinstance(value.error, Unreachable)
-            )
-            if not again or now() >= by:
-                raise value.error
-            await asyncio.sleep(0.005)
+    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T], by: int) -> None:
+        self._promises.add(promise)
+        link = self.link_for(key)
 
-    async def reenter(self, one: Acquisition) -> tuple[int, int]:
-        """One more hold of the same owner: its token, and the number of its guard."""
-        number, holds = one.add_guard()
-        try:
-            if one.spec.permits:
-                # The server counts one permit, however many guards there are here.
-                one.check()
-                return 0, number
-            value, sent_at = await self.ask(one.spec.key, *wire.acquire(one.spec, one.owner, holds))
-            answer = wire.acquired(value)
-            if isinstance(answer, Failed):
-                raise answer.error
-            if isinstance(answer, machine.Granted):
-                self._input(one, one.machine.extend, sent_at)
-            else:
-                self._input(one, one.machine.lose, "taken")
-            one.check()
-        except BaseException:
-            self.drop(one, number)
-            raise
-        return answer.token if isinstance(answer, machine.Granted) else 0, number
+        def receive(value: Any, sent_at: int) -> None:
+            if isinstance(value, Exception):
+                _, value = self._refusal(value, wire.shown(key), link)
+            try:
+                if not isinstance(value, Failed):
+                    promise.settle(read(value, sent_at))
+                elif value.failure not in ("unsent", "passing") or now() >= by or self.closed:
+                    promise.settle(error=Closed() if self.closed else value.error)
+                else:
+                    # It was surely not carried out.
+                    link.loop.call_later(0.005, self._ask, promise, key, words, read, by)
+            except Error as error:
+                promise.settle(error=error)
+            if promise.is_set():
+                self._promises.discard(promise)
+
+        link.send(words, receive)
+
+    def _reentered(self, one: Acquisition, value: Any, sent_at: int) -> int:
+        answer = wire.acquired(value)
+        if isinstance(answer, Failed):
+            raise answer.error
+        if isinstance(answer, machine.Granted):
+            self.give(one, one.machine.extend, sent_at)
+        else:
+            self.give(one, one.machine.lose, "taken")
+        one.check()
+        return answer.token if isinstance(answer, machine.Granted) else 0
+
+
+def plain(word: str) -> str:
+    """At most 64 characters that mean nothing to servers and channels."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", word.strip()[:64])
 
 
 def forked() -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from . import _endpoint
 from ._acquisition import Acquisition
 from ._engine import Engine
-from ._errors import Invalid, LockLost, Unsupported
+from ._errors import Invalid, Unsupported
 from ._events import Event, Hook
-from ._machine import MS
+from ._machine import MS, Plan
 from ._promise import Promise
-from ._wire import LONGEST_MS, Spec
+from ._wire import LONGEST_MS, Info, Spec, info
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Seconds = float | timedelta
 L = TypeVar("L", bound="BaseLock")
@@ -30,21 +31,25 @@ def nanoseconds(what: str, time: Seconds, least_ms: int = 0) -> int:
     return round(value * 1e9)
 
 
+class Options(TypedDict, total=False):
+    """Of each lock: `lease`, `wait` and `session_grace` are those of the client by default; `renew` is true."""
+
+    lease: Seconds | None
+    wait: Seconds | None
+    renew: bool
+    session_grace: Seconds | None
+
+
 class BaseLock:
     """A lock by its name. It does no I/O until it is acquired; each acquisition is another owner."""
 
-    def __init__(self, client: BaseClient[Any, Any], spec: Spec, wait: Seconds | None) -> None:
+    def __init__(self, client: BaseClient[Any, Any], spec: Spec) -> None:
         # The client lives as long as its handles and guards.
         self._client, self._spec, self._engine, self.name = client, spec, client._engine, spec.key
-        self._limit = client._wait if wait is None else nanoseconds("a wait", wait)
         self._entered: list[tuple[int, Any]] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.lock}>"
-
-    def _enter(self, who: int, guard: Any) -> Any:
-        self._entered.append((who, guard))
-        return guard
 
     def _exit(self, who: int) -> Any:
         """The last guard that this thread or task entered by this handle."""
@@ -53,13 +58,18 @@ class BaseLock:
         return entry[1]
 
     def _ask(self, timeout: Seconds | None) -> Acquisition:
-        wait = self._limit if timeout is None else nanoseconds("a timeout", timeout)
-        if wait != 0 and self._engine.endpoint.cluster:
+        spec = self._spec
+        if timeout is not None:
+            spec = spec._replace(plan=spec.plan._replace(wait=nanoseconds("a timeout", timeout)))
+        if spec.plan.wait != 0 and self._engine.endpoint.cluster:
             raise Unsupported("this package does not wait in a cluster; use try_acquire, or a server without a cluster")
-        return self._engine.acquire(self._spec, wait)
+        return self._engine.acquire(spec)
 
-    def _command(self, word: bytes) -> Any:
-        return self._engine.call(self._engine.ask, self.name, word, self.name)
+    def _info(self) -> Promise[Info]:
+        return self._engine.ask(self.name, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
+
+    def _force_release(self) -> Promise[bool]:
+        return self._engine.ask(self.name, (b"RLOCK.FORCERELEASE", self.name), lambda value, _: bool(value == 1))
 
 
 class ReadWriteLock(Generic[L, W]):
@@ -79,9 +89,10 @@ class BaseClient(Generic[L, W]):
     """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
 
     `name`: for owners and connections; the program's by default. `lease`: how long a lock outlives its process; it is
-    renewed every third of it. `wait`: the limit of `acquire`, none by default. `response_timeout`: how long the server
-    may take to answer; a sixth of the lease by default, at most 5 s. `on_event`: receives every `Event`, in the thread
-    that renews the locks: it must be quick, and must not use locks.
+    renewed every third of it. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
+    outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long the
+    server may take to answer; a sixth of the lease by default, at most 5 s. `on_event`: receives every `Event`, in the
+    thread that renews the locks: it must be quick, and must not use locks.
     """
 
     _lock: type[L]
@@ -94,15 +105,16 @@ class BaseClient(Generic[L, W]):
         name: str | None = None,
         lease: Seconds = 30.0,
         wait: Seconds | None = None,
+        session_grace: Seconds | None = None,
         response_timeout: Seconds | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        self._lease = nanoseconds("a lease", lease, 1)
-        self._wait = None if wait is None else nanoseconds("a wait", wait)
-        response = min(5_000 * MS, max(50 * MS, self._lease // 6))
+        self._defaults: Options = {"lease": lease, "wait": wait, "session_grace": session_grace}
+        response = min(5_000 * MS, max(50 * MS, nanoseconds("a lease", lease, 1) // 6))
         if response_timeout is not None:
             response = nanoseconds("a response timeout", response_timeout, 1)
         self._engine = Engine(_endpoint.of(server), name, response, Hook(on_event))
+        self._spec("any")
         weakref.finalize(self, self._engine.close, 0)
 
     @property
@@ -110,47 +122,39 @@ class BaseClient(Generic[L, W]):
         """The owners of this client begin with it."""
         return f"{self._engine.called}:{self._engine.random}"
 
-    def lock(
-        self,
-        name: str | bytes,
-        *,
-        lease: Seconds | None = None,
-        wait: Seconds | None = None,
-        renew: bool = True,
-        fair: bool = False,
-        fenced: bool = False,
-    ) -> L:
+    def lock(self, name: str | bytes, *, fair: bool = False, fenced: bool = False, **options: Unpack[Options]) -> L:
         """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder."""
-        return self._lock(self, self._spec(name, lease, renew=renew, fair=fair, fenced=fenced), wait)
+        return self._lock(self, self._spec(name, fenced, **options)._replace(fair=fair))
 
-    def read_write_lock(
-        self, name: str | bytes, *, lease: Seconds | None = None, wait: Seconds | None = None, renew: bool = True
-    ) -> ReadWriteLock[L, W]:
-        spec = self._spec(name, lease, renew=renew)
+    def read_write_lock(self, name: str | bytes, **options: Unpack[Options]) -> ReadWriteLock[L, W]:
+        read = self._spec(name, **options)._replace(mode=b"READ")
         return ReadWriteLock(
-            lambda: self._lock(self, replace(spec, mode=b"READ"), wait),
-            lambda fenced: self._write_lock(self, replace(spec, mode=b"WRITE", fenced=fenced), wait),
+            lambda: self._lock(self, read),
+            lambda fenced: self._write_lock(self, self._spec(name, fenced, **options)._replace(mode=b"WRITE")),
         )
 
-    def semaphore(
-        self,
-        name: str | bytes,
-        permits: int,
-        *,
-        lease: Seconds | None = None,
-        wait: Seconds | None = None,
-        renew: bool = True,
-    ) -> L:
+    def semaphore(self, name: str | bytes, permits: int, **options: Unpack[Options]) -> L:
         """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it."""
         if not isinstance(permits, int) or not 1 <= permits < 2**31:
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
-        return self._lock(self, self._spec(name, lease, renew=renew, mode=b"PERMIT", permits=permits), wait)
+        return self._lock(self, self._spec(name, **options)._replace(mode=b"PERMIT", permits=permits))
 
-    def _spec(self, lock: str | bytes, lease: Seconds | None, **flags: Any) -> Spec:
+    def _spec(self, lock: str | bytes, fenced: bool = False, **options: Unpack[Options]) -> Spec:
         if not isinstance(lock, (str, bytes)) or not lock:
             raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")
-        time = self._lease if lease is None else nanoseconds("a lease", lease, 1)
-        return Spec(lock.encode() if isinstance(lock, str) else lock, time // MS * MS, **flags)
+        if unknown := options.keys() - Options.__annotations__.keys():
+            raise TypeError(f"a lock has no option {', '.join(unknown)}")
+        chosen: dict[str, Any] = {**self._defaults} | {
+            name: value for name, value in options.items() if value is not None
+        }
+        times = {
+            name: None if chosen.get(name) is None else nanoseconds(f"a {name.replace('_', ' ')}", chosen[name], least)
+            for name, least in (("lease", 1), ("wait", 0), ("session_grace", 100))
+        }
+        lease = (times["lease"] or 0) // MS * MS
+        response = min(self._engine.response, max(50 * MS, lease // 6))
+        plan = Plan(lease, times["wait"], chosen.get("renew", True), fenced, response, times["session_grace"])
+        return Spec(lock.encode() if isinstance(lock, str) else lock, plan)
 
 
 class BaseGuard:
@@ -158,44 +162,56 @@ class BaseGuard:
 
     _over = True
 
-    def __init__(self, lock: BaseLock, one: Acquisition, token: int = 0, number: int = 0) -> None:
-        self._lock, self._one, self._engine, self._number = lock, one, lock._engine, number
-        one.guards[number] = weakref.ref(self)
-        self.token = token  # the fencing token; 0 without `fenced`
+    def __init__(self, lock: BaseLock, one: Acquisition) -> None:
+        self._lock, self._one, self._engine = lock, one, lock._engine
+        one.guards.add(self)
+        self.token = 0  # the fencing token; 0 without `fenced`
         self.name, self.owner = one.spec.key, one.owner
         self._over = False
 
     def check(self) -> float:
         """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
         if self._over:
-            raise LockLost(lock=self._one.spec.lock, why="released")
+            raise self._one.loss("released")
         return self._one.check()
+
+    def _begin(self) -> Promise[int]:
+        try:
+            self._engine.post(self._engine.begin, self._one)
+        except BaseException:
+            self._end()
+            raise
+        return self._one.acquired
+
+    def _reentering(self) -> Promise[int]:
+        if self._one.spec.permits:
+            # The server counts one permit, however many guards there are here.
+            promise: Promise[int] = Promise()
+            promise.settle(0)
+            return promise
+        return self._engine.reenter(self._one, len(self._one.guards))
 
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""
         if self._over:
-            raise LockLost(lock=self._one.spec.lock, why="released")
-        last = self._end()
-        if self._one.why is not None:
-            raise LockLost(lock=self._one.spec.lock, why=self._one.why)
-        return last
+            raise self._one.loss("released")
+        self._end()
+        if self._one.machine.why is not None:
+            raise self._one.loss("released")
+        return not self._one.guards
 
-    def _end(self) -> bool:
-        if self._over:
-            return False
-        # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
-        last = self._engine.drop(self._one, self._number)
-        self._over = True
-        return last
-
-    def _forget(self, promise: Promise[tuple[int, int]]) -> None:
-        """Ends a re-entry that nobody waited for."""
-        with contextlib.suppress(Exception):
-            self._engine.drop(self._one, promise.result()[1])
+    def _end(self) -> None:
+        if not self._over:
+            # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
+            self._one.guards.discard(self)
+            self._engine.drop(self._one)
+            self._over = True
 
     def _as_reader(self) -> Acquisition:
         self.check()
-        return self._engine.acquire(replace(self._one.spec, mode=b"READ", fenced=False), 0, self._one.owner)
+        spec = self._one.spec
+        spec = spec._replace(mode=b"READ", plan=spec.plan._replace(wait=0, fenced=False))
+        return self._engine.acquire(spec, self._one.owner)
 
     def __del__(self) -> None:
         self._end()

@@ -6,9 +6,8 @@ Times are in nanoseconds.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
-from typing import Concatenate, Literal, NamedTuple, ParamSpec
+from typing import Literal, NamedTuple, ParamSpec
 
 from ._errors import Error
 
@@ -30,30 +29,12 @@ Command = Literal["ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"]
 Why = Literal["expired", "taken", "closed", "forked"]
 
 
-class Phase(enum.Enum):
-    NEW = "new"
-    ASKING = "asking"
-    QUEUED = "queued"
-    CONFIRMING = "confirming"
-    HELD = "held"
-    RELEASING = "releasing"
-    LOST = "lost"
-    LEAVING = "cancelling"
-    ENDED = "ended"
-
-
-WAITING = (Phase.NEW, Phase.ASKING, Phase.QUEUED, Phase.CONFIRMING)
-
-
-class Failure(enum.Enum):
-    """What the failure of a command means for the next one."""
-
-    FINAL = "final"  # refused, and the same request would be refused again
-    PASSING = "passing"  # refused for now
-    DRAINING = "draining"  # refused until another server takes over
-    NO_LOCK = "gone"  # refused: the key holds something else
-    UNSENT = "unsent"
-    UNANSWERED = "unanswered"  # the server may have carried it out
+Phase = Literal["new", "asking", "queued", "confirming", "held", "releasing", "lost", "cancelling", "ended"]
+WAITING = ("new", "asking", "queued", "confirming")
+# What a failure means for the next command. Final: refused, and the same would be refused again. Passing: refused for
+# now. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered: the server may
+# have carried it out.
+Failure = Literal["final", "passing", "draining", "gone", "unsent", "unanswered"]
 
 
 class Plan(NamedTuple):
@@ -62,6 +43,7 @@ class Plan(NamedTuple):
     renew: bool = True
     fenced: bool = False
     response: int = 5_000 * MS  # how long the server may take to answer a command
+    grace: int | None = None  # of a session
 
 
 class Granted(NamedTuple):
@@ -90,6 +72,7 @@ class Send(NamedTuple):
     command: Command
     wait_ms: int = 0  # of ENQUEUE; 0 is for ever
     look: bool = False  # also ask for the holder's lease
+    lease_ms: int | None = None  # of RENEW, where it is not the whole lease
 
 
 class Timer(NamedTuple):
@@ -99,7 +82,7 @@ class Timer(NamedTuple):
 class Tell(NamedTuple):
     """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
 
-    what: Literal["held", "timeout", "denied", "error", "renewed", "renewal_failed", "lost", "released", "ended"]
+    what: Literal["acquired", "timed_out", "denied", "error", "renewed", "renewal_failed", "lost", "released", "ended"]
     error: Error | None = None
     token: int = 0
     outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
@@ -108,38 +91,19 @@ class Tell(NamedTuple):
 Output = Send | Timer | Tell
 
 
-def lease_end(sent_at: int, lease: int) -> int:
-    """When a lease ends by the local clock: before the server's, whose clock may run faster."""
-    return sent_at + lease - lease // 100 - 2 * MS
+def end_of(sent_at: int, time: int) -> int:
+    """When a lease or a grace ends by the local clock: before the server's, whose clock may run faster."""
+    return sent_at + time - time // 100 - 2 * MS
 
 
 P = ParamSpec("P")
 
 
-def _input(take: Callable[Concatenate[Machine, P], None]) -> Callable[Concatenate[Machine, int, P], list[Output]]:
-    """An input takes the time before its arguments, and returns what is to be done."""
-
-    def run(self: Machine, now: int, /, *arguments: P.args, **named: P.kwargs) -> list[Output]:
-        self._out, self._now = [], now
-        # Before anything else: a reply that comes too late must not bring a lost lock back.
-        if self.phase is Phase.HELD and now >= self.deadline:
-            self._lose("expired")
-        take(self, *arguments, **named)
-        timer = self._wake_at()
-        if timer != self._timer:
-            self._timer = timer
-            self._out.append(Timer(timer))
-        return self._out
-
-    return run
-
-
 class Machine:
-    """The inputs are its public methods."""
+    """The inputs are its public methods, given by `take`."""
 
     def __init__(self, plan: Plan, up: bool = True) -> None:
-        self.phase = Phase.NEW
-        self.deadline = 0  # by the local clock, while the lock is held
+        self.phase: Phase = "new"
         self.down = not up
         self.why: Why | None = None
         self._plan = plan
@@ -153,44 +117,66 @@ class Machine:
         self._looks = 0
         self._pause = FIRST_PAUSE
         self._token = 0
-        self._renew_at = 0
+        self._deadline = self._renew_at = 0
+        # With a session the hold ends with this connection, which lived at `proven`.
+        self._tied, self._proven = False, 0
         self._failures = 0
         self._stray = False  # a request was not answered
         self._repeated = False  # nor a release
         self._queued = False
         self._give_up = 0
-        self._timer: int | None = None
+        self.timer: int | None = None
         self._error: Error | None = None
 
-    @_input
+    def take(self, now: int, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> list[Output]:
+        """One input at this time: what is to be done."""
+        self._out, self._now = [], now
+        # Before anything else: a reply that comes too late must not bring a lost lock back.
+        if self.phase == "held" and now >= self.end:
+            self._lose("expired")
+        work(*arguments, **named)
+        timer = self._wake_at()
+        if timer != self.timer:
+            self.timer = timer
+            self._out.append(Timer(timer))
+        return self._out
+
+    @property
+    def end(self) -> int:
+        """Of a held lock, by the local clock: by its lease, and with a session by the life of the connection."""
+        grace = self._plan.grace
+        return self._deadline if grace is None else min(self._deadline, end_of(self._proven, grace))
+
     def start(self) -> None:
         wait = self._plan.wait
         self._end = None if wait is None else self._now + (wait or 2 * self._plan.response)
         self._ask()
 
-    @_input
     def cancel(self, error: Error | None) -> None:
         if self.phase in WAITING:
             self._leave("error", error)
 
-    @_input
     def lose(self, why: Why) -> None:
-        if self.phase is Phase.HELD:
+        if self.phase == "held":
             self._lose(why)
 
-    @_input
     def extend(self, sent_at: int) -> None:
         """Another hold of the same owner was acquired, which renewed the lease."""
-        if self.phase is Phase.HELD:
+        if self.phase == "held":
             self._extend(sent_at)
 
-    def _send(self, command: Command, wait_ms: int = 0, look: bool = False) -> None:
+    def alive(self, sent_at: int) -> None:
+        """A command that was sent on the link at this time was answered."""
+        if self._tied:
+            self._proven = max(self._proven, sent_at)
+
+    def _send(self, command: Command, wait_ms: int = 0, look: bool = False, lease_ms: int | None = None) -> None:
         self._number += 1
         self._pending = self._number
-        self._out.append(Send(self._number, command, wait_ms, look))
+        self._out.append(Send(self._number, command, wait_ms, look, lease_ms))
 
     def _ask(self) -> None:
-        self.phase = Phase.ASKING
+        self.phase = "asking"
         self._next = self._pending = None
         if self.down:
             return
@@ -204,32 +190,31 @@ class Machine:
         self._send("ENQUEUE", left, self._looks > 0)
 
     def _confirm(self, token: int) -> None:
-        self.phase, self._token, self._next = Phase.CONFIRMING, token, None
+        self.phase, self._token, self._next = "confirming", token, None
         self._give_up = self._now + self._plan.lease + STRAY
         # The token of the message may be one of an earlier grant.
         self._send("ACQUIRE" if self._plan.fenced else "RENEW")
 
     def _hold(self, sent_at: int) -> None:
-        deadline = lease_end(sent_at, self._plan.lease)
-        if deadline <= self._now:
+        self._deadline, self._proven = end_of(sent_at, self._plan.lease), sent_at
+        if self.end <= self._now:
             # The reply lay in a buffer for longer than the lease: only the server can tell.
             self._confirm(self._token)
             return
-        self.phase, self.deadline = Phase.HELD, deadline
+        self.phase, self._tied = "held", True
         self._renew_at = sent_at + self._plan.lease // 3
         self._pending = self._next = None
-        self._out.append(Tell("held", token=self._token))
+        self._out.append(Tell("acquired", token=self._token))
 
-    @_input
     def reply(self, number: int, sent_at: int, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure is Failure.UNANSWERED:
+        if isinstance(answer, Failed) and answer.failure == "unanswered":
             self._stray = True
         if number != self._pending:
             return
         self._pending = None
-        if self.phase is Phase.ASKING:
+        if self.phase == "asking":
             self._asked(sent_at, answer)
-        elif self.phase is Phase.CONFIRMING:
+        elif self.phase == "confirming":
             if isinstance(answer, Granted):
                 self._token = answer.token
             if isinstance(answer, Granted) or answer == 1:
@@ -238,11 +223,11 @@ class Machine:
                 self._failed(answer)
             else:
                 self._ask()
-        elif self.phase is Phase.HELD:
+        elif self.phase == "held":
             self._renewed(sent_at, answer)
-        elif self.phase is Phase.RELEASING:
+        elif self.phase == "releasing":
             self._released(answer)
-        elif self.phase is Phase.LEAVING:
+        elif self.phase == "cancelling":
             self._left(answer)
 
     def _asked(self, sent_at: int, answer: Answer) -> None:
@@ -250,7 +235,7 @@ class Machine:
             self._token = answer.token
             self._hold(sent_at)
         elif isinstance(answer, Waits):
-            self.phase, self._pause = Phase.QUEUED, FIRST_PAUSE
+            self.phase, self._pause = "queued", FIRST_PAUSE
             lease = LONGEST_LOOK if answer.holder_lease is None else answer.holder_lease
             self._next = self._now + (min(max(lease, FIRST_LOOK), LONGEST_LOOK) if self._looks else FIRST_LOOK)
         elif isinstance(answer, Failed):
@@ -261,125 +246,127 @@ class Machine:
     def _failed(self, answer: Failed) -> None:
         """A request for the lock failed: it is made again, unless that is pointless."""
         self._error = answer.error
-        final = answer.failure in (Failure.FINAL, Failure.NO_LOCK)
-        if final or (answer.failure is Failure.DRAINING and self._plan.wait == 0):
+        final = answer.failure in ("final", "gone")
+        if final or (answer.failure == "draining" and self._plan.wait == 0):
             # It was not carried out, but those before it may have been.
-            if self._asks > 1 or self.phase is Phase.CONFIRMING:
+            if self._asks > 1 or self.phase == "confirming":
                 self._leave("error", answer.error)
             else:
                 self._refuse("error", answer.error)
             return
-        self.phase = Phase.ASKING
+        self.phase = "asking"
         self._rest()
 
     def _rest(self) -> None:
         self._next = self._now + self._pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
-    @_input
     def message(self, word: str, token: int) -> None:
-        if self.phase not in (Phase.ASKING, Phase.QUEUED):
+        if self.phase not in ("asking", "queued"):
             return
         if word == "granted":
             self._confirm(token)
         elif word == "dropped":
-            self.phase, self._pending = Phase.ASKING, None
+            self.phase, self._pending = "asking", None
             self._rest()
         elif self._asks > 1:
             # This may be the end of the wait before the repeat.
-            self._leave("timeout")
+            self._leave("timed_out")
         else:
-            self._refuse("timeout")
+            self._refuse("timed_out")
 
-    @_input
     def link_down(self) -> None:
-        self.down, self._pending = True, None
+        self.down, self._pending, self._tied = True, None, False
 
-    @_input
     def link_up(self) -> None:
         self.down, self._pause = False, FIRST_PAUSE
-        if self.phase in (Phase.ASKING, Phase.QUEUED, Phase.CONFIRMING):
+        if self.phase in ("asking", "queued", "confirming"):
             self._ask()
-        elif self.phase is Phase.HELD and self._plan.renew:
-            self._send("RENEW")
-        elif self.phase is Phase.RELEASING:
+        elif self.phase == "held" and (self._plan.renew or self._plan.grace):
+            self._renew()
+        elif self.phase == "releasing":
             self._next = None
             self._send("RELEASE")
-        elif self.phase is Phase.LEAVING:
+        elif self.phase == "cancelling":
             self._depart()
 
-    @_input
     def tick(self) -> None:
         due = self._next is not None and self._now >= self._next and not self.down
         if self.phase in WAITING:
             if self._end is not None and self._now >= self._end:
-                failed = self._plan.wait == 0 and self._error is not None
-                self._leave("error" if failed else "timeout", self._error)
+                self._leave("error" if self._plan.wait == 0 else "timed_out", self._error)
             elif due:
-                self._looks += self.phase is Phase.QUEUED
+                self._looks += self.phase == "queued"
                 self._ask()
-        elif self.phase is Phase.HELD:
+        elif self.phase == "held":
             window = min(WINDOW, self._plan.lease // 30)
             if self._renews() and self._now >= self._renew_at - window:
-                self._send("RENEW")
-        elif self.phase is Phase.RELEASING:
+                self._renew()
+        elif self.phase == "releasing":
             if self._now >= self._give_up:
                 self._settle("unknown", self._error)
             elif due:
                 self._next = None
                 self._send("RELEASE")
-        elif self.phase is Phase.LEAVING:
+        elif self.phase == "cancelling":
             if self._now >= self._give_up:
                 self._finish()
             elif due:
                 self._depart()
 
     def _renews(self) -> bool:
-        return self._plan.renew and self._pending is None and not self.down
+        wanted = self._plan.renew or (self._plan.grace is not None and not self._tied)
+        return wanted and self._pending is None and not self.down
+
+    def _renew(self) -> None:
+        left = self._deadline - self._now
+        # A fixed lease is only tied to another connection: it ends when it would have.
+        self._send("RENEW", lease_ms=None if self._plan.renew else (left + left // 99) // MS + 4)
 
     def _renewed(self, sent_at: int, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure is not Failure.NO_LOCK:
+        if isinstance(answer, Failed) and answer.failure != "gone":
             # Short pauses first: most failures are over soon.
             self._renew_at = self._now + self._plan.lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
             self._failures += 1
             self._out.append(Tell("renewal_failed", answer.error))
         elif answer == 1:
-            self._failures = 0
-            self._extend(sent_at)
+            self._failures, self._tied, self._proven = 0, True, max(self._proven, sent_at)
+            self._renew_at = sent_at + self._plan.lease // 3
+            if self._plan.renew:
+                self._extend(sent_at)
             self._out.append(Tell("renewed"))
         else:
             self._lose("taken")
 
     def _extend(self, sent_at: int) -> None:
-        self.deadline = max(self.deadline, lease_end(sent_at, self._plan.lease))
+        self._deadline = max(self._deadline, end_of(sent_at, self._plan.lease))
         self._renew_at = sent_at + self._plan.lease // 3
 
     def _lose(self, why: Why) -> None:
-        self.phase, self.why, self._pending = Phase.LOST, why, None
+        self.phase, self.why, self._pending = "lost", why, None
         self._out.append(Tell("lost"))
         if why == "taken":
             # The server has nothing left to release.
             self._finish()
 
-    @_input
     def release(self) -> None:
-        if self.phase is Phase.LOST:
+        if self.phase == "lost":
             # The server may have the hold still, and others wait for it.
-            self.phase, self._queued = Phase.LEAVING, False
+            self.phase, self._queued = "cancelling", False
             self._give_up = self._now + self._plan.lease
             self._depart()
-        elif self.phase is Phase.HELD:
-            self.phase, self._give_up, self._next = Phase.RELEASING, self.deadline, None
+        elif self.phase == "held":
+            self.phase, self._give_up, self._next = "releasing", self._deadline, None
             if not self.down:
                 self._send("RELEASE")
 
     def _released(self, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure is not Failure.NO_LOCK:
+        if isinstance(answer, Failed) and answer.failure != "gone":
             self._error = answer.error
-            if answer.failure is Failure.FINAL:
+            if answer.failure == "final":
                 self._settle("error", answer.error)
                 return
-            self._repeated |= answer.failure is Failure.UNANSWERED
+            self._repeated |= answer.failure == "unanswered"
             self._rest()
         elif isinstance(answer, int):
             self._settle("ok")
@@ -387,11 +374,12 @@ class Machine:
             self._settle("unknown" if self._repeated else "lost", self._error)
 
     def _settle(self, outcome: Literal["ok", "lost", "unknown", "error"], error: Error | None = None) -> None:
+        self.why = "taken" if outcome == "lost" else None
         self._out.append(Tell("released", error, outcome=outcome))
         self._done()
 
     def _left(self, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure not in (Failure.FINAL, Failure.NO_LOCK):
+        if isinstance(answer, Failed) and answer.failure not in ("final", "gone"):
             self._rest()
         else:
             self._done()
@@ -401,16 +389,16 @@ class Machine:
         if not self._stray or self.down:
             self._finish()
             return
-        self.phase, self._stray, self._queued = Phase.LEAVING, False, True
+        self.phase, self._stray, self._queued = "cancelling", False, True
         self._next, self._give_up = self._now + STRAY, self._now + 3 * STRAY
 
-    def _leave(self, kind: Literal["timeout", "error"], error: Error | None = None) -> None:
+    def _leave(self, kind: Literal["timed_out", "error"], error: Error | None = None) -> None:
         """Ends the acquisition without the lock, and leaves nothing of it in the server."""
         if self._asks == 0:
             self._refuse(kind, error)
             return
         self._out.append(Tell(kind, error or self._error))
-        self.phase, self._pause = Phase.LEAVING, FIRST_PAUSE
+        self.phase, self._pause = "cancelling", FIRST_PAUSE
         self._depart()
 
     def _depart(self) -> None:
@@ -422,21 +410,21 @@ class Machine:
             self._send("CANCEL")
         self._send("RELEASE")
 
-    def _refuse(self, kind: Literal["timeout", "denied", "error"], error: Error | None = None) -> None:
+    def _refuse(self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None) -> None:
         self._out.append(Tell(kind, error or self._error))
         self._finish()
 
     def _finish(self) -> None:
-        self.phase, self._pending = Phase.ENDED, None
+        self.phase, self._pending = "ended", None
         self._out.append(Tell("ended"))
 
     def _wake_at(self) -> int | None:
         next_at = None if self.down else self._next
         if self.phase in WAITING:
             times = (self._end, next_at)
-        elif self.phase is Phase.HELD:
-            times = (self.deadline, self._renew_at if self._renews() else None)
-        elif self.phase in (Phase.RELEASING, Phase.LEAVING):
+        elif self.phase == "held":
+            times = (self.end, self._renew_at if self._renews() else None)
+        elif self.phase in ("releasing", "cancelling"):
             times = (self._give_up, next_at)
         else:
             return None

@@ -22,56 +22,55 @@ class Flag(threading.Event):
     """An event that is set once."""
 
     def __init__(self) -> None:
-        self._set = False
+        self._flag = False
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        return self._set
+        return self._flag
 
     def set(self) -> None:
-        if not self._set:
-            self._set = True
+        if not self._flag:
+            self._flag = True
             self._gate.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._set:
+        while not self._flag:
             left = LOOK if end is None else min(LOOK, end - time.monotonic())
             if left <= 0:
                 break
             if self._gate.acquire(timeout=left):
                 self._gate.release()
-        return self._set
+        return self._flag
 
 
-class Promise(Generic[T]):
+class Promise(Flag, Generic[T]):
     """What the engine will answer; whoever waits for it cannot cancel it."""
 
     def __init__(self) -> None:
-        self.settled = Flag()
+        super().__init__()
         self._value: Any = None
         self._error: BaseException | None = None
         self._then: list[Callable[[], object]] = []
 
     def settle(self, value: Any = None, error: BaseException | None = None) -> None:
         """Only the first outcome counts."""
-        if self.settled.is_set():
-            return
-        self._value, self._error = value, error
-        self.settled.set()
-        while self._then:
-            self._then.pop()()
+        if not self.is_set():
+            self._value, self._error = value, error
+            self.set()
+            while self._then:
+                self._then.pop()()
 
     def then(self, work: Callable[[], object]) -> None:
         """Calls it when there is an outcome, in the thread of the engine, or now."""
         self._then.append(work)
-        if self.settled.is_set() and work in self._then:
+        if self.is_set() and work in self._then:
             self._then.remove(work)
             work()
 
     def result(self) -> T:
-        self.settled.wait()
+        self.wait()
         if self._error is not None:
             raise self._error
         value: T = self._value

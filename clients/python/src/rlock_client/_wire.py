@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from redis import exceptions as driver
+from redis.asyncio.connection import DefaultParser
 
 from . import _errors as errors
-from ._machine import MS, Answer, Command, Failed, Failure, Granted, Waits
+from ._machine import MS, Answer, Command, Failed, Granted, Plan, Send, Waits
 
 Words = tuple[bytes, ...]
 
 LONGEST_MS = 2**43  # the longest time that the server takes
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     """What is asked for."""
 
     key: bytes
-    lease: int
+    plan: Plan
     mode: bytes = b""  # READ, WRITE, PERMIT, or none
     permits: int = 0  # of a semaphore
     fair: bool = False
-    fenced: bool = False
-    renew: bool = True
 
     @property
     def lock(self) -> str:
-        """The name, for people."""
-        text = self.key.decode("utf-8", "backslashreplace")
-        return text if text.isprintable() else repr(text)[1:-1]
+        return shown(self.key)
 
 
-def number(value: int) -> bytes:
-    return b"%d" % value
+def shown(key: bytes) -> str:
+    """A name, for people."""
+    text = key.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def mode_of(spec: Spec) -> Words:
@@ -45,28 +40,30 @@ def mode_of(spec: Spec) -> Words:
     return (spec.mode,) if spec.mode in (b"READ", b"WRITE") else ()
 
 
-def acquire(spec: Spec, owner: bytes, holds: int = 1, wait_ms: int | None = None, channel: bytes = b"") -> Words:
-    words = (b"RLOCK.ACQUIRE", spec.key, owner, number(spec.lease // MS), b"HOLDS", number(holds), *mode_of(spec))
-    words += (b"PERMITS", number(spec.permits)) if spec.permits else ()
-    words += (b"FAIR",) * spec.fair + (b"FENCED",) * spec.fenced
-    return words if wait_ms is None else (*words, b"ENQUEUE", number(wait_ms), channel)
+def session(plan: Plan) -> Words:
+    return (b"SESSION", b"%d" % (plan.grace // MS)) if plan.grace else ()
+
+
+def acquire(spec: Spec, owner: bytes, holds: int = 1) -> Words:
+    words: Words = (b"RLOCK.ACQUIRE", spec.key, owner, b"%d" % (spec.plan.lease // MS), b"HOLDS", b"%d" % holds)
+    words += mode_of(spec) + ((b"PERMITS", b"%d" % spec.permits) if spec.permits else ())
+    return words + (b"FAIR",) * spec.fair + (b"FENCED",) * spec.plan.fenced + session(spec.plan)
 
 
 def release(spec: Spec, owner: bytes, holds: int = 0) -> Words:
-    left = (b"HOLDS", number(holds)) if holds else (b"ALL",)
+    left = (b"HOLDS", b"%d" % holds) if holds else (b"ALL",)
     return (b"RLOCK.RELEASE", spec.key, owner, *left, *mode_of(spec))
 
 
-def words_of(command: Command, spec: Spec, owner: bytes, wait_ms: int, channel: bytes) -> Words:
-    if command == "ENQUEUE":
-        return acquire(spec, owner, wait_ms=wait_ms, channel=channel)
-    if command == "ACQUIRE":
+def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
+    if send.command == "ENQUEUE":
+        return (*acquire(spec, owner), b"ENQUEUE", b"%d" % send.wait_ms, channel)
+    if send.command == "ACQUIRE":
         return acquire(spec, owner)
-    if command == "RENEW":
-        return (b"RLOCK.RENEW", spec.key, owner, number(spec.lease // MS), *mode_of(spec))
-    if command == "CANCEL":
-        return (b"RLOCK.CANCEL", spec.key, owner)
-    return release(spec, owner)
+    if send.command == "RENEW":
+        lease = b"%d" % (send.lease_ms or spec.plan.lease // MS)
+        return (b"RLOCK.RENEW", spec.key, owner, lease, *mode_of(spec), *session(spec.plan))
+    return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release(spec, owner)
 
 
 def pack(commands: list[Words]) -> bytes:
@@ -78,49 +75,38 @@ def pack(commands: list[Words]) -> bytes:
     return b"".join(parts)
 
 
-CODES: dict[type[Exception], str] = {
-    driver.BusyLoadingError: "LOADING",
-    driver.ReadOnlyError: "READONLY",
-    driver.NoPermissionError: "NOPERM",
-    driver.AuthenticationError: "NOAUTH",
-    driver.OutOfMemoryError: "OOM",
-    driver.TryAgainError: "TRYAGAIN",
-    driver.MasterDownError: "MASTERDOWN",
-    driver.ClusterDownError: "CLUSTERDOWN",
-    driver.MovedError: "MOVED",
-    driver.AskError: "ASK",
-}
-PASSING = frozenset({"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "MOVED", "ASK"})
+# The driver takes the codes that it knows off the text.
+CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
+PASSING = ("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "MOVED", "ASK")
 
 
-def code_and_text(error: Exception) -> tuple[str, str]:
-    """The server's error: its code, and the whole text. The driver takes the codes that it knows off the text."""
-    text = str(error)
-    code = CODES.get(type(error), "")
-    if code == "NOAUTH" and "required" not in text:
-        code = "WRONGPASS"
-    if code:
-        return code, f"{code} {text}"
-    found = re.match(r"[A-Z]+\b", text)
-    return (found.group(), text) if found else ("ERR", f"ERR {text}")
+def text_of(error: Exception) -> str:
+    """What the server said; its first word is the code."""
+    text, code = str(error), CODES.get(type(error), "")
+    if code in ("NOAUTH", "WRONGPASS"):
+        code = "NOAUTH" if "required" in text else "WRONGPASS"
+    if not code and not text.partition(" ")[0].isupper():
+        code = "ERR"
+    return f"{code} {text}" if code else text
 
 
 def refusal(error: Exception, lock: str = "", follows: bool = False) -> Failed:
     """What the server's refusal means. `follows`: another server may have become the primary."""
-    code, text = code_and_text(error)
+    text = text_of(error)
+    code = text.partition(" ")[0]
     if code in PASSING or (follows and code == "READONLY"):
-        return Failed(Failure.PASSING, errors.Refused(text))
-    if code == "ERR" and "rlock.accept is no" in text:
-        return Failed(Failure.DRAINING, errors.Refused(text))
+        return Failed("passing", errors.Refused(text))
+    if "rlock.accept is no" in text:
+        return Failed("draining", errors.Refused(text))
     if "unknown command" in text.lower():
-        return Failed(Failure.FINAL, errors.ModuleMissing(text))
+        return Failed("final", errors.ModuleMissing(text))
     if code in ("NOPERM", "NOAUTH", "WRONGPASS"):
-        return Failed(Failure.FINAL, errors.Permission(text))
+        return Failed("final", errors.Permission(text))
     if code == "QUEUEFULL":
-        return Failed(Failure.FINAL, errors.QueueFull(text, lock=lock))
+        return Failed("final", errors.QueueFull(text, lock=lock))
     if code in ("WRONGTYPE", "WRONGLOCK"):
-        return Failed(Failure.NO_LOCK, errors.NotALock(text, lock=lock))
-    return Failed(Failure.FINAL, errors.Refused(text))
+        return Failed("gone", errors.NotALock(text, lock=lock))
+    return Failed("final", errors.Refused(text))
 
 
 def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
@@ -136,30 +122,32 @@ def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
     return unexpected("RLOCK.ACQUIRE", value)
 
 
-def integer(value: Any, command: str) -> Answer:
-    return value if value is None or isinstance(value, int) else unexpected(command, value)
+def answer(command: Command, value: Any, holder_lease_ms: Any) -> Answer:
+    """Any reply of a lock's command."""
+    if command in ("ENQUEUE", "ACQUIRE"):
+        return acquired(value, holder_lease_ms)
+    return value if value is None or isinstance(value, int) else unexpected(f"RLOCK.{command}", value)
 
 
 def unexpected(command: str, value: Any) -> Failed:
     text = f"{command} was answered with {value!r}; update the server's module, or this package"
-    return Failed(Failure.FINAL, errors.Unsupported(text))
+    return Failed("final", errors.Unsupported(text))
 
 
 def parse(payload: bytes) -> tuple[str, tuple[bytes, bytes], int] | None:
     """Reads a message: its word, whose it is (owner and mode), and a token. None for an unknown first word."""
     fields = payload.split(b" ")
     word = fields[0].decode("ascii", "replace")
-    if word not in ("granted", "timeout", "dropped") or len(fields) < 4:
-        return None
     # Before the mode a grant has holds, lease and token, and a drop its reason.
-    at = {"granted": 7, "timeout": 4, "dropped": 5}[word]
+    at = {"granted": 7, "timeout": 4, "dropped": 5}.get(word)
+    if at is None or len(fields) < 4:
+        return None
     mode = fields[at].upper() if len(fields) > at else b""
     token = int(fields[6]) if word == "granted" and len(fields) > 6 and fields[6].isdigit() else 0
     return word, (unquote_to_bytes(fields[2]), mode), token
 
 
-@dataclass(frozen=True)
-class Info:
+class Info(NamedTuple):
     """A lock, as its server sees it. `holders` and `queue` have the fields of RLOCK.INFO."""
 
     kind: str  # none, mutex, readwrite or permits
@@ -179,8 +167,8 @@ def info(value: Any) -> Info:
     """Reads the reply of INFO; fields that are not known are skipped."""
     try:
         fields = pairs(value)
-        lists = [[pairs(one) for one in fields[name]] for name in ("holders", "queue")]
-        counts = [fields[name] for name in ("lease-ms", "token", "holder-count", "waiter-count")]
-        return Info(fields["kind"].decode(), *counts, *lists)
+        fields["kind"] = fields["kind"].decode()
+        fields |= {name: [pairs(one) for one in fields[name]] for name in ("holders", "queue")}
+        return Info(*(fields[name.replace("_", "-")] for name in Info._fields))
     except (KeyError, ValueError, TypeError, AttributeError):
         raise unexpected("RLOCK.INFO", value).error from None

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
 use super::ties::Sessions;
-use super::{Due, HeldBack, Job, LockName, LockRef, Locks, Queue, Ticket, Turns, Via, Waiter};
+use super::{Due, Job, LockName, LockRef, Locks, Queue, Ticket, Turns, Via, Waiter, Yielding};
 use crate::types::{Expiry, Mode, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -13,7 +13,7 @@ pub struct Lens<'a> {
     pub now: UnixMs,
     /// The clock that never steps.
     pub clock: MonoMs,
-    /// When the module yields to Redisson clients: a streak counts up to that, and no further.
+    /// When the module yields to Redisson clients: natives are counted up to that, and no further.
     pub turns: Turns,
     /// The number of a ticket among those that live.
     pub ticket: &'a dyn Fn(Ticket) -> i64,
@@ -90,31 +90,16 @@ impl Locks {
         let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
         form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
         form.extend(self.sweeps.position(lens.lock));
-        // Where foreign waiters never have a turn, nobody asks how many came to read.
-        let turns = lens.turns.after_grants < u32::MAX;
-        let reading = self.all_known().filter_map(|(lock, record)| {
-            let reading = record.reading.as_ref()?;
-            let age = lens.clock.0.saturating_sub(reading.since.0).min(lens.turns.after_ms);
-            Some([
-                (lens.lock)(lock),
-                record.read_ends.map_or(NONE, |ends| lens.until(ends)),
-                self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into(),
-                reading.closed.map_or(NONE, |closed| match closed {
-                    HeldBack::UntilFree { check_at } => lens.on_clock(check_at).saturating_mul(2),
-                    HeldBack::Window { until } => lens.on_clock(until).saturating_mul(2).saturating_add(1),
-                }),
-                if turns { reading.came.min(lens.turns.after_grants).into() } else { NONE },
-                if turns { i64::try_from(age).unwrap_or(i64::MAX) } else { NONE },
-            ])
+        let reads = self.all_known().filter_map(|(lock, record)| {
+            let ends = lens.until(record.read_ends?);
+            Some([(lens.lock)(lock), ends, self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into()])
         });
-        append_sorted(reading, form);
-        let streaks = self.all_known().filter_map(|(lock, record)| {
-            let streak = record.streak?;
-            let age = lens.clock.0.saturating_sub(streak.since.0).min(lens.turns.after_ms);
-            let grants = streak.grants.min(lens.turns.after_grants);
-            Some([(lens.lock)(lock), grants.into(), i64::try_from(age).unwrap_or(i64::MAX)])
+        append_sorted(reads, form);
+        let yielding = self.all_known().filter_map(|(lock, record)| {
+            let [state, count, age] = record.yielding?.canonical_form(lens);
+            Some([(lens.lock)(lock), state, count, age])
         });
-        append_sorted(streaks, form);
+        append_sorted(yielding, form);
         self.sessions.canonical_form(lens, form);
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
@@ -136,6 +121,21 @@ impl Agenda {
         append_sorted(self.parked().map(|(job, lock)| [*job as i64, (lens.lock)(lock.name())]), form);
         form.extend(self.last_ones().map(|last| last.map_or(NONE, |lock| (lens.lock)(lock.name()))));
         form.push(self.not_before().map_or(NONE, |at| lens.on_clock(at)));
+    }
+}
+
+impl Yielding {
+    fn canonical_form(self, lens: &Lens<'_>) -> [i64; 3] {
+        match self {
+            // Where foreign waiters never have a turn, nobody asks for the count.
+            Self::Counting { .. } if lens.turns.after_grants == u32::MAX => [0, NONE, NONE],
+            Self::Counting { admitted, since, .. } => {
+                let age = lens.clock.0.saturating_sub(since.0).min(lens.turns.after_ms);
+                [0, admitted.min(lens.turns.after_grants).into(), i64::try_from(age).unwrap_or(i64::MAX)]
+            }
+            Self::Draining { look_at } => [1, lens.on_clock(look_at), NONE],
+            Self::Window { until } => [2, lens.on_clock(until), NONE],
+        }
     }
 }
 
@@ -175,7 +175,6 @@ impl Queue {
             }),
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.told.map_or(NONE, |told| lens.expiry(told)),
-            self.window.map_or(NONE, |at| lens.on_clock(at)),
             self.fair_changed.into(),
             self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),

@@ -33,11 +33,10 @@ pub use grants::Grant;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
-pub use reads::HeldBack;
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
-pub use yielding::Turns;
+pub use yielding::{Turns, Yielding};
 
 use crate::error::Error;
 use crate::types::{Mode, MonoMs};
@@ -264,7 +263,7 @@ impl Locks {
         match queue.order.first_key_value() {
             None => {
                 self.check_at(lock, None);
-                self.edit_known(lock, |record| record.queue = None);
+                self.edit_known(lock, |record| record.end_queue(waiter.mode));
             }
             Some((first, head)) if *first > place && head.may_gain_by_the_end_of(&waiter) => {
                 self.check_at(lock, Some(Due::Now));

@@ -98,9 +98,6 @@ pub(super) struct Queue {
     pub(super) told: Option<Expiry>,
     /// Whose grant by message is in force, until that owner is heard of or the grant ends.
     pub(super) unconfirmed: Option<Box<[u8]>>,
-    /// Until when the lock is left to foreign waiters; by the clock that never steps, or our own waiters
-    /// would sleep on when the other one is set back.
-    pub(super) window: Option<MonoMs>,
 }
 
 impl Queue {

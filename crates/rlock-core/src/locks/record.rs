@@ -4,11 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 
 use super::leaving::{Leaving, Walk};
-use super::reads::Reading;
 use super::ties::Ties;
-use super::yielding::Streak;
-use super::{Grant, LockName, LockRef, Locks, Queue};
-use crate::types::{MonoMs, UnixMs};
+use super::{Grant, LockName, LockRef, Locks, Queue, Yielding};
+use crate::types::{Mode, MonoMs, UnixMs};
 
 /// What memory knows of one lock. A record that is empty is removed.
 #[derive(Clone, Debug, Default)]
@@ -19,12 +17,10 @@ pub(super) struct LockRecord {
     pub(super) grants: VecDeque<Grant>,
     /// Grants whose clients disconnected before the reply.
     pub(super) revokes: VecDeque<Grant>,
-    /// The native grants since waiting Redisson clients last had their chance.
-    pub(super) streak: Option<Streak>,
+    /// How the lock yields to Redisson clients; outlives the queue.
+    pub(super) yielding: Option<Yielding>,
     /// When the latest read lease ends that was granted here; `None` where no native reads any more.
     pub(super) read_ends: Option<UnixMs>,
-    /// What is known of native readers, whom others may join.
-    pub(super) reading: Option<Reading>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
     pub(super) leaving: Option<Box<Leaving>>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
@@ -37,21 +33,29 @@ pub(super) struct LockRecord {
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, streak, read_ends, reading, leaving, uncapped, ties, term: _ } =
-            self;
+        let Self { queue, grants, revokes, yielding, read_ends, leaving, uncapped, ties, term: _ } = self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
-        let unread = read_ends.is_none() && reading.is_none();
-        idle && streak.is_none() && unread && leaving.is_none() && uncapped.is_none()
+        idle && yielding.is_none() && read_ends.is_none() && leaving.is_none() && uncapped.is_none()
     }
 
-    /// Whether a command on the lock must look at this record: not where the lock is only read.
+    /// Whether a command on the lock must look at this record: not where the lock is only read, which ends its count by itself.
     pub(super) fn is_watched(&self, term: u64) -> bool {
         let Counts { watched, known, .. } = self.count(term);
         watched > 0 || known > 0
     }
 
-    fn is_old_reading(&self, now: UnixMs, clock: MonoMs) -> bool {
-        self.reading.as_ref().is_some_and(|reading| reading.is_old(self.read_ends, now, clock))
+    /// The last waiter has left, which wanted the lock in this mode.
+    pub(super) fn end_queue(&mut self, mode: Mode) {
+        self.queue = None;
+        self.yielding = self.yielding.and_then(|yielding| yielding.left_by_last_waiter(mode));
+    }
+
+    /// What time has not ended without an event. A lock with waiters is served, which decides for itself.
+    fn kept(&self, now: UnixMs, clock: MonoMs) -> (Option<Yielding>, Option<UnixMs>) {
+        let is_kept = |state: &Yielding| self.queue.is_some() || !state.is_old(self.read_ends, now, clock);
+        let yielding = self.yielding.filter(is_kept);
+        let drains = matches!(yielding, Some(Yielding::Draining { .. }));
+        (yielding, self.read_ends.filter(|ends| drains || *ends >= now))
     }
 
     /// Forgets what was known in an earlier term, and returns its ties: there may be a million.
@@ -60,14 +64,15 @@ impl LockRecord {
             return None;
         }
         self.term = term;
-        (self.streak, self.read_ends, self.reading, self.uncapped) = (None, None, None, None);
+        (self.yielding, self.read_ends, self.uncapped) = (None, None, None);
         self.ties.take()
     }
 
     fn count(&self, term: u64) -> Counts {
         let awaited = self.queue.is_some();
         let kept = !self.grants.is_empty() || !self.revokes.is_empty() || self.leaving.is_some();
-        let known = self.term == term && (self.streak.is_some() || self.ties.is_some());
+        let yields = self.yielding.is_some() && self.read_ends.is_none();
+        let known = self.term == term && (yields || self.ties.is_some());
         Counts {
             awaited: awaited.into(),
             watched: (awaited || kept).into(),
@@ -190,9 +195,8 @@ impl Locks {
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
         for (lock, record) in self.records.from(start).take(most) {
-            let is_old = record.term != self.term
-                || record.streak.is_some_and(|streak| streak.is_old(clock))
-                || record.is_old_reading(now, clock);
+            let is_old =
+                record.term != self.term || record.kept(now, clock) != (record.yielding, record.read_ends);
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
@@ -200,10 +204,7 @@ impl Locks {
         self.sessions.free_forgotten(most);
         for lock in old {
             self.edit_known(lock.name(), |record| {
-                record.streak = record.streak.filter(|streak| !streak.is_old(clock));
-                if record.is_old_reading(now, clock) {
-                    (record.read_ends, record.reading) = (None, None);
-                }
+                (record.yielding, record.read_ends) = record.kept(now, clock);
             });
         }
     }

@@ -37,9 +37,9 @@ impl Locks {
             queue.ends = Some(expiry);
             queue.seen = None;
             queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
-            queue.window = None;
             queue.called = None;
         }
+        self.close_window(lock);
     }
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.

@@ -120,7 +120,7 @@ impl Locks {
                     self.agenda.push(Job::RepairReads, name);
                 }
                 self.remove_void_ties(lock);
-                if awaited { self.note_cause(lock, cause) } else { self.end_streak(lock) }
+                if awaited { self.note_cause(lock, cause) } else { self.end_count(lock) }
             }
             Sweep::Clock => {}
         }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::types::{Expiry, LeaseMs, UnixMs};
 
-fn lock(key: &str) -> LockName<'_> {
+pub(super) fn lock(key: &str) -> LockName<'_> {
     LockName { db: 0, key: key.as_bytes() }
 }
 
-fn waiter(owner: &str, ticket: u64) -> Waiter {
+pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
     Waiter {
         owner: owner.as_bytes().into(),
         mode: Mode::Mutex,
@@ -234,40 +234,16 @@ fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
 }
 
 #[test]
-fn foreign_waiters_get_a_turn_after_so_many_grants_or_so_long() {
-    let turns = Turns { after_grants: 2, after_ms: 100 };
-    let mut locks = Locks::default();
-    let key = lock("k");
-    locks.join(key, waiter("a", 1));
-    assert!(!locks.yield_is_due(key, turns, MonoMs(1_000)));
-    locks.count_grant(key, MonoMs(0));
-    assert!(!locks.yield_is_due(key, turns, MonoMs(99)));
-    assert!(locks.yield_is_due(key, turns, MonoMs(100)));
-    locks.count_grant(key, MonoMs(1));
-    assert!(locks.yield_is_due(key, turns, MonoMs(1)));
-    let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
-    locks.open_window(key, MonoMs(50));
-    assert_eq!(locks.window(key, MonoMs(49), longest), left(1));
-    assert_eq!(locks.window(key, MonoMs(50), longest), None);
-    assert!(!locks.yield_is_due(key, turns, MonoMs(1)), "the count starts anew");
-    locks.open_window(key, MonoMs(50));
-    assert_eq!(locks.window(key, MonoMs(9), longest), None, "the option was lowered meanwhile");
-    locks.open_window(key, MonoMs(90));
-    locks.found_held(key, Expiry::Never, Expiry::Never);
-    assert_eq!(locks.window(key, MonoMs(60), longest), None, "the turn was taken");
-}
-
-#[test]
-fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
+fn a_count_continues_while_nobody_waits_and_is_forgotten_in_the_end() {
     let turns = Turns { after_grants: 2, after_ms: u64::MAX };
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (ticket, owner) in [(1, "a"), (2, "b")] {
         locks.join(key, waiter(owner, ticket));
-        locks.count_grant(key, MonoMs(5));
+        locks.count_admitted(key, MonoMs(5));
         locks.pop(key);
     }
     assert!(locks.is_idle() && locks.is_watched());
-    assert!(locks.yield_is_due(key, turns, MonoMs(5)));
+    assert!(locks.yielding(key).is_some_and(|yielding| yielding.is_due(turns, MonoMs(5))));
     locks.forget_old(UnixMs(0), MonoMs(3_600_004), 9);
     assert!(locks.is_watched());
     locks.forget_old(UnixMs(0), MonoMs(3_600_005), 9);
@@ -275,17 +251,15 @@ fn a_streak_goes_on_while_nobody_waits_and_is_forgotten_in_the_end() {
 }
 
 #[test]
-fn streaks_end_with_locks_that_nobody_waits_for() {
+fn counts_end_with_locks_that_have_no_waiters() {
     let mut locks = Locks::default();
     locks.join(lock("awaited"), waiter("a", 1));
     for key in ["awaited", "k", "l"] {
-        locks.count_grant(lock(key), MonoMs(5));
+        locks.count_admitted(lock(key), MonoMs(5));
     }
     locks.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
     locks.continue_sweeps(UnixMs(0), 9);
-    let turns = Turns { after_grants: 1, after_ms: u64::MAX };
-    let left = ["awaited", "k", "l"].map(|key| locks.yield_is_due(lock(key), turns, MonoMs(5)));
-    assert_eq!(left, [true, false, false]);
+    assert_eq!(["awaited", "k", "l"].map(|key| locks.yielding(lock(key)).is_some()), [true, false, false]);
 }
 
 #[test]

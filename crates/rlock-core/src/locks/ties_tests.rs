@@ -169,7 +169,7 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
         locks.tie(LOCK, owner, Mode::Read, by(9));
     }
     locks.note_read_end(LOCK, UnixMs(7), MonoMs(0));
-    locks.count_grant(LOCK, MonoMs(0));
+    locks.count_admitted(LOCK, MonoMs(0));
     locks.demoted();
     locks.promoted();
     assert_eq!((locks.read_end(LOCK), locks.session(LOCK, b"a", Mode::Read)), (None, None));
@@ -183,7 +183,7 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     assert_eq!(locks.tie_count(), 1);
     locks.note_read_end(LOCK, UnixMs(3), MonoMs(0));
     assert_eq!(locks.read_end(LOCK), Some(UnixMs(3)));
-    locks.forget_read_end(LOCK, None);
+    locks.reads_ended(LOCK, None);
     locks.untie_all(LOCK);
     assert!(!locks.knows(LOCK) && !locks.is_watched() && !locks.has_ties());
 }

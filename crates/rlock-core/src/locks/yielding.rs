@@ -1,81 +1,189 @@
-//! Yield windows for waiting Redisson clients, which learn of a release from Redisson's message and compete for the lock:
-//! a lock with constant hand-offs would never be free for them.
+//! Leaving a lock to waiting Redisson clients, which learn of a release from Redisson's message and compete for the lock: a
+//! lock with constant hand-offs would never be free for them, and one with overlapping native readers never for a writer.
 
 use super::{LockName, Locks};
-use crate::types::{LeaseMs, MonoMs};
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Streak {
-    pub(super) grants: u32,
-    pub(super) since: MonoMs,
-    last: MonoMs,
-}
-
-/// After so long without a native grant a streak is forgotten: its lock has ended and nobody told of it.
-const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
-
-impl Streak {
-    pub(super) fn is_old(self, clock: MonoMs) -> bool {
-        clock.0.saturating_sub(self.last.0) >= FORGOTTEN_AFTER_MS
-    }
-}
+use crate::types::{LeaseMs, Mode, MonoMs, UnixMs};
 
 /// How long waiting Redisson clients are passed over before the module yields.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
-    /// The module yields after this number of native grants in a row.
+    /// The module yields after this number of native grants and readers in a row.
     pub after_grants: u32,
     /// The module also yields after this number of milliseconds.
     pub after_ms: u64,
 }
 
-impl Locks {
-    /// Counts a native grant. The count continues while the queue is empty: two alternating native owners would keep a lock
-    /// for ever, with one of them in the queue at most.
-    pub fn count_grant(&mut self, lock: LockName<'_>, clock: MonoMs) {
-        self.edit(lock, |record| {
-            let new = Streak { grants: 0, since: clock, last: clock };
-            let streak = record.streak.get_or_insert(new);
-            streak.grants = streak.grants.saturating_add(1);
-            streak.last = clock;
-        });
+/// The way of a lock from native owners to waiting Redisson clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yielding {
+    /// Natives hold the lock in a row. The count continues while the queue is empty: two alternating native owners would
+    /// keep a lock for ever, with one of them in the queue at most.
+    Counting {
+        /// The number of hand-offs of a mutex or a write lock, and of new readers.
+        admitted: u32,
+        /// The start of the row.
+        since: MonoMs,
+        /// The last of them.
+        last: MonoMs,
+    },
+    /// New native readers are held back for a Redisson writer, until the lock is free, or the native leases have ended:
+    /// Redisson readers continue to join each other.
+    Draining {
+        /// The time of the next check for a Redisson writer.
+        look_at: MonoMs,
+    },
+    /// The free lock is left to Redisson clients; by the clock that never steps, or waiters would sleep on when the other
+    /// one is set back.
+    Window {
+        /// The end of the window.
+        until: MonoMs,
+    },
+}
+
+/// A count without a native grant for this time is forgotten: its lock has ended without an event.
+const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
+
+/// Readers are held back for this time after the last read lease, in ms: the window follows when the lock is found free.
+const KEPT_AFTER_MS: i64 = 10_000;
+
+impl Yielding {
+    /// A count that begins now.
+    pub fn counting(clock: MonoMs) -> Self {
+        Self::Counting { admitted: 0, since: clock, last: clock }
     }
 
-    /// Whether waiting Redisson clients, if any, have been passed over until their turn.
-    pub fn yield_is_due(&self, lock: LockName<'_>, turns: Turns, clock: MonoMs) -> bool {
-        self.known(lock).and_then(|record| record.streak).is_some_and(|streak| {
-            streak.grants >= turns.after_grants || clock.0.saturating_sub(streak.since.0) >= turns.after_ms
-        })
-    }
-
-    /// Waiting Redisson clients had their chance, or do not exist.
-    pub fn end_streak(&mut self, lock: LockName<'_>) {
-        self.edit_known(lock, |record| record.streak = None);
-    }
-
-    /// Opens a yield window until this time.
-    pub fn open_window(&mut self, lock: LockName<'_>, until: MonoMs) {
-        self.end_streak(lock);
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.window = Some(until);
+    /// A native was granted the lock, or came to read.
+    pub fn admit(before: Option<Self>, clock: MonoMs) -> Self {
+        match before {
+            Some(Self::Counting { admitted, since, .. }) => {
+                Self::Counting { admitted: admitted.saturating_add(1), since, last: clock }
+            }
+            Some(draining @ Self::Draining { .. }) => draining,
+            None | Some(Self::Window { .. }) => Self::Counting { admitted: 1, since: clock, last: clock },
         }
     }
 
-    /// The lock was acquired: its yield window is over.
-    pub fn close_window(&mut self, lock: LockName<'_>) {
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.window = None;
+    /// Whether the module must yield if Redisson clients wait.
+    pub fn is_due(self, turns: Turns, clock: MonoMs) -> bool {
+        match self {
+            Self::Counting { admitted, since, .. } => {
+                admitted >= turns.after_grants || clock.0.saturating_sub(since.0) >= turns.after_ms
+            }
+            Self::Draining { .. } => true,
+            Self::Window { .. } => false,
         }
     }
 
-    /// The rest of the yield window, if it is open. A window in the past is closed, and so is a window longer than
-    /// `longest`: the option was lowered in the meantime.
-    pub fn window(&mut self, lock: LockName<'_>, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
-        let queue = self.queue_mut(lock)?;
-        let left =
-            queue.window.and_then(|until| LeaseMs::new(until.0.checked_sub(clock.0)?.try_into().ok()?));
-        let left = left.filter(|left| longest.is_some_and(|longest| *left <= longest));
-        queue.window = queue.window.filter(|_| left.is_some());
-        left
+    /// The lock is free, and no native waits for it; `window_end` is the end of a window that begins now. An open window
+    /// lasts no longer.
+    pub fn freed(self, window_end: Option<MonoMs>) -> Option<Self> {
+        match self {
+            Self::Counting { .. } => None,
+            Self::Draining { .. } => window_end.map(|until| Self::Window { until }),
+            Self::Window { .. } => Some(self),
+        }
+    }
+
+    /// The lock was found held: its window is over.
+    pub fn found_held(self) -> Option<Self> {
+        Some(self).filter(|state| !matches!(state, Self::Window { .. }))
+    }
+
+    /// The last waiter has left; it wanted the lock in this mode. The window of a mutex ends with it: only the queue keeps
+    /// others from a mutex. READ and WRITE ask for a window themselves, since readers that are held back need not wait. The
+    /// mode of the waiter therefore tells which window outlives the queue.
+    pub fn left_by_last_waiter(self, mode: Mode) -> Option<Self> {
+        match mode {
+            Mode::Read | Mode::Write => Some(self),
+            Mode::Mutex | Mode::Permit => self.found_held(),
+        }
+    }
+
+    /// The rest of the window, if it is open. A window in the past is closed, and so is a window longer than `longest`: the
+    /// option was lowered in the meantime.
+    pub fn window_left(self, clock: MonoMs, longest: Option<LeaseMs>) -> Option<LeaseMs> {
+        let Self::Window { until } = self else { return None };
+        time_left(until, clock).filter(|left| longest.is_some_and(|longest| *left <= longest))
+    }
+
+    /// The time until the next check for a Redisson writer, while readers are held back.
+    pub fn look_in(self, clock: MonoMs) -> Option<LeaseMs> {
+        let Self::Draining { look_at } = self else { return None };
+        time_left(look_at, clock)
+    }
+
+    /// Whether time has ended it without an event; `read_ends` is the end of the last native read lease.
+    pub(super) fn is_old(self, read_ends: Option<UnixMs>, now: UnixMs, clock: MonoMs) -> bool {
+        match self {
+            Self::Counting { last, .. } => {
+                clock.0.saturating_sub(last.0) >= FORGOTTEN_AFTER_MS
+                    || read_ends.is_some_and(|ends| ends < now)
+            }
+            Self::Draining { .. } => {
+                read_ends.is_none_or(|ends| ends.0.saturating_add(KEPT_AFTER_MS) < now.0)
+            }
+            Self::Window { until } => until <= clock,
+        }
     }
 }
+
+fn time_left(until: MonoMs, clock: MonoMs) -> Option<LeaseMs> {
+    until.0.checked_sub(clock.0).and_then(|left| LeaseMs::new(left.try_into().ok()?))
+}
+
+impl Locks {
+    /// How a lock yields to Redisson clients.
+    pub fn yielding(&self, lock: LockName<'_>) -> Option<Yielding> {
+        self.known(lock)?.yielding
+    }
+
+    /// Changes that.
+    pub fn set_yielding(&mut self, lock: LockName<'_>, yielding: Option<Yielding>) {
+        if self.yielding(lock) != yielding {
+            self.edit(lock, |record| record.yielding = yielding);
+        }
+    }
+
+    /// Counts a native grant, or a new native reader.
+    pub fn count_admitted(&mut self, lock: LockName<'_>, clock: MonoMs) {
+        self.edit(lock, |record| record.yielding = Some(Yielding::admit(record.yielding, clock)));
+    }
+
+    /// Redisson clients had their chance, or do not exist: the count ends.
+    pub fn end_count(&mut self, lock: LockName<'_>) {
+        if let Some(Yielding::Counting { .. }) = self.yielding(lock) {
+            self.set_yielding(lock, None);
+        }
+    }
+
+    /// The same, for a lock that may have native readers: they are counted from now on.
+    pub fn count_anew(&mut self, lock: LockName<'_>, clock: MonoMs) {
+        let yielding = self.read_end(lock).map(|_| Yielding::counting(clock));
+        self.set_yielding(lock, yielding);
+    }
+
+    /// The rest of the yield window, if it is open; otherwise it is closed.
+    pub fn window_left(
+        &mut self,
+        lock: LockName<'_>,
+        clock: MonoMs,
+        longest: Option<LeaseMs>,
+    ) -> Option<LeaseMs> {
+        let left = self.yielding(lock)?.window_left(clock, longest);
+        if left.is_none() {
+            self.close_window(lock);
+        }
+        left
+    }
+
+    /// The lock is held: its yield window is over.
+    pub fn close_window(&mut self, lock: LockName<'_>) {
+        if let Some(yielding) = self.yielding(lock) {
+            self.set_yielding(lock, yielding.found_held());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "yielding_tests.rs"]
+mod tests;

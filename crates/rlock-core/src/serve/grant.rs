@@ -118,8 +118,9 @@ fn give<P: Server>(
     holds_changed(core, lock.name(), Some(&head.owner), &decision.change);
     let (clock, ends) = (core.port.clock(), now.after(lease));
     let told_end = core.locks(|locks| {
-        if head.mode != Mode::Permit {
-            locks.count_grant(lock.name(), clock);
+        // Readers are counted where others join as well; Redisson knows no permits of this kind.
+        if matches!(head.mode, Mode::Mutex | Mode::Write) {
+            locks.count_admitted(lock.name(), clock);
         }
         let told_end = locks.told(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.

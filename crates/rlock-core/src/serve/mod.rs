@@ -19,7 +19,7 @@ use crate::port::{Lock, Server};
 use crate::timing::Share;
 use crate::tying;
 use crate::types::{Expiry, Mode, UnixMs};
-use crate::yielding::{foreign_turn, note_reads, notify_redisson};
+use crate::yielding::{foreign_turn, note_reads, notify_redisson, window_left};
 
 /// Why a free lock comes to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<
     match serve(core, lock, now, Freed::Unseen) {
         Served::NotFree => return,
         Served::Free | Served::Later => {
-            core.locks(|locks| locks.end_streak(lock.name()));
+            core.locks(|locks| locks.end_count(lock.name()));
             if let Some(message) = UnlockMessage::to_all(mode) {
                 notify_redisson(core, lock, message);
             }
@@ -79,7 +79,10 @@ pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
     let served = serve(core, lock, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-            core.locks(|locks| locks.end_streak(lock.name()));
+            // Where a writer reads on, the lock is free for readers only.
+            if change.becomes != Some(Mode::Read) {
+                core.locks(|locks| locks.end_count(lock.name()));
+            }
             notify_redisson(core, lock, message);
         }
         // A writer reads on: Redisson's readers may join it as those did who waited here.
@@ -174,8 +177,7 @@ fn yields_to_redisson<P: Server>(
     now: UnixMs,
     freed: Freed,
 ) -> bool {
-    let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
-    if core.locks(|locks| locks.window(lock.name(), clock, longest)).is_some() {
+    if window_left(core, lock.name()).is_some() {
         return true;
     }
     note_found_free(core, lock, now, freed);

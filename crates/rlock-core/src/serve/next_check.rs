@@ -7,6 +7,7 @@ use crate::locks::Due;
 use crate::look::key_end;
 use crate::port::{Lock, Server};
 use crate::types::{LeaseMs, Mode};
+use crate::yielding::window_left;
 
 /// How soon to look again at a lock that could not be given away.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
@@ -16,11 +17,9 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
     let Some((owner, wanted)) = head(core, lock) else { return };
     match access(core, lock, &owner, wanted) {
         Access::Free | Access::Shared => {
-            let (now, clock, longest) =
-                (core.port.now(), core.port.clock(), core.port.settings().foreign_window);
+            let (now, window) = (core.port.now(), window_left(core, lock.name()));
             let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
             core.locks(|locks| {
-                let window = locks.window(lock.name(), clock, longest);
                 let again = now.after(window.unwrap_or(AGAIN));
                 // Before its turn, which comes after a window, the deadline is whatever it has set itself.
                 let turn = foreign.filter(|_| window.is_none());

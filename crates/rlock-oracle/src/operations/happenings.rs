@@ -80,11 +80,9 @@ impl Oracle {
 
     /// The server has deleted the key in a look of the timer, or there was none. If its lease has run out, this is when
     /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
-    pub(super) fn may_be_deleted(&mut self, lock: Lock, row_goes_on: bool) {
+    pub(super) fn may_be_deleted(&mut self, lock: Lock) {
         if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
-            if !row_goes_on {
-                self.place(lock).streak = None;
-            }
+            self.place(lock).turns.handed = None;
             self.has_ended(lock);
             self.clean_up(lock);
         }
@@ -124,7 +122,7 @@ impl Oracle {
     /// A lock that has ended while nobody waits here was free to foreign waiters too.
     pub(super) fn has_ended(&mut self, lock: Lock) {
         if self.queue(lock).is_empty() {
-            self.place(lock).streak = None;
+            self.row_ends(lock);
         }
     }
 
@@ -212,7 +210,6 @@ impl Oracle {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
             self.place(lock).list_found = false;
-            self.place(lock).streak = None;
             self.forget_gate(lock);
         }
     }

@@ -13,10 +13,8 @@ impl Oracle {
         let looks = self.all_locks().filter(|lock| !self.queue(*lock).is_empty()).filter_map(|lock| {
             match self.head_access(lock) {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
-                Access::Free if self.is_left_to_others(lock) => self.places[lock.0].window,
+                Access::Free if self.window_ends(lock).is_some() => self.window_ends(lock),
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
-                // It is left free for a moment, and somebody has come to wait in that.
-                Access::Free if self.yields_to_waiting_writer(lock) => Some(self.clock + 1),
                 // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
                 Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
@@ -152,12 +150,9 @@ impl Oracle {
             self.looked(lock);
             return;
         }
-        if access == Access::Free && self.moment_may_go_on(lock) {
-            return;
-        }
         let dropped_waiters = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
         if access == Access::Free
-            && self.is_left_to_others(lock)
+            && self.window_ends(lock).is_some()
             && !self.places[lock.0].touched
             && !dropped_waiters
         {
@@ -167,7 +162,7 @@ impl Oracle {
             Ground::Firm => self.serve_found_free(lock),
             Ground::Moved => {
                 self.drop_waiters(lock, "moved");
-                self.place(lock).streak = None;
+                self.row_ends(lock);
             }
             Ground::Refused | Ground::Paused => {}
         }

@@ -124,6 +124,7 @@ impl Oracle {
             // Who counts on holds of before has lost them.
             return Answer::Null;
         }
+        self.row_ends(lock);
         self.take_read_write(lock, owner, ask.word, ask.lease);
         Answer::Holds(1, ask.lease, 0)
     }
@@ -132,14 +133,11 @@ impl Oracle {
     pub(super) fn take_read_write(&mut self, lock: Lock, owner: Owner, word: Word, lease: i64) {
         let ends = self.now + lease;
         let mut hash = Hash { writing: word == Word::Write, ends: Some(ends), ..Hash::default() };
-        if hash.writing {
-            self.is_written_now(lock);
-        } else {
-            self.passes(lock, true, false);
-        }
+        self.place(lock).longest_read = i64::MIN;
         if hash.writing {
             hash.writes[owner.0] = 1;
         } else {
+            self.passes(lock, false);
             hash.reads[owner.0] = 1;
             self.place(lock).leases.insert((owner, 1), ends);
             self.leases_read(lock, owner, ends);
@@ -149,7 +147,7 @@ impl Oracle {
 
     /// Others read, or the owner writes.
     pub(super) fn read_as_well(&mut self, lock: Lock, owner: Owner, lease: i64, mut hash: Hash) {
-        self.passes(lock, false, hash.writing);
+        self.passes(lock, hash.writing);
         let ends = self.now + lease;
         hash.reads[owner.0] = 1;
         hash.last_until(ends);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::locks::{self, HeldBack, Ticket, Turns};
+use rlock_core::locks::{self, Ticket, Yielding};
 use rlock_core::{Expiry, Mode, UnixMs};
 use rlock_sim::World;
 
@@ -21,13 +21,6 @@ impl Real {
         let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
         leases.retain(|_, at| *at >= now);
         leases
-    }
-
-    /// Whether a row of hand-offs is counted.
-    pub(super) fn counts_grants(&self, lock: Lock) -> bool {
-        let at_once = Turns { after_grants: 0, after_ms: 0 };
-        let clock = self.sim.with(|world| world.clock);
-        self.sim.locks(|locks| locks.yield_is_due(id(lock).name(), at_once, clock))
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -91,12 +84,12 @@ impl Real {
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
 
-    /// Whether those who come to read are kept waiting.
+    /// Whether the lock is left to those of Redisson's, or is to be.
     pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.locks(|locks| locks.readers_held_back(id(lock).name())) {
-            None => Gate::Open,
-            Some(HeldBack::UntilFree { check_at }) => Gate::UntilFree { look_at: check_at.0 },
-            Some(HeldBack::Window { until }) => Gate::Window { until: until.0 },
+        match self.sim.locks(|locks| locks.yielding(id(lock).name())) {
+            None | Some(Yielding::Counting { .. }) => Gate::Open,
+            Some(Yielding::Draining { look_at }) => Gate::UntilFree { look_at: look_at.0 },
+            Some(Yielding::Window { until }) => Gate::Window { until: until.0 },
         }
     }
 
@@ -151,8 +144,12 @@ impl Real {
         session.map(|session| (session.client, session.grace.get()))
     }
 
-    /// Whether the core has nothing left to remember.
+    /// Whether the core has nothing left to remember once it has forgotten what time has ended.
     pub(super) fn is_blank(&self) -> bool {
-        self.sim.locks(|locks| !locks.is_watched())
+        let (now, clock) = self.sim.with(|world| (world.now, world.clock));
+        self.sim.locks(|locks| {
+            locks.forget_old(now, clock, usize::MAX);
+            !locks.is_watched()
+        })
     }
 }

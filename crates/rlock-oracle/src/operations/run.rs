@@ -142,7 +142,7 @@ impl Run {
         if self.is_refused() {
             // The look that cannot serve a lock is the one that notices its end.
             for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {
-                self.oracle.may_be_deleted(lock, self.real.counts_grants(lock));
+                self.oracle.may_be_deleted(lock);
             }
         }
         self.oracle.seen_looks = std::array::from_fn(|lock| SeenLook {
@@ -188,6 +188,7 @@ impl Run {
         let calls: Vec<_> = self.oracle.calls().keys().copied().collect();
         if let Some(call) = pick(&calls, nth) {
             self.real.disconnect(call);
+            self.see_gates();
             self.oracle.disconnect(call);
         }
     }

@@ -6,26 +6,30 @@ use super::op::{Channel, Lock, Owner, Word};
 use super::state::Oracle;
 use super::told::Told;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
+use super::writers::{Gate, Turns};
 
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
     pub(super) fn serve_found_free(&mut self, lock: Lock) {
         self.is_looked_at_by_a_reader(lock);
+        if self.queue(lock).is_empty() {
+            return;
+        }
         let access = self.head_access(lock);
         if access == Access::No {
-            self.place(lock).window = None;
+            self.place(lock).turns.gate.close_window();
             return;
         }
         if access == Access::Shared {
             if !self.serve(lock, access) {
                 return;
             }
-        } else if !self.is_left_to_others(lock) {
+        } else if self.window_ends(lock).is_none() {
             // Whoever else ended it, or changed its lease, was seen then.
             self.seen.unconfirmed += u32::from(self.place(lock).unconfirmed.take().is_some());
             if !self.serve(lock, access) && self.queue(lock).is_empty() {
-                self.place(lock).streak = None;
+                self.row_ends(lock);
                 self.publish(lock);
             }
         }
@@ -35,20 +39,20 @@ impl Oracle {
     /// A command has freed the lock, or opened it to readers.
     pub(super) fn free(&mut self, lock: Lock, freed: Freed) {
         if freed == Freed::Entirely {
-            if matches!(self.value(lock), Value::ReadWrite(_)) {
+            if matches!(self.value(lock), Value::ReadWrite(_)) && self.queue(lock).is_empty() {
                 self.is_free_now(lock);
             }
             self.set(lock, Value::Nothing);
             self.place(lock).unconfirmed = None;
         }
         let access = self.head_access(lock);
-        if access == Access::Free && self.is_left_to_others(lock) {
+        if access == Access::Free && self.window_ends(lock).is_some() {
             // It was free already, but for readers that had died.
             return;
         }
         let given = access != Access::No && self.serve(lock, access);
-        if !given {
-            self.place(lock).streak = None;
+        if !given && freed == Freed::Entirely {
+            self.row_ends(lock);
         }
         // Redisson's readers may join those who were given it here.
         if !given || freed == Freed::ToReaders {
@@ -85,17 +89,13 @@ impl Oracle {
         if place.queue.is_empty() || access != Access::No {
             return;
         }
-        place.window = None;
+        place.turns.gate.close_window();
         place.called = None;
         place.seen_end = match value {
             Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
             // Not a lease: nobody need be told when it goes.
             Value::Other | Value::Permits(..) | Value::Nothing => Told::Nothing,
         };
-    }
-
-    pub(super) fn is_left_to_others(&self, lock: Lock) -> bool {
-        self.places[lock.0].window.is_some_and(|until| until > self.clock)
     }
 
     /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
@@ -183,10 +183,10 @@ impl Oracle {
     fn give(&mut self, lock: Lock, at: usize, lease: i64) -> i64 {
         let head = self.queue(lock)[at];
         let ends = self.now.saturating_add(lease);
-        let clock = self.clock;
+        if head.word != Word::Read || self.reads_until(lock, head.owner).is_none() {
+            self.is_handed_on(lock, head.word);
+        }
         let place = self.place(lock);
-        let (grants, since) = place.streak.unwrap_or((0, clock));
-        place.streak = Some((grants + 1, since));
         // Whoever sleeps until the end of the old lease, and would miss that of the new one, must be told.
         // Whoever may have heard of an even later end, or of one that was not seen, may be.
         let must = place.seen_end.is_after(ends);
@@ -216,29 +216,29 @@ impl Oracle {
         ends
     }
 
-    /// Whether foreign waiters have been passed over for long enough, and are there: then they are told,
-    /// and the lock is left to them.
-    fn foreign_turn(&mut self, lock: Lock) -> bool {
-        let (options, clock) = (self.options, self.clock);
-        let in_a_row = self.places[lock.0]
-            .streak
-            .is_some_and(|(grants, since)| grants >= options.turn_grants || clock - since >= options.turn_ms);
-        let due = in_a_row || self.yields_to_waiting_writer(lock);
-        if !due || options.window == 0 {
+    /// A lock is free that natives wait for. Where those of Redisson's have been passed over for long enough, and are there,
+    /// they are told, and the lock is left to them: whether it is.
+    pub(super) fn foreign_turn(&mut self, lock: Lock) -> bool {
+        let Turns { gate, handed, most, .. } = self.places[lock.0].turns;
+        let has_to = matches!(gate, Gate::UntilFree { .. }) || self.is_due(handed);
+        if self.options.window == 0 || !has_to && !self.is_due(most) {
+            if matches!(gate, Gate::Window { .. }) {
+                self.place(lock).turns = Turns::default();
+            }
             return false;
         }
-        let listened = self.listened;
-        let until = self.moment_ends(lock).unwrap_or(clock + options.window);
-        self.place(lock).streak = None;
-        self.open(lock);
-        if listened {
+        let window = Gate::Window { until: self.clock + self.options.window };
+        let yields = self.listened && (has_to || self.seen_gates[lock.0] == window);
+        if yields {
             self.publish(lock);
-            self.place(lock).window = Some(until);
-        } else {
+            self.place(lock).turns = Turns { gate: window, ..Turns::default() };
+        } else if !self.listened {
             // A message that nobody hears is none.
             self.was_published(lock);
             self.seen.published[lock.0].most += 1;
+            let most = most.filter(|_| !has_to);
+            self.place(lock).turns = Turns { most, ..Turns::default() };
         }
-        listened
+        yields
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::hash::{Hash, Leases};
-use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
 use super::told::Told;
 use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
@@ -31,11 +31,7 @@ pub(super) struct Place {
     pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
     pub(super) called: Option<(Owner, bool)>,
-    /// Hand-offs in a row, and since when.
-    pub(super) streak: Option<(u32, u64)>,
-    /// Until when the lock is left to foreign waiters, by the clock that never steps.
-    pub(super) window: Option<u64>,
-    /// The turns of those of Redisson's that wait to write.
+    /// The turns of those of Redisson's that wait.
     pub(super) turns: Turns,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
@@ -117,7 +113,7 @@ pub(super) struct Oracle {
     pub(super) seen_looks: [SeenLook; LOCKS.len()],
     /// What the real thing's timer has made of each lock's key.
     pub(super) seen_values: [Value; LOCKS.len()],
-    /// Whether the real thing keeps those waiting now who come to read each lock.
+    /// Whether the real thing leaves each lock to those of Redisson's now.
     pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
 }
@@ -127,7 +123,6 @@ pub(super) const START: i64 = 1_000;
 
 impl Oracle {
     /// An empty server.
-    #[expect(clippy::too_many_lines, reason = "each field once")]
     pub(super) fn new(options: Options) -> Self {
         let place = Place {
             value: Value::Nothing,
@@ -140,8 +135,6 @@ impl Oracle {
             list_found: false,
             gone: Vec::new(),
             called: None,
-            streak: None,
-            window: None,
             turns: Turns::default(),
             natives: BTreeMap::new(),
             longest_read: i64::MIN,
@@ -245,8 +238,9 @@ impl Oracle {
         place.latest_end = place.latest_end.or_later(told);
     }
 
-    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it.
+    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
+        let seen = self.seen_gates[lock.0];
         let place = self.place(lock);
         let (waiter, number) = (place.queue.remove(at), place.numbers.remove(at));
         if waiter.fair {
@@ -255,7 +249,9 @@ impl Oracle {
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
             place.called = None;
-            place.window = None;
+            if !matches!(waiter.word, Word::Read | Word::Write) && seen == Gate::Open {
+                place.turns.gate.close_window();
+            }
             place.unconfirmed = None;
             place.touched = false;
             place.seen_end = Told::Nothing;

@@ -1,36 +1,52 @@
-//! Turns of those of Redisson's that wait to write, among natives that read without a gap: from docs/COMMANDS.md.
-//!
-//! When such a turn begins and ends the contract leaves open, within bounds. So it is taken from the real thing where
-//! it keeps those waiting who come to read, and judged: not too early and not too late, for somebody, and not for ever.
+//! Turns of those of Redisson's that wait, among natives that have the lock in a row: from docs/COMMANDS.md. When a turn
+//! begins and ends the contract leaves open, within bounds. So it is taken from the real thing where it leaves the lock to
+//! others, and judged: not too early and not too late, for somebody, and not for ever.
 
 use super::hash::{Hash, owners};
 use super::op::{Lock, Owner, Word};
+use super::options::{Kinds, Options};
 use super::state::Oracle;
 use super::values::Value;
 
 /// It is seen so soon that nobody listens any more, in ms. The contract says no more than that it is seen.
 const SEEN_WITHIN: u64 = 1_000;
 
-/// Whether those who come to read are kept waiting, for one of Redisson's that waits to write.
+/// Whether natives are kept waiting for those of Redisson's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Gate {
     /// They are not.
     #[default]
     Open,
-    /// Until the lock is free, or natives' leases have ended; at times it is looked whether anybody listens.
+    /// New readers are, until the lock is free, or natives' leases have ended; at times it is looked who listens.
     UntilFree { look_at: u64 },
-    /// Until then: the lock is free, and left to the other.
+    /// All are until then: the lock is free, and left to the other.
     Window { until: u64 },
 }
 
-/// What is known of these turns at one lock.
+impl Gate {
+    /// Somebody has the lock, or nobody is kept from it.
+    pub(super) fn close_window(&mut self) {
+        if matches!(self, Self::Window { .. }) {
+            *self = Self::Open;
+        }
+    }
+}
+
+/// By how many natives in a row those of Redisson's were passed over at a lock, and since when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     pub(super) gate: Gate,
-    /// Who has waited to write all the time was passed over by so many at least, and since when.
-    least: Option<(u32, u64)>,
-    /// By so many at most, and since when.
-    most: Option<(u32, u64)>,
+    /// By hand-offs at least.
+    pub(super) handed: Option<(u32, u64)>,
+    /// By readers at least, who has waited to write all the time.
+    pub(super) least: Option<(u32, u64)>,
+    /// By all of them at most.
+    pub(super) most: Option<(u32, u64)>,
+}
+
+fn one_more(row: Option<(u32, u64)>, clock: u64) -> Option<(u32, u64)> {
+    let (count, since) = row.unwrap_or((0, clock));
+    Some((count + 1, since))
 }
 
 impl Oracle {
@@ -49,7 +65,8 @@ impl Oracle {
     /// Whether one who reads nothing yet is kept from reading with others.
     pub(super) fn is_kept_out(&self, lock: Lock) -> bool {
         match self.places[lock.0].turns.gate {
-            Gate::Open => false,
+            // Those who took the lock in a window may be joined.
+            Gate::Open | Gate::Window { .. } => false,
             Gate::UntilFree { look_at } => {
                 let (gate, seen) = (self.places[lock.0].turns.gate, self.seen_gates[lock.0]);
                 let not_looked = self.clock <= look_at && seen == gate;
@@ -57,10 +74,6 @@ impl Oracle {
                 let natives =
                     self.natives_surely_read(lock) || self.natives_may_read(lock) && seen != Gate::Open;
                 self.clock < look_at || not_looked || self.listened && self.is_read(lock) && natives
-            }
-            // In the millisecond in which it passes it may not have been looked yet.
-            gate @ Gate::Window { until } => {
-                self.clock < until || self.clock == until && self.seen_gates[lock.0] == gate
             }
         }
     }
@@ -78,7 +91,6 @@ impl Oracle {
         let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
         match self.places[lock.0].turns.gate {
             Gate::UntilFree { look_at } if reads && self.read_by(lock).is_some() => Some(look_at + 1),
-            Gate::Window { until } if reads && self.read_by(lock).is_some() => Some(until + 1),
             _ => None,
         }
     }
@@ -93,40 +105,44 @@ impl Oracle {
             (Value::ReadWrite(hash), None) if hash.writing => return false,
             (_, None) => self.is_free_now(lock),
         }
-        let kept_out = self.is_kept_out(lock);
+        let kept_out =
+            if others.is_some() { self.is_kept_out(lock) } else { self.window_ends(lock).is_some() };
         if !kept_out {
             self.open(lock);
         }
         kept_out
     }
 
+    /// Whether those of Redisson's were passed over for long enough.
+    pub(super) fn is_due(&self, row: Option<(u32, u64)>) -> bool {
+        let Options { turn_grants, turn_ms, .. } = self.options;
+        row.is_some_and(|(count, since)| count >= turn_grants || self.clock - since >= turn_ms)
+    }
+
     /// One comes to read beside others: it may be the turn of the one that waits to write now, or has to be.
     fn begins(&mut self, lock: Lock) {
-        let (options, clock) = (self.options, self.clock);
-        let Turns { gate, least, most } = self.places[lock.0].turns;
+        let Turns { gate, least, most, .. } = self.places[lock.0].turns;
         if gate != Gate::Open {
             return;
         }
-        let is_due = |passed: Option<(u32, u64)>| {
-            passed.is_some_and(|(count, since)| {
-                count >= options.turn_grants || clock - since >= options.turn_ms
-            })
-        };
         let natives = self.natives_may_read(lock);
-        let for_somebody = self.listened && options.window > 0 && self.is_read(lock) && natives;
+        let for_somebody = self.listened && self.options.window > 0 && self.is_read(lock) && natives;
         let sure = self.natives_surely_read(lock);
         if !sure {
             // It may have been its turn, which is over at once where no lease of a native lasts on.
             self.place(lock).turns.least = None;
         }
+        if self.is_due(most) && !(for_somebody && sure) {
+            self.place(lock).turns.handed = None;
+        }
         match self.seen_gates[lock.0] {
             Gate::UntilFree { look_at } => {
                 assert!(for_somebody, "who comes to read is kept waiting for nobody");
-                assert!(is_due(most), "who comes to read is kept waiting too early: {most:?}");
-                self.place(lock).turns.gate = Gate::UntilFree { look_at };
+                assert!(self.is_due(most), "who comes to read is kept waiting too early: {most:?}");
+                self.place(lock).turns = Turns { gate: Gate::UntilFree { look_at }, ..Turns::default() };
             }
             _ => assert!(
-                !for_somebody || !sure || !is_due(least),
+                !for_somebody || !sure || !self.is_due(least),
                 "who waits to write is passed over: {least:?}"
             ),
         }
@@ -166,7 +182,7 @@ impl Oracle {
         }
     }
 
-    /// Nobody holds the lock any more: if that was for the one that waits to write, it is left free for a moment.
+    /// Nobody holds the lock, or waits for it here: if that was for the one that waits to write, it is left free.
     pub(super) fn is_free_now(&mut self, lock: Lock) {
         let until = self.clock + self.options.window;
         let turns = &mut self.place(lock).turns;
@@ -175,37 +191,23 @@ impl Oracle {
         }
     }
 
-    /// Whether a lock that is free is left to one that waits to write.
-    pub(super) fn yields_to_waiting_writer(&self, lock: Lock) -> bool {
-        match self.places[lock.0].turns.gate {
-            Gate::Open => false,
-            Gate::UntilFree { .. } => true,
-            Gate::Window { until } => self.clock < until,
-        }
-    }
-
-    /// Until when a lock is left free for a moment that has begun.
-    pub(super) fn moment_ends(&self, lock: Lock) -> Option<u64> {
+    /// Until when a lock that is free is left to those of Redisson's.
+    pub(super) fn window_ends(&self, lock: Lock) -> Option<u64> {
         match self.places[lock.0].turns.gate {
             Gate::Window { until } if self.clock < until => Some(until),
             _ => None,
         }
     }
 
-    /// Whether a lock that is left free for a moment may be looked at later, as the real thing does.
-    pub(super) fn moment_may_go_on(&self, lock: Lock) -> bool {
-        let gate = self.places[lock.0].turns.gate;
-        matches!(gate, Gate::Window { until } if self.clock < until)
-            && self.seen_gates[lock.0] == gate
-            && self.seen_looks[lock.0].waiters > 0
-    }
-
-    /// Those who come to read are kept waiting no more.
+    /// Natives are kept waiting no more.
     pub(super) fn open(&mut self, lock: Lock) {
-        if self.places[lock.0].turns.gate != Gate::Open {
+        let anew = self.read_by(lock).map(|_| (0, self.clock));
+        let turns = &mut self.place(lock).turns;
+        match turns.gate {
+            Gate::Open => {}
             // Those who read on are counted anew from now.
-            let most = Some((0, self.clock));
-            self.place(lock).turns = Turns { most, ..Turns::default() };
+            Gate::UntilFree { .. } => *turns = Turns { most: anew, ..Turns::default() },
+            Gate::Window { .. } => turns.gate = Gate::Open,
         }
     }
 
@@ -215,29 +217,33 @@ impl Oracle {
         self.place(lock).turns.most.get_or_insert((0, clock));
     }
 
-    /// A native reads that did not; alone, or beside others, or writes.
-    pub(super) fn passes(&mut self, lock: Lock, alone: bool, writes: bool) {
+    /// A native reads that did not, or, where it writes, reads as well.
+    pub(super) fn passes(&mut self, lock: Lock, writes: bool) {
         if !writes {
             self.open(lock);
         }
         let (clock, listened) = (self.clock, self.listened);
-        if alone {
-            // Nobody held the lock: who read before is forgotten.
-            let place = self.place(lock);
-            (place.longest_read, place.turns) = (i64::MIN, Turns::default());
-        }
         let turns = &mut self.place(lock).turns;
-        let (count, since) = turns.most.unwrap_or((0, clock));
-        turns.most = Some((count + 1, since));
+        turns.most = one_more(turns.most, clock);
         if listened && !writes {
-            let (count, since) = turns.least.unwrap_or((0, clock));
-            turns.least = Some((count + 1, since));
+            turns.least = one_more(turns.least, clock);
         }
     }
 
-    /// A native writes that did not.
-    pub(super) fn is_written_now(&mut self, lock: Lock) {
-        self.place(lock).turns = Turns::default();
+    /// The lock is handed on to a native; readers pass by themselves.
+    pub(super) fn is_handed_on(&mut self, lock: Lock, word: Word) {
+        let clock = self.clock;
+        let turns = &mut self.place(lock).turns;
+        turns.handed = one_more(turns.handed, clock);
+        if word != Word::Read {
+            turns.most = one_more(turns.most, clock);
+        }
+    }
+
+    /// The lock was free for those of Redisson's.
+    pub(super) fn row_ends(&mut self, lock: Lock) {
+        let gate = self.places[lock.0].turns.gate;
+        self.place(lock).turns = Turns { gate, ..Turns::default() };
     }
 
     /// Nothing is known any more of who was passed over.
@@ -278,7 +284,10 @@ impl Oracle {
                 (Gate::UntilFree { .. }, Gate::Window { until }) => {
                     !self.is_read(lock) && until <= self.clock + self.options.window
                 }
-                (Gate::Window { until }, Gate::Open) => held || self.clock >= until,
+                (Gate::Window { until }, Gate::Open) => {
+                    let left = self.options.kinds == Kinds::Mixed && self.queue(lock).is_empty();
+                    held || self.clock >= until || left
+                }
                 _ => false,
             };
             assert!(ends, "{told}: the turn to write was {before:?}, and is {seen:?} now");

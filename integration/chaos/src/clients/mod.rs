@@ -41,7 +41,7 @@ const READ_BEHIND: &str = "read behind";
 /// Who writes, and then reads on.
 const WRITE_THEN_READ: &str = "write then read";
 
-/// Who keeps a permit for long, so that only the ends of the others make room.
+/// A holder that keeps a permit for long, so that only the ends of the others make room.
 const PERMIT_STAY: &str = "permit stay";
 
 /// Who reads beside Redisson after a server was replaced.

@@ -1,5 +1,4 @@
-//! Who believes to hold a lock excludes the others, or is one of no more owners than there are permits, and does not lose
-//! it before its lease ends.
+//! Holders exclude each other, or are no more than the permits, and no hold is lost before its lease ends.
 
 use super::{Attempt, History, Line, Mode, Us, Verdict, ms};
 
@@ -9,7 +8,7 @@ const ANSWER: Us = ms(200);
 /// For how long before a pause the machine must not have stalled.
 const LAGGING: Us = ms(300);
 
-/// From when to when somebody believed to hold a lock.
+/// From when to when an owner believed to hold a lock.
 type Belief<'a> = (Us, Us, &'a Attempt);
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
@@ -55,8 +54,8 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
     }
 }
 
-/// All of these believed at one moment that they have a permit: the one who was told so last, others of whom it is sure,
-/// and some that may have lost theirs.
+/// All of these believed at one moment to have a permit: the last to learn of it, others whose permits are certain, and
+/// `unsure` more that may have lost theirs.
 fn one_too_many(
     key: usize,
     permits: usize,
@@ -174,7 +173,7 @@ mod tests {
         };
         violates("exclusion", owners(2, 50), vec![]);
         is_in_order(owners(3, 50), vec![]);
-        // One of them has given back by then, though their times overlap two by two.
+        // One of them has released before that, though their times overlap two by two.
         is_in_order(owners(2, 91), vec![]);
         let chain = [("a", 0, 1, 30), ("b", 2, 3, 60), ("c", 4, 31, 90), ("d", 5, 61, 99)];
         let chain = chain.map(|(name, asked, told, gave_back)| holder(name, asked, told, gave_back));

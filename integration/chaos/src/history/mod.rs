@@ -35,7 +35,7 @@ pub(crate) enum Mode {
     Alone,
     /// A reader.
     Shared,
-    /// One of so many owners of a permit.
+    /// An owner of one of this number of permits.
     Permit(u32),
 }
 

@@ -16,7 +16,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     asked.sort_by_key(|attempt| attempt.requested);
     for first in served {
         let (Some(queued), Some(confirm)) = (first.queued, first.confirms.first()) else { continue };
-        // One that gets a permit keeps nobody behind it waiting, and hears of it a moment later.
+        // A permit that was granted keeps no later waiter waiting, and its message takes a moment.
         let waited_until = match first.mode {
             Mode::Permit(_) => first.answered.saturating_sub(ANSWER),
             Mode::Alone | Mode::Shared => confirm.sent,

@@ -18,7 +18,7 @@ impl Stretches {
         Stretches(joined)
     }
 
-    /// When so many of these overlap, or more.
+    /// When at least `count` of these overlap.
     pub(super) fn of_at_least(count: usize, parts: &[(Us, Us)]) -> Vec<(Us, Us)> {
         // An end comes before a beginning at the same time.
         let ends = parts
@@ -66,7 +66,7 @@ impl Stretches {
     }
 }
 
-/// When somebody may hold a lock, or as many as there are permits.
+/// When a lock may be held, or each of its permits.
 pub(super) fn taken<'a>(
     attempts: &[&'a Attempt],
     parts: impl Fn(&'a Attempt) -> Option<(Us, Us)>,

@@ -283,7 +283,7 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
     // The queue was lost, or the other is one of Redisson's.
     is_in_order(vec![first(), second(10)], vec![event(4, 5, LOSS)]);
     is_in_order(vec![first(), Attempt { line: Line::Foreign, ..second(10) }], vec![]);
-    // Of two permits one becomes free after the other: the second to come is told just before the first, or long before.
+    // Of two permits one becomes free after the other: the later waiter has one just before the first, or long before.
     let permit = |told: u64| {
         let mut first = with_permit(2, Attempt { answered: ms(400), ..first() });
         (first.confirms[0].sent, first.confirms[0].replied, first.released) =

@@ -1,0 +1,52 @@
+//! What is stored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::Environment;
+use crate::spread::Spread;
+
+/// What the clients for other languages cost, beside the libraries that are used there without the module.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clients {
+    /// They may be measured without the other benchmarks, and later.
+    pub(crate) environment: Environment,
+    pub(crate) rows: Vec<LibraryCosts>,
+}
+
+/// One library. `to_own`: the ratio to this project's client for the same language, in the same round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LibraryCosts {
+    pub(crate) library: String,
+    pub(crate) rounds: usize,
+    /// An acquire and a release, one after the other and without contention.
+    pub(crate) pair_us: Spread,
+    pub(crate) pair_to_own: Spread,
+    /// The CPU of the library's process, and of the server.
+    pub(crate) pair_cpu_us: Spread,
+    pub(crate) pair_server_us: Spread,
+    /// Commands that the server executed, those inside scripts too.
+    pub(crate) pair_commands: Spread,
+    /// From one process to another, the median of a round.
+    pub(crate) hand_off_us: Spread,
+    pub(crate) hand_off_to_own: Spread,
+    pub(crate) crowd: Crowd,
+}
+
+/// Many waiters of one lock in one process; each holds it once, for 1 to 2 ms.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Crowd {
+    pub(crate) waiters: u64,
+    /// For each of them, until the last has the lock.
+    pub(crate) us: Spread,
+    pub(crate) to_own: Spread,
+    /// The longest that one waited after the first release, in all rounds.
+    pub(crate) longest_ms: f64,
+    /// The most later waiters that were served before one, in all rounds.
+    pub(crate) overtaken: u64,
+    /// The server's CPU, and its commands, for each of them.
+    pub(crate) server_us: Spread,
+    pub(crate) commands: Spread,
+}
