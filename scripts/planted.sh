@@ -27,16 +27,11 @@ die() {
 # failure.
 server_test() {
     case $1 in
-    keep-streak) echo streaks nothing_is_left_of_locks_that_were_deleted ;;
     edge-cached-clock) echo waiting_edges a_lease_that_is_handed_on_late ;;
     edge-deaf-to-delete) echo wakeups every_way_to_free_a_lock_wakes_the_next ;;
     read-ended-early) echo read_write_redisson a_renewal_of_redissons_does_not_end_a_longer_native_lease ;;
     fair-uncapped) echo fair_after_load who_waited_before_a_restart_counts_as_gone_in_time ;;
-    foreign-writer-starves) echo foreign_writers a_writer_of_redissons_is_not_kept_out_for_ever ;;
-    foreign-writer-for-ever) echo foreign_writers a_writer_that_goes_lets_readers_in ;;
-    foreign-writer-no-moment) echo foreign_writers where_nobody_waits_here_the_lock_is_left_free_for_a_moment ;;
     edge-read-lease-unknown) echo reads_after_load those_that_the_primary_before_gave_are_known ;;
-    foreign-writer-too-early) echo foreign_writers where_nobody_told_that_the_lock_was_free_readers_are_counted_anew ;;
     *) die "no server test is named for the bug '$1'" ;;
     esac
 }

@@ -6,20 +6,10 @@
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// The count of hand-offs in a row survives the end of a lock that has no waiters.
-    KeepStreak,
     /// Redisson's renewal of a shorter lease ends a longer native read lease.
     ReadEndedEarly,
     /// After a fail-over, dead waiters in a fair list keep their full time.
     FairUncapped,
-    /// Native readers starve a waiting Redisson writer.
-    ForeignWriterStarves,
-    /// New readers are held back for a Redisson writer that has stopped waiting.
-    ForeignWriterForEver,
-    /// After its last reader, a lock is not left free for a waiting Redisson writer.
-    ForeignWriterNoMoment,
-    /// Readers are held back too early: their count survives a time when the lock was free.
-    ForeignWriterTooEarly,
     /// The module counts leases from the start of the server's event-loop cycle.
     EdgeCachedClock,
     /// The module ignores DEL events.
@@ -30,14 +20,9 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug with the name by which it is planted.
-    pub const ALL: [(Self, &'static str); 10] = [
-        (Self::KeepStreak, "keep-streak"),
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::ReadEndedEarly, "read-ended-early"),
         (Self::FairUncapped, "fair-uncapped"),
-        (Self::ForeignWriterStarves, "foreign-writer-starves"),
-        (Self::ForeignWriterForEver, "foreign-writer-for-ever"),
-        (Self::ForeignWriterNoMoment, "foreign-writer-no-moment"),
-        (Self::ForeignWriterTooEarly, "foreign-writer-too-early"),
         (Self::EdgeCachedClock, "edge-cached-clock"),
         (Self::EdgeDeafToDelete, "edge-deaf-to-delete"),
         (Self::EdgeReadLeaseUnknown, "edge-read-lease-unknown"),
