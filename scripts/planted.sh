@@ -131,6 +131,7 @@ room_of() { basename "$(dirname tests/*/"$1.rs" integration/*/"$1.rs" | grep -v 
 named=$(for each in $wanted; do server_test "$each"; done | sort -u)
 rooms=$(printf '%s\n' "$named" | while read -r file _; do room_of "$file"; done | sort -u)
 # shellcheck disable=SC2046 # a list of arguments
+# shellcheck disable=SC2046,SC2086 # a list of arguments
 server=$(build_tests -p rlock-module --features planted-bugs $(printf -- '--test %s ' $rooms))
 quick_cargo build --quiet --release --locked -p rlock-module --features planted-bugs
 module=$out/release/librlock.so
