@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants planted chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -100,9 +100,6 @@ NAME ?=
 MODEL ?= 1
 mutants: setup ## Apply known mistakes to a copy, and show which proof finds which
 	@$(ENV) MODEL=$(MODEL) ./scripts/mutants.sh $(NAME)
-
-planted: setup ## Plant bugs, and show which proof finds which
-	@$(ENV) ./scripts/planted.sh
 
 # SEED and ROUND repeat what a run has printed; DOC=1 remakes the figures in docs/CHAOS.md.
 SEED ?=

@@ -21,7 +21,6 @@ steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make c
     'longer test --workspace --locked --test lock --test faults --test cluster_faults --test red_history'
 step make mutants
 step make deny
-step make planted
 step make leaks
 step make cost
 step make older

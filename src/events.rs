@@ -4,14 +4,13 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::events::ListChange;
-use rlock_core::locks::{Cause, Databases, LockName};
+use rlock_core::locks::{Cause, Databases, LockName, LockRef};
 use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
-use crate::discovery::{self, Sought};
 use crate::ffi::{EventCtx, ServerEvent, Shared, StringRef, TaskCtx, is_primary};
-use crate::{effects, eviction, keyspace, perform, waiters};
+use crate::site::SiteLock;
+use crate::{discovery, effects, eviction, keyspace, perform, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -33,8 +32,18 @@ const CLOCK_STEP_MS: i64 = 50;
 
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
 pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
-    if event == c"restore" {
-        discovery::arrived(*ctx, key.bytes());
+    match event.to_bytes() {
+        b"expire" => {
+            events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key));
+        }
+        b"restore" => key_came(ctx, key),
+        _ => {}
+    }
+    if waiters::locks(|locks| locks.doubts_fair_lists())
+        && !perform::is_writing()
+        && let Some(name) = names::lock_of_fair_key(key.bytes())
+    {
+        events::fair_list_met(waiters::core(&ctx), LockName { db: ctx.db(), key: name });
     }
     if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
         return;
@@ -50,11 +59,24 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
             events::fair_list_changed(waiters::core(&ctx), LockName { db: ctx.db(), key: name }, change);
         }
     }
-    let cause = cause(event);
-    if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause(event));
+}
+
+/// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
+fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
+    if !is_primary(*ctx) {
         return;
     }
-    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause);
+    let core = waiters::core(&ctx);
+    if let Some(lock) = names::lock_of_fair_key(key.bytes()) {
+        events::fair_list_found(core, LockRef { db: ctx.db(), key: lock.into() });
+    } else if names::is_read_lease_key(key.bytes()) {
+        for (lock, ..) in names::readers_of_lease_key(key.bytes()) {
+            events::read_lease_came(core, LockName { db: ctx.db(), key: lock });
+        }
+    } else {
+        events::key_came(core, &mut SiteLock::new(ctx, key));
+    }
 }
 
 /// A sorted set was changed, and it is not ourselves who told of it.
@@ -90,43 +112,32 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
         ServerEvent::Promoted => {
             departures::promoted(waiters::core(&ctx));
             effects::begin();
-            discovery::start(Sought::All);
+            discovery::promoted(*ctx);
         }
+        ServerEvent::Loads(from) => discovery::loads(*ctx, from),
         ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
             // Some servers tell of the link later than they are ready to be promoted.
-            if !is_primary(*ctx) {
+            if is_primary(*ctx) {
+                events::data_came(waiters::core(&ctx));
+            } else {
                 departures::synchronised(waiters::core(&ctx));
             }
-            discovery::start(Sought::All);
+            discovery::loaded(*ctx);
         }
-        ServerEvent::SlotsCame => discovery::run_again(Sought::All),
+        ServerEvent::SlotsCame => events::data_came(waiters::core(&ctx)),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
         ServerEvent::MaxMemoryChanged => eviction::check(*ctx),
     }
 }
 
-#[cfg(feature = "planted-bugs")]
-thread_local! {
-    static LAST_BEAT: Cell<Option<rlock_core::UnixMs>> = const { Cell::new(None) };
-}
-
-/// The time of the last beat, where leases are to be counted from that.
-#[cfg(feature = "planted-bugs")]
-pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
-    LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
-}
-
 /// The server's heart beats.
 pub(crate) fn beat(ctx: TaskCtx<'_>) {
-    #[cfg(feature = "planted-bugs")]
-    LAST_BEAT.set(Some(ctx.real_time()));
     effects::look(*ctx);
     waiters::clear_doubt(&ctx);
     let beats = BEATS.get().wrapping_add(1);
     BEATS.replace(beats);
-    discovery::on_beat(ctx, beats);
     if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
         events::retry_deferred(waiters::core(&ctx));
     }

@@ -85,6 +85,11 @@ pub(crate) fn state(
     }
 }
 
+/// Whether a key holds what looks like a read/write lock without a writer.
+pub(crate) fn is_read(key: &Key<'_>) -> bool {
+    key.kind() == KeyKind::Hash && key.len() > 1 && key.field(MODE.get()).as_deref() == Some(b"read")
+}
+
 /// Of so many fields all are looked at each time.
 const FEW_FIELDS: usize = 8;
 

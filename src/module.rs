@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 
-use crate::discovery::Sought;
 use crate::ffi::{
     Args, Callbacks, Ctx, EventCtx, Handle, InfoPage, LoadError, Outcome, ServerEvent, StringRef, TaskCtx,
     apply_options, declare, fault, listen, register, register_info,
@@ -23,8 +22,9 @@ impl Callbacks for Rlock {
         eviction::check(ctx);
         // Memory may have outlived an earlier load, and what happened meanwhile was not heard.
         effects::begin();
-        discovery::start(Sought::ReadLeases);
-        listen(ctx)
+        listen(ctx)?;
+        discovery::at_load(ctx);
+        Ok(())
     }
 
     fn is_idle(&self) -> bool {
@@ -34,7 +34,6 @@ impl Callbacks for Rlock {
     fn tear_down(&self) {
         waiters::tear_down();
         readers::tear_down();
-        discovery::tear_down();
     }
 
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
@@ -43,6 +42,10 @@ impl Callbacks for Rlock {
 
     fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>) {
         events::sorted_set_changed(ctx, key);
+    }
+
+    fn key_loaded(&self, key: StringRef<'_>) {
+        discovery::key_loaded(key);
     }
 
     fn server_event(&self, ctx: EventCtx<'_>, event: ServerEvent) {

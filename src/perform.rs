@@ -8,14 +8,14 @@ use std::ffi::CStr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
 };
 use crate::scope::Scope;
 use crate::stats::STATS;
-use crate::{effects, keyspace};
+use crate::{effects, keyspace, waiters};
 
 mod fair_list;
 mod permits;
@@ -63,7 +63,7 @@ pub(crate) fn perform<S: Scope>(
         readers.notify_leases(ctx);
     }
     if let Some(message) = change.unlock_message {
-        publish(*ctx, name, message);
+        publish(ctx, name, message);
     }
     Ok(())
 }
@@ -183,7 +183,7 @@ fn own(event: LockEvent) -> &'static CStr {
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
-pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
+pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
     if message == UnlockMessage::WriterGone {
         // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
         publish(ctx, name, UnlockMessage::ReadersGone);
@@ -193,9 +193,12 @@ pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage)
         UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
         UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
     };
-    let head = if fair { fair_head(ctx, name) } else { None };
-    let heard = publish_to(ctx, &channel, message);
-    let called = head.map_or(0, |head| publish_to(ctx, &names::fair_channel(&channel, &head), message));
+    let head = if fair { fair_head(*ctx, name) } else { None };
+    if head.is_some() {
+        events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+    }
+    let heard = publish_to(*ctx, &channel, message);
+    let called = head.map_or(0, |head| publish_to(*ctx, &names::fair_channel(&channel, &head), message));
     heard.saturating_add(called)
 }
 

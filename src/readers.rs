@@ -71,6 +71,26 @@ fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
     }
 }
 
+/// The readers from a cursor on, and the next cursor, if there are more; `None` where other fields are among them, or the
+/// server does not show them.
+pub(crate) fn page(
+    ctx: Ctx<'_>,
+    name: StringRef<'_>,
+    cursor: u64,
+    most: usize,
+) -> Option<(Vec<Reader>, Option<u64>)> {
+    let (next, fields) = ctx.scan_hash(name, cursor, most)?;
+    let mut readers = Vec::new();
+    for (field, value) in fields {
+        match shape::rw_field(&field, &value).ok()? {
+            RwField::Reads(owner, holds) => readers.push(Reader { owner: owner.into(), holds }),
+            RwField::Mode => {}
+            RwField::Writes(..) => return None,
+        }
+    }
+    Some((readers, Some(next).filter(|next| *next != 0)))
+}
+
 /// At most so many of the readers; others each time, where there are more.
 pub(crate) fn some(
     ctx: Ctx<'_>,

@@ -13,7 +13,9 @@ use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
-use crate::ffi::{CommandCtx, Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary};
+use crate::ffi::{
+    CommandCtx, Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary, listen_to_keys,
+};
 use crate::scope::Scope;
 use crate::{keyspace, options, perform, permits, readers, stats, waiters};
 
@@ -21,10 +23,6 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
     type Lock<'s> = SiteLock<'s, S>;
 
     fn now(&self) -> UnixMs {
-        #[cfg(feature = "planted-bugs")]
-        if let Some(cached) = crate::events::cached_clock() {
-            return cached;
-        }
         self.real_time()
     }
 
@@ -62,6 +60,11 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
 
     fn set_timer(&self, in_ms: Option<u64>) {
         waiters::set_timer(**self, in_ms);
+    }
+
+    fn hear_keys(&self) {
+        // If the server refuses, its first command that needs them says so.
+        let _ = listen_to_keys(**self);
     }
 
     fn note(&self, note: Note<'_>) {
@@ -134,8 +137,12 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
-        let is_known = || waiters::locks(|locks| locks.has_native_readers(Lock::name(self)));
+        let is_known = || waiters::locks(|locks| locks.has_known_readers(Lock::name(self)));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known, || Server::now(&self.ctx)))
+    }
+
+    fn is_read(&self, key: &Key<'s>) -> bool {
+        keyspace::is_read(key)
     }
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
@@ -148,6 +155,10 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
 
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
         readers::each(*self.ctx, self.name, visit)
+    }
+
+    fn readers_from(&self, cursor: u64, most: usize) -> Option<(Vec<Reader>, Option<u64>)> {
+        readers::page(*self.ctx, self.name, cursor, most)
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
@@ -180,7 +191,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     }
 
     fn publish(&self, message: UnlockMessage) -> u64 {
-        perform::publish(*self.ctx, self.name, message)
+        perform::publish(self.ctx, self.name, message)
     }
 
     fn listening_redisson_writers(&self) -> u64 {

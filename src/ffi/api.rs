@@ -54,7 +54,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_KeyType RedisModule_LoadConfigs RedisModule_Log RedisModule_Milliseconds
         RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey RedisModule_PublishMessage
         RedisModule_PublishMessageShard RedisModule_RegisterBoolConfig RedisModule_RegisterNumericConfig RedisModule_RegisterInfoFunc
-        RedisModule_Scan RedisModule_Free RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_ReplyWithArray RedisModule_ReplyWithError
+        RedisModule_DbSize RedisModule_Free RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_ReplyWithArray RedisModule_ReplyWithError
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithMap RedisModule_ReplyWithNull
         RedisModule_ReplyWithNullArray RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate
         RedisModule_ScanCursorDestroy RedisModule_ScanKey RedisModule_ServerInfoGetFieldC

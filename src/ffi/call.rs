@@ -18,6 +18,9 @@ pub(crate) enum CallReply {
     Nothing,
 }
 
+/// Fields of a hash with their values, and the cursor of the next ones.
+type Page = (u64, Vec<(Vec<u8>, Vec<u8>)>);
+
 impl Ctx<'_> {
     /// Runs a command, and replicates what it changes.
     pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
@@ -47,6 +50,16 @@ impl Ctx<'_> {
         count
     }
 
+    /// About `count` fields of a hash with their values, from a cursor on, and the cursor of the next ones: 0 after the last.
+    pub(crate) fn scan_hash(self, key: StringRef<'_>, cursor: u64, count: usize) -> Option<Page> {
+        let cursor = OwnedString::new(cursor.to_string().as_bytes());
+        let (word, count) = (OwnedString::new(b"COUNT"), OwnedString::new(count.to_string().as_bytes()));
+        let reply = self.run(c"HSCAN", &[key, cursor.borrow(), word.borrow(), count.borrow()]);
+        let page = read_page(reply);
+        free(reply);
+        page
+    }
+
     /// Whether a client of this server is subscribed to a channel by its name; in cluster mode, by SSUBSCRIBE.
     pub(crate) fn has_subscriber(self, channel: &[u8]) -> bool {
         self.listeners(OwnedString::new(channel).borrow()) > 0
@@ -73,6 +86,24 @@ fn number(reply: *mut raw::RedisModuleCallReply, at: usize) -> i64 {
         let is_integer = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_INTEGER;
         if is_integer { api!(RedisModule_CallReplyInteger)(element) } else { 0 }
     }
+}
+
+/// What HSCAN answers.
+fn read_page(reply: *mut raw::RedisModuleCallReply) -> Option<Page> {
+    if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
+        return None;
+    }
+    // SAFETY: the reply is an array; an element belongs to it, and is null beyond its end.
+    let element = |at| unsafe { api!(RedisModule_CallReplyArrayElement)(reply, at) };
+    let (CallReply::Bytes(next), CallReply::List(fields)) = (read(element(0)), read(element(1))) else {
+        return None;
+    };
+    let mut fields = fields.into_iter();
+    let mut pairs = Vec::new();
+    while let (Some(field), Some(value)) = (fields.next(), fields.next()) {
+        pairs.push((field?, value?));
+    }
+    Some((std::str::from_utf8(&next).ok()?.parse().ok()?, pairs))
 }
 
 fn read(reply: *mut raw::RedisModuleCallReply) -> CallReply {

@@ -28,6 +28,9 @@ pub(crate) trait Callbacks: Sync {
     /// A sorted set was changed, not by an event of the module.
     fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>);
 
+    /// A key was loaded from a file.
+    fn key_loaded(&self, key: StringRef<'_>);
+
     /// Something happened to the server.
     fn server_event(&self, ctx: EventCtx<'_>, event: ServerEvent);
     /// The server's heart beats, about ten times a second.

@@ -218,16 +218,16 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether the server's INFO has one of these fields in this section.
-    pub(crate) fn has_statistics(self, section: &CStr, fields: &[&CStr]) -> bool {
-        // SAFETY: the section's data is freed below and not used after that.
-        unsafe {
-            let data = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
-            let get = api!(RedisModule_ServerInfoGetFieldC);
-            let has = fields.iter().any(|field| !get(data, field.as_ptr()).is_null());
-            api!(RedisModule_FreeServerInfo)(self.raw, data);
-            has
-        }
+    /// Whether the server has any keys, in the database of the context or another one.
+    pub(crate) fn has_keys(self) -> bool {
+        let (select, size) = (api!(RedisModule_SelectDb), api!(RedisModule_DbSize));
+        let before = self.db();
+        // SAFETY: the context is valid. Its database is the same again when this returns.
+        let is_selected = |db| unsafe { select(self.raw, db) } == raw::REDISMODULE_OK as c_int;
+        // SAFETY: as above.
+        let is_used = || unsafe { size(self.raw) } > 0;
+        let some = (0_i32..).take_while(|db| is_selected(*db)).any(|_| is_used());
+        is_selected(before) && some
     }
 
     /// A text of the server's INFO.

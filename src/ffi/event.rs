@@ -30,6 +30,15 @@ const SERVER_EVENTS: [u64; 9] = [
     raw::REDISMODULE_EVENT_LOADING,
 ];
 
+/// What a server loads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoadedFrom {
+    /// An AOF: it may begin with a snapshot, and ends with commands.
+    Aof,
+    /// A snapshot, stored or sent by the primary.
+    Snapshot,
+}
+
 /// What happened to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
@@ -43,6 +52,8 @@ pub(crate) enum ServerEvent {
     Promoted,
     /// It is a replica, and has what its primary has: all of it, or what was missing comes next.
     Synchronised,
+    /// It begins to load this.
+    Loads(LoadedFrom),
     /// It has loaded what was stored, or what its primary has sent.
     Loaded,
     /// Slots have come from another server, all at one moment.
@@ -198,9 +209,13 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION if subevent == came => ServerEvent::SlotsCame,
             raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,
-            raw::REDISMODULE_EVENT_LOADING if subevent == raw::REDISMODULE_SUBEVENT_LOADING_ENDED => {
-                ServerEvent::Loaded
-            }
+            raw::REDISMODULE_EVENT_LOADING => match subevent {
+                raw::REDISMODULE_SUBEVENT_LOADING_ENDED => ServerEvent::Loaded,
+                raw::REDISMODULE_SUBEVENT_LOADING_AOF_START => ServerEvent::Loads(LoadedFrom::Aof),
+                raw::REDISMODULE_SUBEVENT_LOADING_RDB_START
+                | raw::REDISMODULE_SUBEVENT_LOADING_REPL_START => ServerEvent::Loads(LoadedFrom::Snapshot),
+                _ => return,
+            },
             _ => return,
         };
         callbacks::with(|module| module.server_event(ScopedCtx::new(ctx, Event), event));

@@ -45,6 +45,9 @@ static LISTS: Classes = Classes::new(raw::REDISMODULE_NOTIFY_LIST, on_key);
 /// Locks with permits: from the first waiter for a permit on.
 static SORTED_SETS: Classes = Classes::new(raw::REDISMODULE_NOTIFY_ZSET, on_sorted_set);
 
+/// Keys of a file that is loaded: no other key raises this class.
+static LOADED: Classes = Classes::new(raw::REDISMODULE_NOTIFY_LOADED, on_loaded);
+
 impl Classes {
     const fn new(classes: c_int, on_event: OnEvent) -> Self {
         Self { classes, on_event, heard: AtomicBool::new(false) }
@@ -81,9 +84,14 @@ pub(crate) fn listen_to_sorted_sets(ctx: Ctx<'_>) -> bool {
     SORTED_SETS.listen(ctx)
 }
 
+/// Listens to the loading of keys; without it, no lease key is seen in a file.
+pub(crate) fn listen_to_loads(ctx: Ctx<'_>) {
+    let _ = LOADED.listen(ctx);
+}
+
 /// The server forgot what an earlier load listened to.
 pub(super) fn forget() {
-    for classes in [&KEYS, &LISTS, &SORTED_SETS] {
+    for classes in [&KEYS, &LISTS, &SORTED_SETS, &LOADED] {
         classes.heard.store(false, Ordering::Relaxed);
     }
 }
@@ -132,6 +140,16 @@ unsafe extern "C" fn on_sorted_set(
 ) -> c_int {
     // SAFETY: as above.
     unsafe { heard(ctx, event, key, |module, ctx, key| module.sorted_set_changed(ctx, key)) }
+}
+
+unsafe extern "C" fn on_loaded(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { heard(ctx, event, key, |module, _, key| module.key_loaded(key)) }
 }
 
 /// Passes an event on that another source raised.

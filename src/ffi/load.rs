@@ -38,12 +38,13 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that the module uses by name: to send effects to replicas and AOF, to ask for permission, to read.
-const NEEDED: [&CStr; 23] = [
+const NEEDED: [&CStr; 24] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
     c"GET",
     c"HDEL",
+    c"HSCAN",
     c"HSET",
     c"LINDEX",
     c"LPOP",

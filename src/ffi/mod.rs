@@ -51,11 +51,13 @@ pub(crate) use callbacks::Callbacks;
 pub(crate) use command::{Command, Respond, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use ctx::{Ctx, EventClass};
-pub(crate) use event::{ServerEvent, listen, listen_to_clients};
+pub(crate) use event::{LoadedFrom, ServerEvent, listen, listen_to_clients};
 pub(crate) use guard::{panics, take_doubt};
 pub(crate) use info::{InfoPage, register_info};
 pub(crate) use key::{Key, KeyKind};
-pub(crate) use key_event::{listen_to_keys, listen_to_lists, listen_to_sorted_sets, own_event};
+pub(crate) use key_event::{
+    listen_to_keys, listen_to_lists, listen_to_loads, listen_to_sorted_sets, own_event,
+};
 pub(crate) use load::{declare, entry_points, on_load, on_unload};
 pub(crate) use load_error::LoadError;
 pub(crate) use log::{warn, warn_rarely};

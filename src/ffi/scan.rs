@@ -1,4 +1,4 @@
-//! Going through the fields of a hash, or the keys of a database.
+//! Going through the fields of a hash.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -6,13 +6,11 @@ use std::ptr;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::key::Key;
 use super::string::StringRef;
 
-/// A place among the fields of a hash or the keys of a database, which outlasts changes: whatever is there all the time
-/// comes up.
+/// A place among the fields of a hash, which outlasts changes: whatever is there all the time comes up.
 pub(crate) struct Scan {
     cursor: *mut raw::RedisModuleScanCursor,
 }
@@ -36,41 +34,6 @@ impl Scan {
         let more = unsafe { scan_key(key.as_ptr(), self.cursor, Some(on_field), data) } != 0;
         seen.complete.then_some(more)
     }
-}
-
-impl Scan {
-    /// Calls `each` with the names of the next few keys of the database that the context works in; false if there are
-    /// no more.
-    #[must_use]
-    pub(crate) fn step_keys(&mut self, ctx: Ctx<'_>, mut each: impl FnMut(&[u8])) -> bool {
-        let mut seen = SeenKeys { each: &mut each };
-        let data = ptr::from_mut(&mut seen).cast();
-        // SAFETY: context and cursor live; `data` outlives the call, and `on_name` expects a `SeenKeys`.
-        unsafe { api!(RedisModule_Scan)(ctx.as_ptr(), self.cursor, Some(on_name), data) != 0 }
-    }
-}
-
-/// A step under way.
-struct SeenKeys<'a> {
-    each: &'a mut dyn FnMut(&[u8]),
-}
-
-/// Called by the server for every key of a step.
-unsafe extern "C" fn on_name(
-    _: *mut raw::RedisModuleCtx,
-    name: *mut raw::RedisModuleString,
-    _: *mut raw::RedisModuleKey,
-    seen: *mut c_void,
-) {
-    // SAFETY: `step_keys` passes this pointer, and nobody else uses it during the call.
-    let seen = unsafe { &mut *seen.cast::<SeenKeys<'_>>() };
-    // SAFETY: the string lives for the time of this call.
-    let name = unsafe { StringRef::from_raw(name) };
-    guarded(Callback::Scan, (), || {
-        if let Some(name) = name {
-            (seen.each)(name.bytes());
-        }
-    });
 }
 
 impl Drop for Scan {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use redis::Connection;
 use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, server_time, story};
 use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
@@ -20,6 +21,7 @@ fn who_waited_before_a_restart_counts_as_gone_in_time() {
     let server = TestServer::builder().conf("appendonly", "yes").dir(stopped).start();
     let client = &mut server.connect();
     story(client, &[("SELECT 3", "OK")]);
+    is_met(client);
     counted_as_gone_in_time(client);
     // A native that asks again keeps its place.
     story(client, &[("RLOCK.ACQUIRE lock n0 60000 FAIR ENQUEUE 0 news:{lock}", "[0, 0, 0]")]);
@@ -38,7 +40,46 @@ fn who_waited_at_the_primary_before_counts_as_gone_in_time() {
     assert!(ahead(client, "java:1") > HOUR);
     drop(primary);
     story(client, &[("REPLICAOF NO ONE", "OK")]);
+    is_met(client);
     counted_as_gone_in_time(client);
+}
+
+/// A release calls the head of the list, and so meets the list.
+#[test]
+fn a_release_meets_the_list() {
+    let (primary, replica) = (TestServer::start(), TestServer::start());
+    replica.replicate_from(&primary);
+    awaited(&mut primary.connect());
+    wait_for_replicas_in_sync(&primary, &replica);
+    drop(primary);
+    let client = &mut replica.connect();
+    story(client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
+    eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
+    // That was the first time. From now on this server knows who waits.
+    let far = server_time(client) + 3 * HOUR;
+    story(client, &[(&format!("ZADD redisson_lock_timeout:{{lock}} {far} java:1"), "0")]);
+    story(client, &[("RLOCK.ACQUIRE lock n0 60000", "[1, 60000, 0]"), ("RLOCK.RELEASE lock n0", "1")]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(ahead(client, "java:1") > 2 * HOUR);
+}
+
+/// A list that no native touches is left as it is: each dead owner costs Redisson's clients its own deadline.
+#[test]
+fn a_list_that_no_native_touches_is_left_alone() {
+    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    awaited(&mut server.connect());
+    let server = TestServer::builder().conf("appendonly", "yes").dir(server.kill9()).start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE other n0 60000", "[1, 60000, 0]"), ("RLOCK.RELEASE other n0", "1")]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(ahead(client, "java:1") > HOUR);
+}
+
+/// A stranger asks with FAIR, and so meets the list.
+#[track_caller]
+fn is_met(client: &mut Connection) {
+    assert!(ahead(client, "java:1") > HOUR);
+    story(client, &[("RLOCK.ACQUIRE lock stranger 1000 FAIR", "null")]);
 }
 
 /// Who asks at the new primary with the same owner stands in its old place, and its deadline is kept by the module.
@@ -76,6 +117,7 @@ fn who_waits_for_a_lock_in_braces_does_not_count_as_gone_before_its_lease_ends()
     );
     let server = TestServer::builder().conf("appendonly", "yes").dir(server.kill9()).start();
     let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE {lock} stranger 1000 FAIR", "null")]);
     eventually("the deadline to be bounded", SOON, || (ahead(client, "java:1") < 2 * HOUR).then_some(()));
     assert!(ahead(client, "java:1") > HOUR, "{}", ahead(client, "java:1"));
 }

@@ -17,7 +17,7 @@ pub(crate) use results::{Clients, Crowd, LibraryCosts};
 
 /// Acquisitions without contention in one round.
 const PAIRS: u64 = 300;
-/// Turns of each of two processes in one round; who polls takes long.
+/// Turns of each of two processes in one round: few, because pollers are slow.
 const TURNS: u64 = 10;
 /// Waiters of one lock.
 pub(crate) const WAITERS: u64 = 100;

@@ -56,7 +56,7 @@ impl Library {
                 "first come, first served; renewed; loss is reported; fencing tokens on request"
             }
             Library::RedisPy => "no order; not renewed; loss shows at the release; polls every 100 ms",
-            Library::Redlock => "no order; not renewed; loss shows at the release; polls every 200 to 300 ms",
+            Library::Redlock => "no order; not renewed; loss shows at the release; polls every 100 to 300 ms",
             Library::RedisSemaphore => "no order; renewed; loss is reported; polls every 10 ms",
         }
     }

@@ -1,5 +1,6 @@
 import { createClient, type RedisClientOptions, type RedisSentinelOptions } from "redis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
+import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
 
 export * from "./index.js";
@@ -53,6 +54,7 @@ function single(settings: RedisClientOptions, timeout: number, address: object, 
   const socket = { ...settings.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
   const ours = { ...OURS, socket } as object;
   const redis = (like ? like.duplicate(ours as never) : createClient({ ...settings, ...ours })) as Raw;
+  if (!("destroy" in redis)) throw new Unsupported("this is node-redis 4 or earlier; update it to 5 or later");
   return {
     connect: () => redis.connect(),
     send: (words) => redis.sendCommand(words),

@@ -119,6 +119,11 @@ test("a hook that uses the client, and listeners that do", async () => {
   assert(seen.filter((word) => word === "taken").length === 2);
 });
 
+test("a driver that is too old is named", async () => {
+  const old = { options: {}, duplicate: () => ({ on: () => undefined, connect: () => Promise.resolve(), disconnect: () => undefined }) };
+  await assert.rejects(packages.redis.Client.connect(old), { name: "Unsupported", message: /node-redis 4.*5 or later/ });
+});
+
 test("a grant whose acquisition is over is given back", async () => {
   const client = await Client.connect(server.url);
   const raw = new Raw(server.port);

@@ -35,6 +35,9 @@ pub fn acquire<P: InCommand>(
 ) -> Result<Answer, Error> {
     let owner = request.owner.bytes();
     let arrival = Arrival::of(core, lock, Some(owner));
+    if request.fair {
+        fair::meet(core, lock);
+    }
     let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
     let ahead = request.fair && fair::is_ahead(core, lock, owner, arrival.now);
     let mut picture = Picture::of(lock, Some(owner));

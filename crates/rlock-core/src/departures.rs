@@ -43,7 +43,11 @@ pub fn demoted<P: Server>(core: Core<'_, P>) {
 /// nothing, though it was granted a lock before, and stands in no fair list.
 pub fn promoted<P: Server>(core: Core<'_, P>) {
     let _entry = entry(core);
-    core.locks(Locks::promoted);
+    let clock = core.port.clock();
+    core.locks(|locks| {
+        locks.promoted();
+        locks.data_came(clock);
+    });
 }
 
 /// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that

@@ -1,8 +1,10 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
 use crate::core::Core;
+use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
-use crate::port::Server;
+use crate::port::{Lock, Server};
+use crate::read_leases;
 use crate::timing::{check_soon, entry};
 use crate::tying;
 
@@ -39,8 +41,44 @@ pub fn clock_stepped<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Clock);
 }
 
-/// A lock's fair list was found after a load, a slot migration or a promotion: this server cannot tell which of its entries
-/// are alive.
+/// Data came whose owners this server does not know: it has loaded a file, is promoted, or slots came at one moment.
+pub fn data_came<P: Server>(core: Core<'_, P>) {
+    let clock = core.port.clock();
+    core.locks(|locks| locks.data_came(clock));
+}
+
+/// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
+pub fn expiry_set<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+    if is_read(lock) {
+        read_leases::meet(core, lock.name());
+    }
+}
+
+/// A key came from another server: earlier knowledge of the lock's readers does not hold.
+pub fn key_came<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+    if is_read(lock) && core.port.is_primary() {
+        let _entry = entry(core);
+        core.locks(|locks| locks.search_reads(lock.name()));
+    }
+}
+
+fn is_read<L: Lock>(lock: &mut L) -> bool {
+    let key = lock.open();
+    lock.is_read(&key)
+}
+
+/// A lease key of one of a lock's readers came from another server.
+pub fn read_lease_came<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    let _entry = entry(core);
+    core.locks(|locks| locks.doubt_reads(lock));
+}
+
+/// A fair list with entries was met.
+pub fn fair_list_met<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    fair::list_met(core, lock);
+}
+
+/// This server cannot tell which entries of a lock's fair list are alive: it came from another server.
 pub fn fair_list_found<P: Server>(core: Core<'_, P>, lock: LockRef) {
     let _entry = entry(core);
     core.locks(|locks| locks.note_fair_uncapped(lock));

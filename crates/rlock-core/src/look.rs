@@ -84,6 +84,9 @@ impl<'a, L: Lock> Picture<'a, L> {
         mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {
         self.look(core, Need::Mine)?;
+        if self.view.kind == Kind::Reading {
+            self.meet_readers(core);
+        }
         loop {
             match rule(self) {
                 Err(error) => return Err(error),
@@ -92,6 +95,11 @@ impl<'a, L: Lock> Picture<'a, L> {
                 Ok(Step::Done(decision)) => return Ok(self.with_burial(decision)),
             }
         }
+    }
+
+    #[cold]
+    fn meet_readers<P: Server>(&self, core: Core<'_, P>) {
+        read_leases::meet(core, self.lock.name());
     }
 
     #[cold]

@@ -55,6 +55,9 @@ pub trait Server {
     /// Sets the only timer to fire once after this time; `None` stops it.
     fn set_timer(&self, in_ms: Option<u64>);
 
+    /// Changes of keys by other clients matter from now on: the server must report them.
+    fn hear_keys(&self);
+
     /// Counts an event for the statistics.
     fn note(&self, note: Note<'_>);
 }
@@ -98,6 +101,9 @@ pub trait Lock {
     /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<Fields, Error>;
 
+    /// Whether the key holds a read/write lock without a writer. This is cheap, and not exact: another hash may look like one.
+    fn is_read(&self, key: &Self::Key) -> bool;
+
     /// The lease key of a reader's hold with this number. No key of the lock may be open: the server may delete an
     /// expired key now.
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease;
@@ -108,6 +114,10 @@ pub trait Lock {
     /// Visits the readers of a read/write lock until `visit` breaks. The lock's key is not open during a visit. Fails at a
     /// field that belongs to no reader.
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
+
+    /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers
+    /// that are there all the time appear. `None` if the hash has other fields, or is not here.
+    fn readers_from(&self, cursor: u64, most: usize) -> Option<(Vec<Reader>, Option<u64>)>;
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;

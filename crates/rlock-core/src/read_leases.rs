@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use crate::core::Core;
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
+use crate::locks::LockName;
 use crate::port::{Lock, Server};
+use crate::timing::entry;
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
 
@@ -58,6 +60,18 @@ pub(crate) fn last_lease_end<L: Lock>(
         }
     }
     Some(latest)
+}
+
+/// A lock that is read was met: if its read leases are unknown, they are searched for. The server must report the renewals of Redisson
+/// clients from this time on: one may end a longer lease.
+pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    let now = core.port.now();
+    if core.locks(|locks| locks.knows_reads(lock, now)) || !core.port.is_primary() {
+        return;
+    }
+    let _entry = entry(core);
+    core.port.hear_keys();
+    core.locks(|locks| locks.search_reads(lock));
 }
 
 /// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them

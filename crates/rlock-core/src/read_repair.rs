@@ -1,92 +1,122 @@
 //! Redisson's renewal of a reader sets the expiry of the lock's key to its own lease end: the module raises it to the latest
-//! native lease end again.
+//! lease end again.
 
 use std::ops::ControlFlow;
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
-use crate::locks::LockName;
-use crate::look::{Picture, fields, look};
-use crate::port::{InTask, Lock, Server};
-use crate::read_leases;
-use crate::timing::{Outcome, check_soon, entry};
+use crate::locks::ReadSearch;
+use crate::look::{Picture, look};
+use crate::port::{Lock, Server};
+use crate::read_leases::MAX_LEASE_KEYS;
+use crate::timing::{Outcome, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::view::{Kind, Need};
 use crate::yielding;
 
-/// A lease key was found after a load, a slot migration or a promotion: the knowledge of read leases stayed with the
-/// server that granted them. Returns true if the lock has this reader.
-pub fn read_lease_found<P: InTask>(core: Core<'_, P>, lock: LockName<'_>, reader: &[u8], hold: i64) -> bool {
-    let end = core.at(lock, |lock| {
-        let fields = fields(lock, Some(reader)).ok()?;
-        fields.reads.filter(|holds| (1..=holds.get()).contains(&hold))?;
-        match lock.read_lease(reader, hold) {
-            ReadLease::Until(end) => Some(end),
-            ReadLease::Unknown | ReadLease::Gone => None,
-        }
-    });
-    let end = end.flatten();
-    if let Some(Expiry::At(ends)) = end {
-        note_read_end(core, lock, ends);
-    }
-    end.is_some()
-}
-
-/// A lock has arrived from another server, possibly after the lease keys of its readers. Returns the number of leases that
-/// its readers may have; if it exceeds `most`, not all were checked.
-pub fn lock_found<P: InTask>(core: Core<'_, P>, lock: LockName<'_>, most: usize) -> usize {
-    let looked = core.at(lock, |lock| {
-        if !fields(lock, None).is_ok_and(|fields| fields.is_read_write()) {
-            return (None, 0);
-        }
-        let (mut readers, mut leases) = (Vec::new(), 0_usize);
-        // What cannot be read is no lock of ours.
-        let _ = lock.readers(&mut |Reader { owner, holds }| {
-            leases = leases.saturating_add(usize::try_from(holds.get()).unwrap_or(usize::MAX));
-            if leases > most {
-                return ControlFlow::Break(());
-            }
-            readers.push(owner);
-            ControlFlow::Continue(())
-        });
-        let ends = readers.iter().filter_map(|reader| match read_end(lock, reader)? {
-            Expiry::At(ends) => Some(ends),
-            Expiry::Never => None,
-        });
-        (ends.max(), leases)
-    });
-    let (latest, leases) = looked.unwrap_or((None, 0));
-    if let Some(ends) = latest {
-        note_read_end(core, lock, ends);
-    }
-    leases
-}
-
-/// Remembers the end of a read lease that somebody else has given.
-fn note_read_end<P: Server>(core: Core<'_, P>, lock: LockName<'_>, ends: UnixMs) {
-    let clock = core.port.clock();
-    let _entry = entry(core);
-    core.locks(|locks| {
-        locks.note_read_end(lock, ends, clock);
-        // Another reader may have renewed its own meanwhile.
-        locks.note_foreign_read_change(lock);
-    });
-}
-
-/// Checks a read/write lock whose key another client has changed: it must last as long as the read leases that were given
-/// here, the longest of which ends at `ends`.
-pub(crate) fn repair_read_lease<P: Server>(
+/// Searches for the read leases of a lock, if they are unknown, and raises the expiry of its key if it is before the latest
+/// end. It reads `most` lease keys, and the rest of one owner's; returns how many.
+pub(crate) fn repair_reads<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
-    ends: UnixMs,
-) -> Outcome {
+    most: usize,
+) -> (Outcome, usize) {
+    let Some(mut search) = core.locks(|locks| locks.take_read_search(lock.name())) else {
+        return (repair_known(core, lock), 1);
+    };
+    let (searched, read) = search_leases::<P>(lock, &mut search, most);
+    let name = lock.name();
+    core.locks(|locks| match searched {
+        Searched::Part => locks.continue_read_search(name, search),
+        Searched::Elsewhere => locks.defer_read_search(name),
+        Searched::All => locks.reads_are_found(name, &search),
+        Searched::NotRead => locks.give_up_read_search(name),
+    });
+    match searched {
+        Searched::Part | Searched::Elsewhere => (Outcome::Done, read),
+        Searched::All | Searched::NotRead => (repair_known(core, lock), read),
+    }
+}
+
+/// How far a search has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Searched {
+    /// There are more lease keys.
+    Part,
+    /// All were read.
+    All,
+    /// Some may be on the other server of a migration.
+    Elsewhere,
+    /// The lock is not read.
+    NotRead,
+}
+
+/// Reads the next lease keys of a lock; returns how many as well.
+fn search_leases<P: Server>(
+    lock: &mut P::Lock<'_>,
+    search: &mut ReadSearch,
+    most: usize,
+) -> (Searched, usize) {
+    let mut read = 1_usize;
+    let key = lock.open();
+    let is_read = lock.is_read(&key);
+    drop(key);
+    if !is_read {
+        return (Searched::NotRead, read);
+    }
+    while read <= most {
+        if let Some(reader) = search.readers.pop() {
+            let holds = reader.holds.get().min(MAX_LEASE_KEYS);
+            read = read.saturating_add(usize::try_from(holds).unwrap_or(most));
+            if add_leases::<P>(lock, &reader, search).is_break() {
+                return (Searched::Elsewhere, read);
+            }
+            continue;
+        }
+        let Some(cursor) = search.cursor else { return (Searched::All, read) };
+        let Some((readers, next)) = lock.readers_from(cursor, most) else {
+            let moved = lock.write_access() == WriteAccess::SlotMoved;
+            return (if moved { Searched::Elsewhere } else { Searched::NotRead }, read);
+        };
+        (search.readers, search.cursor) = (readers, next);
+        read = read.saturating_add(1);
+    }
+    (Searched::Part, read)
+}
+
+/// Adds the leases of a reader; breaks where one may be on another server.
+fn add_leases<P: Server>(
+    lock: &P::Lock<'_>,
+    Reader { owner, holds }: &Reader,
+    search: &mut ReadSearch,
+) -> ControlFlow<()> {
+    let oldest = holds.get().saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1);
+    for hold in oldest..=holds.get() {
+        match lock.read_lease(owner, hold) {
+            ReadLease::Until(Expiry::At(ends)) => search.latest = search.latest.max(Some(ends)),
+            ReadLease::Until(Expiry::Never) | ReadLease::Gone => {}
+            ReadLease::Unknown => return ControlFlow::Break(()),
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+fn repair_known<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+    match core.locks(|locks| locks.read_end(lock.name())) {
+        Some(ends) => repair_read_lease(core, lock, ends),
+        None => Outcome::Done,
+    }
+}
+
+/// Checks a read/write lock whose key another client has changed: it must last as long as its read leases, the longest of
+/// which ends at `ends`.
+fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> Outcome {
     let Some(picture) = read_write(core, lock) else {
         yielding::native_reads_ended(core, lock.name());
         return Outcome::Done;
     };
-    if !ends_early(&picture, ends) || planted(Bug::ReadEndedEarly) {
+    if !ends_early(&picture, ends) {
         return Outcome::Done;
     }
     match lock.write_access() {
@@ -124,10 +154,4 @@ fn read_write<'a, 'n, P: Server>(
 fn ends_early<L: Lock>(picture: &Picture<'_, L>, ends: UnixMs) -> bool {
     let view = picture.view();
     view.kind == Kind::Reading && matches!(view.key_end, Expiry::At(at) if at < ends)
-}
-
-/// When the reads of this owner end; `None` if it has none.
-fn read_end<L: Lock>(lock: &mut L, reader: &[u8]) -> Option<Expiry> {
-    let fields = fields(lock, Some(reader)).ok().filter(|fields| fields.is_read_write())?;
-    read_leases::last_lease_end(lock, reader, fields.reads?, fields.key_end)
 }

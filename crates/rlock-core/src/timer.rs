@@ -15,7 +15,7 @@ use crate::fair::{
 use crate::locks::{DropReason, Job, Locks, Wanted};
 use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
-use crate::read_repair::repair_read_lease;
+use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions};
@@ -90,16 +90,22 @@ fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
     looked
 }
 
-/// Looks at locks that natives read and that somebody else has changed.
+/// Checks the expiry of locks that are read and that another client has changed.
 fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
-    for _ in 0..core.port.settings().at_once.looked {
+    let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
+    while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
         // What changes while this one is looked at is another change.
         core.locks(|locks| locks.reads_are_repaired(&lock));
-        let Some(ends) = core.locks(|locks| locks.read_end(lock.name())) else { continue };
-        if core.at(lock.name(), |lock| repair_read_lease(core, lock, ends)) == Some(Outcome::Refused) {
-            core.locks(|locks| locks.note_foreign_read_change(lock.name()));
-            return Outcome::Refused;
+        let left = most.saturating_sub(done);
+        match core.at(lock.name(), |lock| repair_reads(core, lock, left)) {
+            Some((Outcome::Refused, _)) => {
+                core.locks(|locks| locks.note_foreign_read_change(lock.name()));
+                return Outcome::Refused;
+            }
+            Some((Outcome::Done, read)) => done = done.saturating_add(read),
+            // There is no such database any more.
+            None => core.locks(|locks| locks.forget_read_end(lock.name())),
         }
     }
     Outcome::Done

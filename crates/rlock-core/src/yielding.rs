@@ -122,7 +122,7 @@ fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
 /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
 /// than any lease lasts.
 fn native_reads_last<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<LeaseMs> {
-    let ends = core.locks(|locks| locks.read_end(lock.name()))?;
+    let ends = core.locks(|locks| locks.native_read_end(lock.name()))?;
     LeaseMs::new(ends.0.saturating_sub(core.port.now().0).min(LOOK_MS))
 }
 
@@ -167,6 +167,9 @@ pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, chang
             }
         }
         if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
+            if alone {
+                locks.reads_are_known(lock.name());
+            }
             let clock = core.port.clock();
             locks.note_read_end(lock.name(), ends, clock);
             if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {

@@ -174,10 +174,14 @@ impl Sim {
         // Whoever writes a key opens it.
         self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
-        self.with(|world| match value {
+        let expiry = value.as_ref().map(Value::expiry);
+        let before = self.with(|world| match value {
             Some(value) => world.keys.insert(lock.clone(), value),
             None => world.keys.remove(lock),
         });
+        if matches!(expiry, Some(Expiry::At(_))) && expiry != before.as_ref().map(Value::expiry) {
+            events::expiry_set(self.core(), &mut self.lock(lock));
+        }
         events::key_changed(self.core(), lock.name(), cause);
     }
 

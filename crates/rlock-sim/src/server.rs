@@ -6,9 +6,9 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket};
 use rlock_core::note::Note;
-use rlock_core::port::{InCommand, InTask, Lock, Server};
+use rlock_core::port::{FairList, InCommand, InTask, Lock, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs};
+use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, events};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -66,6 +66,9 @@ impl Server for Sim {
     fn set_timer(&self, in_ms: Option<u64>) {
         self.with(|world| world.timer = in_ms.map(|ms| MonoMs(world.clock.0.saturating_add(ms))));
     }
+
+    // Every change of a key is told anyway.
+    fn hear_keys(&self) {}
 
     fn note(&self, note: Note<'_>) {
         self.with(|world| world.unconfirmed += u32::from(matches!(note, Note::Unconfirmed)));
@@ -139,6 +142,10 @@ impl Lock for SimLock<'_> {
         self.sim.with(|world| world.living_permits(self.lock).len() as u32)
     }
 
+    fn is_read(&self, (): &()) -> bool {
+        self.sim.with(|world| matches!(world.keys.get(self.lock), Some(Value::ReadWrite(of)) if !of.writing))
+    }
+
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
         let lease = self.sim.with(|world| world.read_lease(self.lock, reader, hold));
         lease.map_or(ReadLease::Gone, ReadLease::Until)
@@ -155,6 +162,11 @@ impl Lock for SimLock<'_> {
             }
         }
         Ok(())
+    }
+
+    // All on one page, as a server shows a small hash.
+    fn readers_from(&self, _: u64, _: usize) -> Option<(Vec<Reader>, Option<u64>)> {
+        Some((self.some_readers(usize::MAX), None))
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
@@ -193,7 +205,11 @@ impl Lock for SimLock<'_> {
         Ok(())
     }
 
-    fn publish(&self, _: UnlockMessage) -> u64 {
+    fn publish(&self, message: UnlockMessage) -> u64 {
+        // The head is called as well, and so the list is met.
+        if message == UnlockMessage::Free && self.fair_list().head().is_some() {
+            events::fair_list_met(self.sim.core(), self.lock.name());
+        }
         self.sim.with(|world| {
             world.unlock_messages.push(self.lock.clone());
             world.foreign_waiters

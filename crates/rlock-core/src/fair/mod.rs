@@ -15,11 +15,11 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
-use crate::locks::{Waiter, Wanted};
+use crate::locks::{LockName, Waiter, Wanted};
 use crate::look::key_end;
 use crate::port::{FairList, Lock, Server};
+use crate::timing::entry;
 use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
 
 /// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
@@ -38,6 +38,23 @@ pub(crate) enum Next {
     Later,
     /// Nobody waits.
     Nobody,
+}
+
+/// One asks with FAIR: the list may have entries of owners that are gone.
+pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
+    if core.locks(|locks| locks.doubts_fair_lists()) && lock.fair_list().head().is_some() {
+        list_met(core, lock.name());
+    }
+}
+
+/// A list with entries was met. If it is met for the first time, and has entries from before a start or a promotion, their
+/// deadlines get an upper bound.
+pub(crate) fn list_met<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    let clock = core.port.clock();
+    if core.locks(|locks| locks.doubts_fair_list(lock, clock)) {
+        let _entry = entry(core);
+        core.locks(|locks| locks.note_fair_uncapped(lock.to_ref()));
+    }
 }
 
 /// The deadline that a wait adds to that of the one before it.
@@ -191,9 +208,6 @@ pub(crate) fn cap<P: Server>(
     passed: usize,
     now: UnixMs,
 ) -> (usize, bool) {
-    if planted(Bug::FairUncapped) {
-        return (0, true);
-    }
     let settings = core.port.settings();
     let lease_ends = match key_end(lock) {
         Expiry::At(at) => at.max(now),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
 use super::ties::Sessions;
-use super::{Due, Job, LockName, LockRef, Locks, Queue, Ticket, Turns, Via, Waiter, Yielding};
+use super::{Due, Job, LockName, LockRef, Locks, Queue, ReadSearch, Ticket, Turns, Via, Waiter, Yielding};
 use crate::types::{Expiry, Mode, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -95,6 +95,7 @@ impl Locks {
             Some([(lens.lock)(lock), ends, self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into()])
         });
         append_sorted(reads, form);
+        self.found_form(lens, form);
         let yielding = self.all_known().filter_map(|(lock, record)| {
             let [state, count, age] = record.yielding?.canonical_form(lens);
             Some([(lens.lock)(lock), state, count, age])
@@ -104,6 +105,26 @@ impl Locks {
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
+    }
+}
+
+impl Locks {
+    /// What is known of read leases that were not granted here, and the searches for them.
+    fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        for (lock, record) in self.all_known() {
+            let Some(found) = &record.found_reads else { continue };
+            let (search, is_known) = found.state(self.era);
+            let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
+            let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
+            let lock = (lens.lock)(lock);
+            form.extend([lock, end(found.ends), is_known.into(), due.into(), search.is_some().into()]);
+            let Some(ReadSearch { cursor, readers, latest, .. }) = search else { continue };
+            let cursor = cursor.map_or(NONE, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX));
+            form.extend([cursor, end(*latest)]);
+            form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
+            form.push(NONE);
+        }
+        form.push(NONE);
     }
 }
 

@@ -1,8 +1,13 @@
 //! The waiters that are also in the fair list.
 
 use super::leaving::Walk;
+use super::record::LockRecord;
 use super::{Job, LockName, LockRef, Locks, Waiter};
-use crate::types::Mode;
+use crate::types::{Mode, MonoMs};
+
+/// An hour after a start, a promotion or the arrival of slots, no fair list is doubted any more: the deadlines of twelve dead
+/// owners in a row pass in it.
+const DOUBTED_FOR_MS: u64 = 3_600_000;
 
 impl Locks {
     /// Whether a lock has waiters in its fair list.
@@ -89,6 +94,28 @@ impl Locks {
         all
     }
 
+    /// Fair lists may have entries of owners that waited at another server, or before the start of this one.
+    pub fn doubt_fair_lists(&mut self, clock: MonoMs) {
+        self.lists_doubted_until = Some(MonoMs(clock.0.saturating_add(DOUBTED_FOR_MS)));
+    }
+
+    /// Ends the doubt after its time; whether there is any.
+    pub(super) fn forget_list_doubts(&mut self, clock: MonoMs) -> bool {
+        self.lists_doubted_until = self.lists_doubted_until.filter(|until| *until > clock);
+        self.lists_doubted_until.is_some()
+    }
+
+    /// Whether any list is doubted.
+    pub fn doubts_fair_lists(&self) -> bool {
+        self.lists_doubted_until.is_some()
+    }
+
+    /// Whether this lock's fair list is doubted, and was not met before.
+    pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
+        let met = |record: &LockRecord| record.is_capped || record.uncapped.is_some();
+        self.lists_doubted_until.is_some_and(|until| until > clock) && !self.known(lock).is_some_and(met)
+    }
+
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
         self.edit(lock.name(), |record| record.uncapped = Some(Walk::default()));
@@ -110,7 +137,10 @@ impl Locks {
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
     /// of them were.
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
-        self.edit(lock.name(), |record| record.uncapped = passed.map(Walk::at));
+        let met = self.doubts_fair_lists();
+        self.edit(lock.name(), |record| {
+            (record.uncapped, record.is_capped) = (passed.map(Walk::at), met && passed.is_none());
+        });
         if passed.is_none() {
             self.agenda.remove(Job::CapFairList, &lock);
         }

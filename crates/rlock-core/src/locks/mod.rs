@@ -10,6 +10,7 @@ mod due;
 mod ended;
 mod fair;
 mod forgotten;
+mod found;
 mod grants;
 mod leaving;
 mod name;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use agenda::{Due, Job, Rearm};
 pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
+pub use found::ReadSearch;
 pub use grants::Grant;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
@@ -43,7 +45,7 @@ use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
 use leaving::SentAway;
 use queue::Queue;
-use record::{Counts, LockRecord};
+use record::Counts;
 use records::Records;
 use sweep::Sweeps;
 use ties::Sessions;
@@ -78,6 +80,10 @@ pub struct Locks {
     agenda: Agenda,
     /// Where [`Self::forget_old`] goes on.
     forgotten_up_to: Option<LockRef>,
+    /// Counts the times at which data came of which other servers know more.
+    era: u64,
+    /// Until when a fair list may have entries that this server cannot tell alive from dead.
+    lists_doubted_until: Option<MonoMs>,
     /// How many releases beside many readers there were.
     releases: u8,
     /// The waiters that are being sent away, a few at a time.
@@ -235,26 +241,6 @@ impl Locks {
     /// Removes the first waiters for a lock, `most` at most.
     pub fn drain(&mut self, lock: LockName<'_>, most: usize) -> Vec<Waiter> {
         std::iter::from_fn(|| self.pop(lock)).take(most).collect()
-    }
-
-    /// Removes all waiters, and forgets the grants to revoke.
-    pub fn drain_all(&mut self) -> Vec<(LockRef, Waiter)> {
-        let all = std::mem::take(&mut self.records);
-        let mut agenda = Agenda::default();
-        agenda.keep_timer_of(&self.agenda);
-        *self = Self {
-            next_place: self.next_place,
-            last_ticket: self.last_ticket,
-            agenda,
-            is_replica: self.is_replica,
-            is_synchronised: self.is_synchronised,
-            ..Self::default()
-        };
-        let waiters_of = |(lock, record): (LockRef, LockRecord)| {
-            let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
-            waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
-        };
-        all.into_iter().flat_map(waiters_of).collect()
     }
 
     fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {

@@ -16,13 +16,18 @@ impl Locks {
         self.releases.is_multiple_of(RELEASES_PER_LOOK)
     }
 
-    /// Whether a lock has native readers, and is therefore known to be a read/write lock.
-    pub fn has_native_readers(&self, lock: LockName<'_>) -> bool {
+    /// Whether a lock has readers that are known, and is therefore known to be a read/write lock.
+    pub fn has_known_readers(&self, lock: LockName<'_>) -> bool {
         self.read_end(lock).is_some()
     }
 
-    /// The latest known end of a read lease.
+    /// The latest known end of a read lease, native or found.
     pub fn read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
+        self.known(lock)?.read_end()
+    }
+
+    /// The latest end of a read lease that was granted here.
+    pub fn native_read_end(&self, lock: LockName<'_>) -> Option<UnixMs> {
         self.known(lock)?.read_ends
     }
 
@@ -39,7 +44,7 @@ impl Locks {
         if let Some(name) = self.records.shared_name(lock) {
             self.agenda.remove(Job::RepairReads, &name);
         }
-        self.edit_known(lock, |record| record.read_ends = None);
+        self.edit_known(lock, |record| (record.read_ends, record.found_reads) = (None, None));
     }
 
     /// The same, and the lock is free. If natives wait for it, they are served next, and the row continues. Otherwise, if
@@ -58,9 +63,9 @@ impl Locks {
         self.counts.read_ends > 0
     }
 
-    /// Another client has changed a lock's key: its expiry must be checked if it has native readers.
+    /// Another client has changed a lock's key: its expiry must be checked if it has known readers.
     pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) {
-        if self.has_native_readers(lock) {
+        if self.has_known_readers(lock) {
             let name = self.shared_name(lock);
             self.agenda.push(Job::RepairReads, name);
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 
+use super::found::FoundReads;
 use super::leaving::{Leaving, Walk};
 use super::ties::Ties;
 use super::{Grant, LockName, LockRef, Locks, Queue, Yielding};
@@ -21,10 +22,14 @@ pub(super) struct LockRecord {
     pub(super) yielding: Option<Yielding>,
     /// When the latest read lease ends that was granted here; `None` where no native reads any more.
     pub(super) read_ends: Option<UnixMs>,
+    /// What is known of other read leases.
+    pub(super) found_reads: Option<FoundReads>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
     pub(super) leaving: Option<Box<Leaving>>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
     pub(super) uncapped: Option<Walk>,
+    /// Whether that was done, while the lists of other locks may have such entries.
+    pub(super) is_capped: bool,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
     /// The term of this server in which the record was last changed: see [`Locks::known`].
@@ -33,9 +38,12 @@ pub(super) struct LockRecord {
 
 impl LockRecord {
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, yielding, read_ends, leaving, uncapped, ties, term: _ } = self;
+        let Self { queue, grants, revokes, yielding, read_ends, found_reads, .. } = self;
+        let Self { leaving, uncapped, is_capped, ties, .. } = self;
         let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
-        idle && yielding.is_none() && read_ends.is_none() && leaving.is_none() && uncapped.is_none()
+        let unread = read_ends.is_none() && found_reads.is_none();
+        let unlisted = leaving.is_none() && uncapped.is_none() && !is_capped;
+        idle && yielding.is_none() && unread && unlisted
     }
 
     /// Whether a command on the lock must look at this record: not where the lock is only read, which ends its count by itself.
@@ -58,13 +66,23 @@ impl LockRecord {
         (yielding, self.read_ends.filter(|ends| drains || *ends >= now))
     }
 
+    /// The latest known end of a read lease.
+    pub(super) fn read_end(&self) -> Option<UnixMs> {
+        self.read_ends.max(self.found_reads.as_ref().and_then(|found| found.ends))
+    }
+
+    fn is_old_found(&self, now: UnixMs) -> bool {
+        self.found_reads.as_ref().is_some_and(|found| found.is_old(self.read_ends, now))
+    }
+
     /// Forgets what was known in an earlier term, and returns its ties: there may be a million.
     fn begin_term(&mut self, term: u64) -> Option<Box<Ties>> {
         if self.term == term {
             return None;
         }
         self.term = term;
-        (self.yielding, self.read_ends, self.uncapped) = (None, None, None);
+        (self.yielding, self.read_ends, self.found_reads) = (None, None, None);
+        (self.uncapped, self.is_capped) = (None, false);
         self.ties.take()
     }
 
@@ -73,11 +91,12 @@ impl LockRecord {
         let kept = !self.grants.is_empty() || !self.revokes.is_empty() || self.leaving.is_some();
         let yields = self.yielding.is_some() && self.read_ends.is_none();
         let known = self.term == term && (yields || self.ties.is_some());
+        let is_read = self.read_ends.is_some() || self.found_reads.is_some();
         Counts {
             awaited: awaited.into(),
             watched: (awaited || kept).into(),
             known: known.into(),
-            read_ends: (self.term == term && self.read_ends.is_some()).into(),
+            read_ends: (self.term == term && is_read).into(),
         }
     }
 }
@@ -191,12 +210,15 @@ impl Locks {
     /// Forgets what time or a demotion has ended without an event: of `most` records, those after the last ones; and `most`
     /// ties.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
+        let doubts_lists = self.forget_list_doubts(clock);
         let after = self.forgotten_up_to.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
         for (lock, record) in self.records.from(start).take(most) {
-            let is_old =
-                record.term != self.term || record.kept(now, clock) != (record.yielding, record.read_ends);
+            let is_old = record.term != self.term
+                || record.kept(now, clock) != (record.yielding, record.read_ends)
+                || record.is_old_found(now)
+                || record.is_capped && !doubts_lists;
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(1), Some(lock));
         }
@@ -204,7 +226,12 @@ impl Locks {
         self.sessions.free_forgotten(most);
         for lock in old {
             self.edit_known(lock.name(), |record| {
+                // Before the native end goes, which tells how long the others are known.
+                if record.is_old_found(now) {
+                    record.found_reads = None;
+                }
                 (record.yielding, record.read_ends) = record.kept(now, clock);
+                record.is_capped &= doubts_lists;
             });
         }
     }

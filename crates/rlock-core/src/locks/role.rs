@@ -2,8 +2,11 @@
 
 use std::mem::take;
 
+use super::agenda::Agenda;
+use super::record::LockRecord;
 use super::sweep::Sweeps;
-use super::{Job, Locks};
+use super::{Job, LockRef, Locks, Waiter};
+use crate::types::MonoMs;
 
 impl Locks {
     /// The server is a replica: forgets what its primary knows better. Waiters stay until they are sent away. Grants that
@@ -18,11 +21,18 @@ impl Locks {
             self.agenda.park_all(job);
         }
         (self.is_replica, self.sweeps) = (true, Sweeps::default());
+        self.lists_doubted_until = None;
         // There may be a million records: none is looked at here.
         self.term = self.term.wrapping_add(1);
         self.counts.begin_term();
         // Also where no hold is tied any more: the end of a shortened lease would be due here for ever.
         self.sessions.forget_holds();
+    }
+
+    /// Data came whose owners other servers know.
+    pub fn data_came(&mut self, clock: MonoMs) {
+        self.begin_era();
+        self.doubt_fair_lists(clock);
     }
 
     /// The server is the primary again, and may write.
@@ -46,5 +56,27 @@ impl Locks {
         }
         self.agenda.clear(Job::LeaveFairList);
         self.agenda.clear(Job::Revoke);
+    }
+
+    /// Removes all waiters, and forgets the grants to revoke.
+    pub fn drain_all(&mut self) -> Vec<(LockRef, Waiter)> {
+        let all = std::mem::take(&mut self.records);
+        let mut agenda = Agenda::default();
+        agenda.keep_timer_of(&self.agenda);
+        *self = Self {
+            next_place: self.next_place,
+            last_ticket: self.last_ticket,
+            agenda,
+            is_replica: self.is_replica,
+            is_synchronised: self.is_synchronised,
+            era: self.era,
+            lists_doubted_until: self.lists_doubted_until,
+            ..Self::default()
+        };
+        let waiters_of = |(lock, record): (LockRef, LockRecord)| {
+            let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
+            waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
+        };
+        all.into_iter().flat_map(waiters_of).collect()
     }
 }

@@ -66,6 +66,7 @@ impl Locks {
         }
         if let Sweep::Keys(databases, _) = sweep {
             self.void_ties(databases);
+            self.begin_era();
             self.disturb_all_walks();
         }
     }

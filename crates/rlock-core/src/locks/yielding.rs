@@ -158,7 +158,7 @@ impl Locks {
 
     /// The same, for a lock that may have native readers: they are counted from now on.
     pub fn count_anew(&mut self, lock: LockName<'_>, clock: MonoMs) {
-        let yielding = self.read_end(lock).map(|_| Yielding::counting(clock));
+        let yielding = self.native_read_end(lock).map(|_| Yielding::counting(clock));
         self.set_yielding(lock, yielding);
     }
 

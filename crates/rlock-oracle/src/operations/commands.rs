@@ -45,6 +45,9 @@ impl Oracle {
 
     pub(super) fn acquire(&mut self, lock: Lock, owner: Owner, ask: Ask) {
         self.arrive(lock, Some(owner));
+        if ask.fair && !self.list(lock).is_empty() {
+            self.list_is_met(lock);
+        }
         let Some(token) = self.token(lock, ask.fenced) else {
             return self.answer(lock, Answer::Error("ERR"));
         };

@@ -2,6 +2,7 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
+use super::found::KnownReads;
 use super::hash::Hash;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
@@ -48,8 +49,7 @@ impl Oracle {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
                 if !std::mem::replace(&mut self.primary, true) {
-                    self.places.iter_mut().for_each(|place| place.list_found = !place.list.is_empty());
-                    self.leases_are_found();
+                    self.doubt_lists();
                 }
             }
             Op::Primary(false) => {
@@ -59,6 +59,8 @@ impl Oracle {
                 self.send_all_away();
                 // What was known here of read leases.
                 self.places.iter_mut().for_each(|place| place.natives.clear());
+                self.places.iter_mut().for_each(|place| place.known_reads = KnownReads::default());
+                self.lists_doubted_until = 0;
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),
@@ -98,6 +100,7 @@ impl Oracle {
         let becomes = redisson_fair::run(what, &mut self.place(lock).list, value, now);
         if self.list(lock) != before {
             self.touch_list(lock);
+            self.list_is_met(lock);
         }
         if becomes != value {
             self.set(lock, becomes);
@@ -129,6 +132,7 @@ impl Oracle {
     #[expect(clippy::too_many_lines, reason = "a case for each foreign command")]
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         let value = self.value(lock);
+        let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
         let after = |ms: Ms| self.now + ms.0;
         if let Foreign::Token(token) = what {
             // Another key than the lock's.
@@ -181,6 +185,7 @@ impl Oracle {
                 _,
             ) => return,
         }
+        self.key_is_written(lock, ends_before);
         self.written(lock);
     }
 

@@ -29,7 +29,7 @@ impl Oracle {
         let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
         let gone = gone.then_some(self.clock);
         let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
-        ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
+        ends.chain(looks).chain(revokes).chain(gone).chain(found).chain(self.reads_due()).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -66,6 +66,8 @@ impl Oracle {
         }
         if self.ground != Ground::Paused {
             self.revoke();
+            self.find_reads();
+            self.all_locks().for_each(|lock| self.list_may_be_met(lock));
             // Before bounds are set to deadlines, which count from the end of the lease.
             let seen = self.seen_values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));

@@ -73,6 +73,7 @@ impl Oracle {
     /// ACQUIRE with READ or WRITE.
     #[expect(clippy::too_many_lines, reason = "one decision, as plainly as possible")]
     pub(super) fn acquire_read_write(&mut self, lock: Lock, owner: Owner, ask: Ask, token: i64) -> Answer {
+        self.is_met(lock);
         let hash = match self.hash(lock) {
             Ok(hash) => hash,
             Err(answer) => return answer,
@@ -138,6 +139,9 @@ impl Oracle {
             hash.writes[owner.0] = 1;
         } else {
             self.passes(lock, false);
+            if self.primary {
+                self.all_reads_are_known(lock);
+            }
             hash.reads[owner.0] = 1;
             self.place(lock).leases.insert((owner, 1), ends);
             self.leases_read(lock, owner, ends);

@@ -26,6 +26,7 @@ impl Oracle {
         down_to: Option<Count>,
         lease: Option<Ms>,
     ) -> Answer {
+        self.is_met(lock);
         let hash = match self.hash(lock) {
             Ok(Some(hash)) => hash,
             Ok(None) => return Answer::Null,
@@ -119,6 +120,7 @@ impl Oracle {
 
     /// RENEW of a read/write lock.
     pub(super) fn renew_read_write(&mut self, lock: Lock, owner: Owner, word: Word, lease: Ms) -> Answer {
+        self.is_met(lock);
         let mut hash = match self.hash(lock) {
             Ok(Some(hash)) => hash,
             Ok(None) => return Answer::Zero,

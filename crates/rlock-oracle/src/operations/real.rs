@@ -1,15 +1,13 @@
 //! The real thing: the steps of `rlock-core` in a simulated server, told in the oracle's words.
 
-use std::collections::VecDeque;
-
 use rlock_core::facts::WriteAccess;
-use rlock_core::locks::{Limits, LockRef, Ticket, Turns};
+use rlock_core::locks::{Limits, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, call, events, read_repair, sessions};
+use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, call, events, sessions};
 use rlock_sim::{Sim, World};
 
-use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
+use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
 use super::options::{Budget, Options};
 use super::real_words::{answer, error, id, lease, name, said};
 use super::values::Answer;
@@ -77,7 +75,11 @@ impl Real {
                     Ground::Moved => WriteAccess::SlotMoved,
                 };
             }),
-            Op::Primary(true) => self.promote(),
+            Op::Primary(true) => {
+                if !self.sim.with(|world| world.primary) {
+                    self.sim.promote();
+                }
+            }
             Op::Primary(false) => {
                 if !self.sim.with(|world| world.primary) {
                     self.sim.synchronise();
@@ -106,20 +108,6 @@ impl Real {
         };
         self.sim.with(calls).into_iter().for_each(|ticket| self.sim.disconnect(ticket));
         self.sim.end_connection(client);
-    }
-
-    /// The server becomes the primary, and finds the lists and the read leases that there are.
-    fn promote(&self) {
-        if self.sim.with(|world| world.primary) {
-            return;
-        }
-        self.sim.promote();
-        let found = |list: (&LockRef, &VecDeque<_>)| (!list.1.is_empty()).then(|| list.0.clone());
-        let lists: Vec<_> = self.sim.with(|world| world.fair.iter().filter_map(found).collect());
-        lists.into_iter().for_each(|lock| events::fair_list_found(self.sim.core(), lock));
-        for lock in (0..LOCKS.len()).map(Lock) {
-            read_repair::lock_found(self.sim.core(), id(lock).name(), usize::MAX);
-        }
     }
 
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {

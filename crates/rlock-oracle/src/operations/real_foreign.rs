@@ -118,6 +118,7 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
+            events::fair_list_met(self.sim.core(), id.name());
             events::fair_list_changed(self.sim.core(), id.name(), events::ListChange::Anywhere);
         }
         match becomes {

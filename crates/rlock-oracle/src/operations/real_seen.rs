@@ -6,6 +6,7 @@ use rlock_core::locks::{self, Ticket, Yielding};
 use rlock_core::{Expiry, Mode, UnixMs};
 use rlock_sim::World;
 
+use super::found::Sight;
 use super::hash::Leases;
 use super::op::{Channel, Lock, Owner, Word};
 use super::real::Real;
@@ -21,6 +22,16 @@ impl Real {
         let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
         leases.retain(|_, at| *at >= now);
         leases
+    }
+
+    /// What is known of the dead in a list.
+    pub(super) fn sight(&self, lock: Lock) -> Sight {
+        let (lock, clock) = (id(lock), self.sim.with(|world| world.clock));
+        self.sim.locks(|locks| match locks.capped_so_far(lock.name()) {
+            Some(_) => Sight::Met,
+            None if locks.doubts_fair_list(lock.name(), clock) => Sight::Doubted,
+            None => Sight::Bounded,
+        })
     }
 
     /// Whether the key is not even there as one that has expired.

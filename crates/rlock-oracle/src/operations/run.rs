@@ -69,6 +69,7 @@ impl Run {
                 self.see_gates();
                 self.oracle.step(op);
                 self.oracle.judge_gates(told);
+                self.oracle.judge_sights();
                 self.compare(answer, told);
             }
         }
@@ -157,11 +158,14 @@ impl Run {
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
+        self.oracle.judge_sights();
+        self.oracle.judge_ends(told);
         self.compare(None, told);
         self.note_refusal();
     }
 
     fn see_gates(&mut self) {
+        self.oracle.seen_sights = std::array::from_fn(|lock| self.real.sight(Lock(lock)));
         self.oracle.seen_gates = std::array::from_fn(|lock| self.real.gate(Lock(lock)));
     }
 

@@ -241,4 +241,21 @@ impl Oracle {
         }
         yields
     }
+
+    /// Foreign waiters are told to try again, and know of no end any more.
+    pub(super) fn publish(&mut self, lock: Lock) {
+        let published = &mut self.seen.published[lock.0];
+        published.least += 1;
+        published.most += 1;
+        self.was_published(lock);
+    }
+
+    /// Whoever was told of a lease has asked again, and knows that which is in force.
+    pub(super) fn was_published(&mut self, lock: Lock) {
+        let value = self.value(lock);
+        let place = self.place(lock);
+        place.seen_end = Told::Nothing;
+        place.latest_end = Told::Nothing;
+        self.set(lock, value);
+    }
 }

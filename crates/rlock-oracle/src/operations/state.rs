@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::found::{KnownReads, Sight};
 use super::hash::{Hash, Leases};
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
@@ -25,8 +26,9 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether somebody else has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was found after a fail-over, so that nobody knows who of those in it lives.
+    /// Whether it was met after a fail-over, so that nobody knows who of those in it lives.
     pub(super) list_found: bool,
+    pub(super) list_sight: Sight,
     /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
     pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
@@ -36,6 +38,8 @@ pub(super) struct Place {
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
     pub(super) longest_read: i64,
+    /// The leases that the key must outlast.
+    pub(super) known_reads: KnownReads,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
@@ -113,6 +117,10 @@ pub(super) struct Oracle {
     pub(super) seen_looks: [SeenLook; LOCKS.len()],
     /// What the real thing's timer has made of each lock's key.
     pub(super) seen_values: [Value; LOCKS.len()],
+    /// What the real thing knows of the dead in each list.
+    pub(super) seen_sights: [Sight; LOCKS.len()],
+    /// Until when lists may be met for the first time.
+    pub(super) lists_doubted_until: u64,
     /// Whether the real thing leaves each lock to those of Redisson's now.
     pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
@@ -121,10 +129,10 @@ pub(super) struct Oracle {
 /// When a history starts, by the wall clock.
 pub(super) const START: i64 = 1_000;
 
-impl Oracle {
-    /// An empty server.
-    pub(super) fn new(options: Options) -> Self {
-        let place = Place {
+impl Place {
+    /// A key that was never written.
+    fn empty() -> Self {
+        Self {
             value: Value::Nothing,
             leases: Leases::new(),
             token: LastToken::None,
@@ -133,16 +141,25 @@ impl Oracle {
             list: Vec::new(),
             list_touched: false,
             list_found: false,
+            list_sight: Sight::Doubted,
             gone: Vec::new(),
             called: None,
             turns: Turns::default(),
             natives: BTreeMap::new(),
             longest_read: i64::MIN,
+            known_reads: KnownReads::default(),
             unconfirmed: None,
             touched: false,
             seen_end: Told::Nothing,
             latest_end: Told::Nothing,
-        };
+        }
+    }
+}
+
+impl Oracle {
+    /// An empty server.
+    pub(super) fn new(options: Options) -> Self {
+        let place = Place::empty();
         Self {
             options,
             now: START,
@@ -161,6 +178,8 @@ impl Oracle {
             accept: true,
             hint: None,
             seen_looks: [SeenLook::default(); LOCKS.len()],
+            seen_sights: [Sight::Doubted; LOCKS.len()],
+            lists_doubted_until: 0,
             seen_gates: [Gate::Open; LOCKS.len()],
             seen: Seen::default(),
         }
@@ -278,22 +297,5 @@ impl Oracle {
                 self.tell(channel, message);
             }
         }
-    }
-
-    /// Foreign waiters are told to try again, and know of no end any more.
-    pub(super) fn publish(&mut self, lock: Lock) {
-        let published = &mut self.seen.published[lock.0];
-        published.least += 1;
-        published.most += 1;
-        self.was_published(lock);
-    }
-
-    /// Whoever was told of a lease has asked again, and knows that which is in force.
-    pub(super) fn was_published(&mut self, lock: Lock) {
-        let value = self.value(lock);
-        let place = self.place(lock);
-        place.seen_end = Told::Nothing;
-        place.latest_end = Told::Nothing;
-        self.set(lock, value);
     }
 }

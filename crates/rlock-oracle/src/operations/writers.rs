@@ -165,20 +165,7 @@ impl Oracle {
         // One that is not the primary, and may be written all the same, remembers nothing.
         if primary {
             place.natives.insert(owner, ends);
-        }
-    }
-
-    /// A server that takes over finds the leases of all who read: of whom they are nobody can tell, so they count as
-    /// natives'.
-    pub(super) fn leases_are_found(&mut self) {
-        let clock = self.clock;
-        for lock in self.all_locks() {
-            for owner in owners() {
-                let Some(ends) = self.reads_until(lock, owner) else { continue };
-                self.leases_read(lock, owner, ends);
-                // Whoever waits to write may have waited for them.
-                self.place(lock).turns.most.get_or_insert((0, clock));
-            }
+            self.must_outlast(lock, owner, ends);
         }
     }
 
