@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz planted chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -94,8 +94,12 @@ DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
 	@$(ENV) $(CARGO) run --quiet --release --locked -p rlock-model -- --deeper $(DEEPER) $(if $(SCENE),--scene $(SCENE))
 
-planted: setup ## Plant bugs, and show which proof finds which
-	@$(ENV) ./scripts/planted.sh
+# NAME='a b' applies only these, NAME=check compiles them, NAME=corpus shows them only to the corpus, NAME=refresh makes the
+# patches anew. MODEL=0 leaves the model out.
+NAME ?=
+MODEL ?= 1
+mutants: setup ## Apply known mistakes to a copy, and show which proof finds which
+	@$(ENV) MODEL=$(MODEL) ./scripts/mutants.sh $(NAME)
 
 # SEED and ROUND repeat what a run has printed; DOC=1 remakes the figures in docs/CHAOS.md.
 SEED ?=
@@ -117,6 +121,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	$(CARGO) fmt --all --check
 	./scripts/lengths.sh
 	./scripts/cycles.sh
+	./scripts/mutants.sh lint
 	./scripts/crates.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.

@@ -19,8 +19,8 @@ on_servers() { make matrix ONLY=none && make interop ONLY=long && make clients L
 steps_beside on_servers 'nice -n 19 make model DEEPER=1'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test lock --test faults --test cluster_faults --test red_history'
+step make mutants
 step make deny
-step make planted
 step make leaks
 step make cost
 step make older

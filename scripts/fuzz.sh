@@ -79,7 +79,7 @@ run() {
 }
 
 # Places reached decide, not how often: some hundred inputs instead of thousands. That may drop an input which finds a
-# planted bug: scripts/planted.sh corpus says so.
+# mutant: scripts/mutants.sh corpus says so.
 keep() {
     mkdir -p "$found/$1"
     find "$found/$1" -type f -exec cp {} "fuzz/corpus/$1/" \;

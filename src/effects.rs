@@ -12,8 +12,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rlock_core::bugs::{Bug, planted};
-
 use crate::ffi::Ctx;
 
 /// Whether there may be replicas or a backlog.
@@ -34,9 +32,6 @@ pub(crate) fn are_replicated() -> bool {
 
 /// Effects may have readers from now on.
 pub(crate) fn begin() {
-    if planted(Bug::EdgeEffectsBeginLate) {
-        return;
-    }
     MAY_BE_REPLICATED.store(true, Ordering::Relaxed);
     MAY_BE_LOGGED.store(true, Ordering::Relaxed);
 }

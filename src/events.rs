@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, Databases, LockName, LockRef};
 use rlock_core::{MonoMs, departures, events, names, sessions, timing};
@@ -34,7 +33,7 @@ const CLOCK_STEP_MS: i64 = 50;
 /// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
 pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     match event.to_bytes() {
-        b"expire" if !planted(Bug::EdgeReadLeaseUnknown) => {
+        b"expire" => {
             events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key));
         }
         b"restore" => key_came(ctx, key),
@@ -60,11 +59,7 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
             events::fair_list_changed(waiters::core(&ctx), LockName { db: ctx.db(), key: name }, change);
         }
     }
-    let cause = cause(event);
-    if planted(Bug::EdgeDeafToDelete) && cause == Cause::Deleted {
-        return;
-    }
-    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause);
+    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause(event));
 }
 
 /// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
@@ -139,8 +134,6 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
 
 /// The server's heart beats.
 pub(crate) fn beat(ctx: TaskCtx<'_>) {
-    #[cfg(feature = "planted-bugs")]
-    waiters::note_beat(*ctx);
     effects::look(*ctx);
     waiters::clear_doubt(&ctx);
     let beats = BEATS.get().wrapping_add(1);

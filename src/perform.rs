@@ -6,7 +6,6 @@
 
 use std::ffi::CStr;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
 use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
@@ -38,9 +37,6 @@ pub(crate) fn perform<S: Scope>(
         return permits::perform(ctx, key, owner, change);
     }
     let name = key.name();
-    if let Some(message) = change.unlock_message.filter(|_| planted(Bug::EdgePublishBeforeWrite)) {
-        publish(ctx, name, message);
-    }
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
@@ -51,7 +47,7 @@ pub(crate) fn perform<S: Scope>(
     let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
     let touched =
         change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
-    if touched && !planted(Bug::EdgeChangeNotSignalled) {
+    if touched {
         ctx.signal_modified(name);
     }
     if !S::counts_unread_change(ctx) {
@@ -66,7 +62,7 @@ pub(crate) fn perform<S: Scope>(
     if let Some(readers) = &readers {
         readers.notify_leases(ctx);
     }
-    if let Some(message) = change.unlock_message.filter(|_| !planted(Bug::EdgePublishBeforeWrite)) {
+    if let Some(message) = change.unlock_message {
         publish(ctx, name, message);
     }
     Ok(())
@@ -136,9 +132,6 @@ fn replicate(
     change: &Change,
     token: Option<&StoredToken>,
 ) -> bool {
-    if planted(Bug::EdgeHandOffNotReplicated) && change.event == Some(LockEvent::HandOff) {
-        return true;
-    }
     let deleted = !deletes(change.hash) || ctx.replicate_del(name);
     let mode = change.becomes.map(|mode| [MODE.get(), read_write::word(mode)]);
     let set = match (to_set(change.hash), field, mode) {
@@ -151,12 +144,7 @@ fn replicate(
         (HashChange::Remove, Some(field)) => ctx.replicate_hdel(name, field),
         _ => true,
     };
-    let session_end = change.hash == HashChange::Keep && change.event.is_none();
-    let lost =
-        planted(Bug::EdgeExpiryNotReplicated) || planted(Bug::EdgeSessionEndNotReplicated) && session_end;
-    let expire_at = change.expire_at.filter(|_| !lost);
-    let expires = expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
-    let token = token.filter(|_| !planted(Bug::EdgeTokenNotReplicated));
+    let expires = change.expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
     let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
     deleted && set && removed && expires && stored
 }
@@ -196,9 +184,6 @@ fn own(event: LockEvent) -> &'static CStr {
 ///
 /// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    if planted(Bug::EdgeUnlockMessageLost) {
-        return 0;
-    }
     if message == UnlockMessage::WriterGone {
         // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
         publish(ctx, name, UnlockMessage::ReadersGone);

@@ -4,7 +4,6 @@
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, Ticket};
@@ -24,10 +23,6 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
     type Lock<'s> = SiteLock<'s, S>;
 
     fn now(&self) -> UnixMs {
-        #[cfg(feature = "planted-bugs")]
-        if let Some(cached) = waiters::cached_clock() {
-            return cached;
-        }
         self.real_time()
     }
 
@@ -56,9 +51,6 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
     }
 
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
-        if planted(Bug::EdgePatternHears) {
-            return Ctx::tell(**self, channel, grant) > 0;
-        }
         let subscribed = self.has_subscriber(channel);
         if subscribed {
             Ctx::tell(**self, channel, grant);

@@ -6,7 +6,6 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::core::Core;
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
@@ -120,7 +119,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
     let Some(Client { has_own_user, .. }) = client else { return };
     let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
-    if granted && !planted(Bug::EdgeClosingClientServed) && ctx.is_closing(has_own_user) {
+    if granted && ctx.is_closing(has_own_user) {
         departures::client_disconnected(core(&ctx), ticket);
     } else if granted {
         locks(|locks| locks.answered(ticket));
@@ -130,9 +129,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
 pub(crate) fn client_disconnected(ctx: EventCtx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
-        if !planted(Bug::EdgeDepartureUnseen) {
-            departures::client_disconnected(core(&ctx), ticket);
-        }
+        departures::client_disconnected(core(&ctx), ticket);
         forget(ticket);
     }
 }
@@ -162,21 +159,4 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
 pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
     rlock_core::timer::on_timer(core(&ctx));
-}
-
-#[cfg(feature = "planted-bugs")]
-thread_local! {
-    static LAST_BEAT: std::cell::Cell<Option<rlock_core::UnixMs>> = const { std::cell::Cell::new(None) };
-}
-
-/// The server's heart beats, where leases are to be counted from that.
-#[cfg(feature = "planted-bugs")]
-pub(crate) fn note_beat(ctx: Ctx<'_>) {
-    LAST_BEAT.set(Some(ctx.real_time()));
-}
-
-/// The time of the last beat, where leases are to be counted from that.
-#[cfg(feature = "planted-bugs")]
-pub(crate) fn cached_clock() -> Option<rlock_core::UnixMs> {
-    LAST_BEAT.get().filter(|_| planted(Bug::EdgeCachedClock))
 }

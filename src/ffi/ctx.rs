@@ -10,7 +10,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::facts::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
@@ -102,7 +101,7 @@ impl<'a> Ctx<'a> {
         };
         let primary = flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0;
         let loading = flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0;
-        primary && !loading && (!paused || planted(Bug::EdgeWriteInPause))
+        primary && !loading && !paused
     }
 
     /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does

@@ -1,6 +1,5 @@
 //! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
-use rlock_core::bugs::{Bug, planted};
 use rlock_core::locks::Cause;
 use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
 
@@ -93,9 +92,6 @@ impl Readers {
 
     /// Sends the lease keys to replicas and AOF.
     pub(super) fn replicate_leases(&self, ctx: Ctx<'_>) -> bool {
-        if planted(Bug::EdgeReadLeaseNotReplicated) {
-            return true;
-        }
         let set = self.set.iter().all(|lease| ctx.replicate_lease(lease.borrow(), self.until));
         set && self.gone.iter().all(|lease| ctx.replicate_del(lease.borrow()))
     }

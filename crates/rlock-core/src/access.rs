@@ -1,6 +1,5 @@
 //! Whether an owner could have a lock now, if it were its turn.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::Wanted;
 use crate::look::{Picture, key_end, look};
@@ -77,9 +76,7 @@ fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, 
         (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
         (Mode::Read, Kind::Reading, _) => shared_access(core, lock, view),
         (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(core, lock, view),
-        (Mode::Write, Kind::Reading, Others::Live { until, .. }) if !planted(Bug::DeadReaderBlocks) => {
-            Access::Until(until.sooner(view.key_end))
-        }
+        (Mode::Write, Kind::Reading, Others::Live { until, .. }) => Access::Until(until.sooner(view.key_end)),
         _ => Access::Until(view.key_end),
     }
 }
@@ -95,10 +92,7 @@ fn permit_access(view: &View, limit: Option<PermitLimit>, others: Others) -> Acc
 }
 
 fn shared_access<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
-    let kept_out = yielding::held_back_for(core, lock).filter(|_| {
-        let reads = planted(Bug::ForeignWriterBehindDead) && view.reads().is_some();
-        !reads && !view.holds_any()
-    });
+    let kept_out = yielding::held_back_for(core, lock).filter(|_| !view.holds_any());
     match kept_out {
         Some(left) => Access::Until(Expiry::At(core.port.now().after(left)).sooner(view.key_end)),
         None => Access::Shared,

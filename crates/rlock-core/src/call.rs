@@ -1,6 +1,5 @@
 //! The commands. Each has the same steps: serve the queue, read the lock, decide, perform or wait.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
@@ -151,9 +150,7 @@ pub fn cancel<P: InCommand>(
     }
     for waiter in waiters {
         core.port.note(Note::Cancelled);
-        if !planted(Bug::CancelInSilence) {
-            core.port.answer(waiter.ticket, Ok(Reply::Denied));
-        }
+        core.port.answer(waiter.ticket, Ok(Reply::Denied));
     }
     fair::remove_departed_heads(core, lock);
     // A writer that goes lets the readers behind it in.
@@ -209,7 +206,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
             // A release calls the head of the fair list, if nobody here takes the lock.
             fair::remove_departed_heads(core, lock);
             serve_found_free(core, lock, now);
-            if let Some(owner) = owner.filter(|_| !planted(Bug::ForgetSettle)) {
+            if let Some(owner) = owner {
                 // The owner is here and learns what it holds: no grant of it is taken back any more.
                 core.locks(|locks| locks.confirm(lock.name(), owner));
             }
@@ -220,7 +217,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     /// Whether an owner without holds must not acquire yet: the lock has waiters, or is left to Redisson clients.
     fn is_kept_out(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
         let awaited = || self.core.locks(|locks| locks.head(picture.name()).is_some());
-        let awaited = self.entry.is_some() && awaited() && !planted(Bug::SkipQueue);
+        let awaited = self.entry.is_some() && awaited();
         let shares = matches!(mode, Mode::Read | Mode::Write);
         awaited || shares && yielding::holds_back(self.core, picture, mode)
     }
@@ -275,7 +272,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
             fair::rejoin(core, lock, request.owner.bytes());
         }
         let (replaced, count) = core.locks(|locks| {
-            let until = wait.wait().until(since).filter(|_| !planted(Bug::EndlessWait));
+            let until = wait.wait().until(since);
             let waiter = waiter_of(request, (since, until), (ticket, via), client_id, session);
             (locks.join(lock.name(), waiter), locks.len())
         });

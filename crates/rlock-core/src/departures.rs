@@ -1,6 +1,5 @@
 //! Departures from the queues without a grant: waits time out, clients disconnect, servers are demoted.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::Reply;
 use crate::error::Error;
@@ -19,9 +18,7 @@ pub fn client_disconnected<P: Server>(core: Core<'_, P>, ticket: Ticket) {
         // The server frees what it keeps for the client only then.
         core.port.answer(ticket, Ok(Reply::Denied));
     }
-    if !planted(Bug::ForgetTakeBack) {
-        core.locks(|locks| locks.undeliverable(ticket));
-    }
+    core.locks(|locks| locks.undeliverable(ticket));
 }
 
 /// Removes all waiters from all queues at once and notifies them of the reason. This is for a panic: the queues may be
@@ -34,9 +31,6 @@ pub fn drop_all_now<P: Server>(core: Core<'_, P>, why: DropReason) {
 
 /// The server is a replica now: it grants nothing, revokes nothing until it is promoted, and sends all waiters away.
 pub fn demoted<P: Server>(core: Core<'_, P>) {
-    if planted(Bug::KeepWhenDemoted) {
-        return;
-    }
     let _entry = entry(core);
     core.locks(|locks| {
         locks.demoted();

@@ -1,6 +1,5 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
@@ -26,12 +25,8 @@ pub fn key_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Caus
     if awaited {
         core.locks(|locks| locks.note_cause(lock, cause));
         check_soon(core, lock);
-    } else if cause != Cause::Other && !planted(Bug::KeepStreak) {
-        core.locks(|locks| {
-            if !planted(Bug::ForeignWriterTooEarly) || locks.native_read_end(lock).is_none() {
-                locks.end_count(lock);
-            }
-        });
+    } else if cause != Cause::Other {
+        core.locks(|locks| locks.end_count(lock));
     }
 }
 

@@ -40,7 +40,6 @@
 //! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
 //! - [`error`]: every refusal of a command.
-//! - [`bugs`]: planted bugs, which prove that the tests find them.
 
 #![forbid(unsafe_code)]
 // Input reaches these lines: a panic in a module takes a database away.
@@ -51,7 +50,6 @@
 )]
 
 mod access;
-pub mod bugs;
 pub mod call;
 pub mod core;
 pub mod decision;

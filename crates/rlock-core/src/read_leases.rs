@@ -6,7 +6,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
@@ -31,9 +30,6 @@ pub(crate) type Checked = (Others, Vec<Reader>);
 
 /// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
-    if planted(Bug::DeadReaderHolds) {
-        return Some(key_end);
-    }
     let newest = holds.get();
     let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
     // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
@@ -81,9 +77,6 @@ pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
 /// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them
 /// again; if all are dead, the lock is free, and they go with it.
 pub(crate) fn any_other<L: Lock>(lock: &L, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
-    if planted(Bug::WriterBesideReaders) {
-        return Ok((Others::Dead, Vec::new()));
-    }
     let (mut dead, mut living) = (Vec::new(), None);
     lock.readers(&mut |reader| {
         if but == Some(&*reader.owner) {

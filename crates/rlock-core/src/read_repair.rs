@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
@@ -117,7 +116,7 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
         yielding::native_reads_ended(core, lock.name());
         return Outcome::Done;
     };
-    if !ends_early(&picture, ends) || planted(Bug::ReadEndedEarly) {
+    if !ends_early(&picture, ends) {
         return Outcome::Done;
     }
     match lock.write_access() {

@@ -4,7 +4,6 @@
 //! enqueued waiters. Waiting Redisson clients sleep until the lease end that they knew: at the end of a shortened lease they
 //! receive an unlock message.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::UnlockMessage;
 use crate::departures::drop_waiters;
@@ -139,7 +138,7 @@ fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
         return;
     }
     // Another holder has it by now: its lease may end before the end that was told.
-    if let Some(message) = UnlockMessage::to_all(mode).filter(|_| !planted(Bug::SessionEndInSilence)) {
+    if let Some(message) = UnlockMessage::to_all(mode) {
         notify_redisson(core, lock, message);
     }
 }

@@ -1,6 +1,5 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::{Due, LockName, Locks, Rearm};
 use crate::port::Server;
@@ -52,7 +51,7 @@ impl<P: Server> Drop for Entry<'_, P> {
     fn drop(&mut self) {
         let changed = self.is_outermost && self.core.locks(Locks::exit);
         // After a panic the queues are in doubt: all waiters are sent away then.
-        if changed && !std::thread::panicking() && !planted(Bug::ForgetTimer) {
+        if changed && !std::thread::panicking() {
             arm_timer(self.core);
         }
     }

@@ -1,7 +1,6 @@
 //! Fencing tokens: numbers that grow with every fenced acquisition of a lock. The protected resource uses them to tell a
 //! late holder from the current holder.
 
-use crate::bugs::{Bug, planted};
 use crate::error::Error;
 pub use crate::limits::MAX_TOKEN;
 use crate::types::UnixMs;
@@ -15,14 +14,7 @@ impl Token {
     /// that misses the last tokens therefore continues above them, as far as the clocks agree.
     pub fn after(last: Option<i64>, now: UnixMs) -> Result<Self, Error> {
         let last = last.unwrap_or(0);
-        let next = if planted(Bug::TokenByCounterOnly) {
-            last.saturating_add(1)
-        } else if planted(Bug::TokenByClockOnly) {
-            now.0
-        } else {
-            last.saturating_add(1).max(now.0)
-        };
-        let next = next.max(1);
+        let next = last.saturating_add(1).max(now.0).max(1);
         if next <= MAX_TOKEN { Ok(Self(next)) } else { Err(Error::NoTokenLeft) }
     }
 

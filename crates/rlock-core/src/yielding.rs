@@ -4,7 +4,6 @@
 //! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
 //! the lock is free it holds new readers back, as behind a native writer.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::locks::{LockName, Yielding};
@@ -76,7 +75,7 @@ pub(crate) fn holds_back<P: Server>(
 /// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
 /// enough.
 fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    if planted(Bug::ForeignWriterStarves) || core.port.settings().foreign_window.is_none() {
+    if core.port.settings().foreign_window.is_none() {
         return false;
     }
     match core.locks(|locks| locks.yielding(lock.name())) {
@@ -107,9 +106,8 @@ pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
 fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
     let settings = core.port.settings();
     let clock = core.port.clock();
-    let for_ever = planted_endless(core, lock);
-    let look_in = if for_ever { LeaseMs::new(LOOK_MS) } else { native_reads_last(core, lock) };
-    let listened = lock.listening_redisson_writers() > 0 || for_ever;
+    let look_in = native_reads_last(core, lock);
+    let listened = lock.listening_redisson_writers() > 0;
     let wanted = settings.foreign_window.is_some() && listened && is_read(core, lock);
     let again = look_in.filter(|_| wanted);
     core.locks(|locks| match again {
@@ -128,12 +126,6 @@ fn native_reads_last<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option
     LeaseMs::new(ends.0.saturating_sub(core.port.now().0).min(LOOK_MS))
 }
 
-/// With a bug planted: whether those who come to read are kept waiting already, and so go on waiting for nobody.
-fn planted_endless<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bool {
-    let drains = |yielding| matches!(yielding, Some(Yielding::Draining { .. }));
-    planted(Bug::ForeignWriterForEver) && drains(core.locks(|locks| locks.yielding(lock.name())))
-}
-
 /// Whether one of the readers lives; in doubt one does.
 fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     look(core, lock, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
@@ -145,7 +137,7 @@ fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
 
 /// Nobody reads the lock any more. If readers were held back for a Redisson writer, the lock is left to it for a yield window.
 pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_>) {
-    let window = core.port.settings().foreign_window.filter(|_| !planted(Bug::ForeignWriterNoMoment));
+    let window = core.port.settings().foreign_window;
     let until = window.map(|window| core.port.clock().after(window));
     core.locks(|locks| locks.reads_ended(name, until));
 }
@@ -162,7 +154,7 @@ pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, chang
         HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
     };
     // Nobody held the lock, though nobody may have told of it.
-    let alone = first_hold && change.becomes.is_some() && !planted(Bug::ForeignWriterTooEarly);
+    let alone = first_hold && change.becomes.is_some();
     if change.hash == HashChange::Delete {
         return native_reads_ended(core, lock.name());
     }

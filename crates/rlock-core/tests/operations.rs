@@ -126,10 +126,10 @@ proptest! {
     }
 }
 
-/// Whatever the fuzzer has found worth keeping; and inputs that find a planted bug which those do not, named after it.
+/// Whatever the fuzzer has found worth keeping; and inputs that find a mutant which those do not, named after it.
 #[test]
 fn the_stored_corpus_passes() {
-    for folder in ["operations", "planted"] {
+    for folder in ["operations", "mutants"] {
         let corpus = format!("{}/../../fuzz/corpus/{folder}", env!("CARGO_MANIFEST_DIR"));
         let mut count = 0;
         for entry in std::fs::read_dir(&corpus).expect("the corpus") {

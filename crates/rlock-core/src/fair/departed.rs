@@ -1,6 +1,5 @@
 //! Owners that left the queue of a fair lock leave its fair list, a few at a time.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::Due;
 use crate::look::fields;
@@ -25,7 +24,7 @@ pub(crate) fn leave_unless_waiting<P: Server>(core: Core<'_, P>, lock: &P::Lock<
 /// for them. All others are the timer's; until then Redisson's scripts find them waiting, which does no harm: where
 /// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
 pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> usize {
-    if !core.locks(|locks| locks.has_leaving(lock.name())) || planted(Bug::FairStays) {
+    if !core.locks(|locks| locks.has_leaving(lock.name())) {
         return 0;
     }
     let leaves = |owner: &[u8]| core.locks(|locks| locks.is_leaving(lock.name(), owner));
@@ -50,10 +49,6 @@ fn departed_head_remains<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bo
 
 /// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
 pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> usize {
-    if planted(Bug::FairStays) {
-        core.locks(|locks| locks.forget_all_departed(lock.name()));
-        return 1;
-    }
     let most = core.port.settings().at_once.listed;
     let heads = remove_departed_heads(core, lock);
     let mut done = heads;
@@ -87,7 +82,6 @@ fn notify_head<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     let is_free = fields(lock, None).is_ok_and(|fields| fields.is_free());
     if let Some(head) = lock.fair_list().head().filter(|_| is_free)
         && !core.locks(|locks| locks.is_leaving(lock.name(), &head.owner))
-        && !planted(Bug::FairInSilence)
     {
         lock.fair_list().notify(&head.owner);
     }

@@ -15,7 +15,6 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::locks::{LockName, Waiter, Wanted};
 use crate::look::key_end;
@@ -70,7 +69,7 @@ pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: Un
     // Owners that left count as Redisson's otherwise, and would have a turn.
     remove_departed_heads(core, lock);
     let Some(head) = core.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
-    if !head.fair || planted(Bug::FairAsPlain) {
+    if !head.fair {
         return Next::Waiter(head);
     }
     // Nobody of Redisson's has a turn at a lock that readers have just got: called to it, it would lose its place.
@@ -93,7 +92,7 @@ pub(crate) fn is_ahead<P: Server>(
     owner: &[u8],
     now: UnixMs,
 ) -> bool {
-    if access(core, lock, owner, Wanted::MUTEX) != Access::Free || planted(Bug::FairBarges) {
+    if access(core, lock, owner, Wanted::MUTEX) != Access::Free {
         return false;
     }
     remove_departed_heads(core, lock);
@@ -160,12 +159,12 @@ fn is_known<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) -> b
 /// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
 fn give_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], deadline: UnixMs, now: UnixMs) {
     let latest = now.after(core.port.settings().fair_turn);
-    let far = deadline > latest && !planted(Bug::FairTurnEndless);
+    let far = deadline > latest;
     if far {
         lock.fair_list().set_deadline(owner, latest);
     }
     let first = core.locks(|locks| locks.note_called(lock.name(), owner));
-    if (first || far) && !planted(Bug::FairInSilence) {
+    if first || far {
         lock.fair_list().notify(owner);
     }
 }
@@ -209,9 +208,6 @@ pub(crate) fn cap<P: Server>(
     passed: usize,
     now: UnixMs,
 ) -> (usize, bool) {
-    if planted(Bug::FairUncapped) {
-        return (0, true);
-    }
     let settings = core.port.settings();
     let lease_ends = match key_end(lock) {
         Expiry::At(at) => at.max(now),

@@ -1,11 +1,10 @@
 //! Changes that a fair list needs: dropped native waiters go back to its head, and the one at its head is kept alive.
 
 use super::{AHEAD_MS, budget};
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::facts::FairEntry;
 use crate::port::{FairList, Lock, Server};
-use crate::types::{LeaseMs, UnixMs, WaitMs};
+use crate::types::{UnixMs, WaitMs};
 
 /// How far it is set then, so that it need not be set at each look.
 const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
@@ -61,7 +60,7 @@ fn needed_repair<P: Server>(
     let head = lock.fair_list().head();
     let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
     let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
-    if !is_listed && !planted(Bug::FairDropped) {
+    if !is_listed {
         let missing = lock.fair_list().missing(owners, core.port.settings().at_once.listed);
         if !missing.is_empty() {
             return Some(Repair::PutBack(missing));
@@ -89,16 +88,12 @@ fn keep_alive<P: Server>(
 ) -> Option<Repair> {
     let is_native = core.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
-    (is_native && near && !planted(Bug::FairHeadDies)).then_some(Repair::KeepAlive(head.owner))
+    (is_native && near).then_some(Repair::KeepAlive(head.owner))
 }
 
 fn put_back<L: Lock>(lock: &L, dropped: &[Box<[u8]>], now: UnixMs) {
     // Scripts drop heads only: whoever was dropped stood before all who are left.
-    if planted(Bug::FairPutBackLast) {
-        dropped.iter().for_each(|owner| lock.fair_list().join(owner, LeaseMs::SHORTEST));
-    } else {
-        lock.fair_list().put_back(dropped, far_ahead(now));
-    }
+    lock.fair_list().put_back(dropped, far_ahead(now));
 }
 
 fn far_ahead(now: UnixMs) -> UnixMs {

@@ -40,7 +40,6 @@ pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
 pub use yielding::{Turns, Yielding};
 
-use crate::bugs::{Bug, planted};
 use crate::error::Error;
 use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
@@ -177,8 +176,6 @@ impl Locks {
             // Whoever keeps the place has waited since it was taken, however often it asks.
             waiter.since = before.since;
         }
-        let place =
-            if replaced.is_some() && planted(Bug::RepeatLosesPlace) { self.new_place() } else { place };
         let (ticket, until) = (waiter.ticket, waiter.until);
         self.sessions.joined(&waiter);
         self.edit(lock, |record| {
@@ -195,8 +192,7 @@ impl Locks {
 
     /// The first waiter.
     pub fn head(&self, lock: LockName<'_>) -> Option<&Waiter> {
-        let order = &self.queue(lock)?.order;
-        if planted(Bug::LastComeFirstServed) { order.values().next_back() } else { order.values().next() }
+        self.queue(lock)?.order.values().next()
     }
 
     /// All waiters for a lock, in order.
@@ -255,11 +251,7 @@ impl Locks {
                 self.check_at(lock, None);
                 self.edit_known(lock, |record| record.end_queue(waiter.mode));
             }
-            Some((first, head))
-                if *first > place
-                    && head.may_gain_by_the_end_of(&waiter)
-                    && !planted(Bug::GoneWriterKeepsReadersOut) =>
-            {
+            Some((first, head)) if *first > place && head.may_gain_by_the_end_of(&waiter) => {
                 self.check_at(lock, Some(Due::Now));
             }
             Some(_) => {}

@@ -1,7 +1,6 @@
 //! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
 use super::{Due, LockName, Locks};
-use crate::bugs::{Bug, planted};
 use crate::types::{Expiry, UnixMs};
 
 /// Why a lock was found free without an rlock command that freed it.
@@ -29,7 +28,6 @@ impl Locks {
     pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
         let due = match until {
             // The server takes a key for expired when its time has passed, not when it has come.
-            Expiry::At(at) if planted(Bug::WakeLate) => Some(Due::At(UnixMs(at.0.saturating_add(1_000)))),
             Expiry::At(at) => Some(Due::At(UnixMs(at.0.saturating_add(1)))),
             // Nothing but an event will free it.
             Expiry::Never => None,

@@ -5,7 +5,6 @@ use std::mem::take;
 
 use super::forgotten::Forgotten;
 use super::{Databases, LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
-use crate::bugs::{Bug, planted};
 use crate::types::{LeaseMs, Mode, UnixMs};
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
@@ -21,12 +20,7 @@ pub struct Session {
 /// still run after those of its successor: a tie moves only to a younger connection, or away from one that is gone.
 pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Option<Session> {
     match (before, asked) {
-        (Some(before), Some(asked))
-            if !gone && asked.client < before.client && !planted(Bug::TieMovesBack) =>
-        {
-            Some(before)
-        }
-        (Some(before), None) if planted(Bug::TieKept) => Some(before),
+        (Some(before), Some(asked)) if !gone && asked.client < before.client => Some(before),
         _ => asked,
     }
 }

@@ -1,7 +1,6 @@
 //! The end of a connection: the holds that are tied to it get shorter leases.
 
 use super::{check_kind, newest, nothing, own_reads, permits, sole_end};
-use crate::bugs::{Bug, planted};
 use crate::decision::{Change, Decision, ReadLeases, Reply};
 use crate::error::Error;
 use crate::types::{Expiry, Mode, UnixMs};
@@ -24,7 +23,7 @@ pub fn end_session(view: &View, mode: Mode, latest: Option<Expiry>, ends: UnixMs
         });
     }
     let end = own_reads(view).map_or(ends, |reads| ends.max(reads));
-    if !is_longer(view.key_end, end) && !planted(Bug::GraceLengthens) {
+    if !is_longer(view.key_end, end) {
         return Ok(nothing(Reply::StillHeld));
     }
     let change = Change { mode, expire_at: sole_end(view, ends), ..Change::default() };

@@ -1,7 +1,6 @@
 //! Release, revocation and forced release.
 
 use super::{check_kind, left_of, meant, newest, nothing, own_reads, permits, sole_end};
-use crate::bugs::{Bug, planted};
 use crate::decision::{Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::request::Release;
@@ -52,9 +51,9 @@ fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Step {
         change: Change {
             mode,
             hash: HashChange::Remove,
-            becomes: Some(Mode::Read).filter(|_| !planted(Bug::DowngradeKeepsMode)),
+            becomes: Some(Mode::Read),
             expire_at: own_reads(view).filter(|_| other_end),
-            unlock_message: Some(UnlockMessage::WriterGone).filter(|_| !planted(Bug::DowngradeInSilence)),
+            unlock_message: Some(UnlockMessage::WriterGone),
             event: Some(event),
             ..Change::default()
         },
@@ -85,19 +84,15 @@ fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) ->
 
 /// The last read hold goes. The lock is free if no other owner is alive.
 fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
-    let gone = Some(newest(1, holds)).filter(|_| !planted(Bug::ReadLeaseStays));
-    let leases = ReadLeases { set: None, gone };
+    let leases = ReadLeases { set: None, gone: Some(newest(1, holds)) };
     let last_end = match view.others {
         _ if view.sole.is_some() => None,
         Others::NotAsked(_) => return Step::Look(Need::LastOther),
-        Others::Live { last_end, .. } if !planted(Bug::OneReaderFreesAll) => last_end,
-        Others::InDoubt if !planted(Bug::OneReaderFreesAll) => None,
-        Others::None | Others::Dead | Others::Live { .. } | Others::InDoubt | Others::Permits { .. } => {
-            return freed(Mode::Read, leases, event);
-        }
+        Others::Live { last_end, .. } => last_end,
+        Others::InDoubt => None,
+        Others::None | Others::Dead | Others::Permits { .. } => return freed(Mode::Read, leases, event),
     };
     // Waiting Redisson clients sleep until the key's end: it must not be that of the reader that goes.
-    let last_end = last_end.filter(|_| !planted(Bug::KeyOutlastsReaders));
     let expire_at = match last_end {
         Some(Expiry::At(at)) if Expiry::At(at).sooner(view.key_end) != view.key_end => Some(at),
         Some(Expiry::At(_) | Expiry::Never) | None => None,
@@ -147,9 +142,6 @@ pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
     let granted = Hold { holds: Holds::ONE, until: Expiry::At(ends) };
     let event = LockEvent::Release;
     Ok(match mode {
-        Mode::Read if view.shared == Some(granted) && planted(Bug::ReadTakeBackTakesAll) => {
-            freed(Mode::Read, ReadLeases::default(), event)
-        }
         Mode::Read if view.shared == Some(granted) => reader_gone(view, Holds::ONE, event),
         Mode::Mutex | Mode::Write if is_sole_as_granted(view, granted) => sole_gone(view, mode, event),
         _ => nothing(Reply::NotHeld),
@@ -161,8 +153,7 @@ pub fn revoke(view: &View, mode: Mode, ends: UnixMs) -> Result<Step, Error> {
 fn is_sole_as_granted(view: &View, granted: Hold) -> bool {
     let Some(sole) = view.sole else { return false };
     let ends = view.key_end == granted.until || view.shared.is_some_and(|reads| reads.until == view.key_end);
-    let any = view.kind == Kind::Mutex && planted(Bug::TakeBackWithoutId);
-    sole.holds == granted.holds && ends || any
+    sole.holds == granted.holds && ends
 }
 
 #[inline]

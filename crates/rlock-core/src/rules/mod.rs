@@ -16,7 +16,6 @@ pub(crate) use permits::has_room;
 pub use permits::{hand_off_permit, lower_expiry};
 pub use take::{acquire, hand_off};
 
-use crate::bugs::{Bug, planted};
 use crate::decision::{Change, Decision, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::read_leases::MAX_LEASE_KEYS;
@@ -35,7 +34,7 @@ pub fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Step, Erro
     let ends = now.after(request.lease);
     let change = if mode == Mode::Read {
         let (first, last) = newest(1, hold.holds);
-        let longer = matches!(view.key_end, Expiry::At(at) if ends > at || planted(Bug::RenewReadLowersKey));
+        let longer = matches!(view.key_end, Expiry::At(at) if ends > at);
         let leases = ReadLeases { set: Some((first, last, ends)), gone: None };
         Change { mode, shared: leases.change(), expire_at: longer.then_some(ends), ..Change::default() }
     } else {
@@ -82,7 +81,7 @@ fn meant(view: &View, asked: Option<Mode>) -> Result<Mode, Error> {
 /// out of reach, since holds were lost.
 fn arrival(holds: Holds, arrive_at: Option<Holds>) -> Result<Option<Holds>, Error> {
     match arrive_at {
-        Some(wanted) if wanted <= holds && !planted(Bug::HoldsAdds) => Ok(Some(holds)),
+        Some(wanted) if wanted <= holds => Ok(Some(holds)),
         Some(wanted) if wanted > holds => Ok(holds.one_more().filter(|more| *more == wanted)),
         _ => holds.one_more().ok_or(Error::TooManyHolds).map(Some),
     }
@@ -119,10 +118,6 @@ fn newest(from: i64, holds: Holds) -> (i64, i64) {
 /// The token as replies tell it: 0 without FENCED.
 pub(crate) fn told(token: Option<Token>) -> i64 {
     token.map_or(0, Token::get)
-}
-
-fn stored(token: Option<Token>) -> Option<Token> {
-    token.filter(|_| !planted(Bug::TokenNotStored))
 }
 
 fn nothing(reply: Reply) -> Step {

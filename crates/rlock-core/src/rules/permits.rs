@@ -6,7 +6,6 @@
 //! `#[cold]` keeps these rules out of the way of plain locks, whose calls are measured.
 
 use super::nothing;
-use crate::bugs::{Bug, planted};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, Reply, SharedChange};
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, Release, Renew};
@@ -45,7 +44,6 @@ pub fn hand_off_permit(view: &View, limit: PermitLimit, lease: LeaseMs, now: Uni
 pub(crate) fn has_room(view: &View, limit: PermitLimit) -> Option<bool> {
     match view.others {
         Others::Permits { members, .. } if limit.admits(members) => Some(true),
-        Others::Permits { .. } if planted(Bug::EndedPermitCounts) => Some(false),
         Others::Permits { living, .. } => living.map(|living| limit.admits(living)),
         _ => Some(true),
     }

@@ -1,7 +1,6 @@
 //! Acquisition, re-entry and hand-off.
 
-use super::{arrival, check_kind, nothing, permits, stored, told};
-use crate::bugs::{Bug, planted};
+use super::{arrival, check_kind, nothing, permits, told};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
 use crate::request::Acquire;
@@ -35,8 +34,7 @@ pub fn acquire(
         if admission == Admission::HoldersOnly {
             return Err(Error::NotAccepting);
         }
-        let overtakes = request.mode == Mode::Read && planted(Bug::ReaderOvertakes);
-        if kept_out && !overtakes {
+        if kept_out {
             return Ok(nothing(Reply::Denied));
         }
     }
@@ -131,22 +129,7 @@ impl New {
         if before.until == Expiry::Never {
             decision.reply = self.reply(target, Expiry::Never);
         }
-        self.with_planted_bugs(view, target, asked, &mut decision);
         decision
-    }
-
-    fn with_planted_bugs(&self, view: &View, target: Holds, asked: UnixMs, decision: &mut Decision) {
-        let ends = matches!(view.key_end, Expiry::At(_));
-        if self.mode != Mode::Read && ends && planted(Bug::ShortenOnReEntry) {
-            decision.change.expire_at = Some(asked);
-            decision.reply = self.reply(target, Expiry::At(asked));
-        }
-        if let (true, Reply::Acquired { token, .. }) =
-            (planted(Bug::TokenStaysOnReEntry), &mut decision.reply)
-        {
-            *token = token.saturating_sub(1);
-            decision.change.token = None;
-        }
     }
 
     /// This number of holds, the newest of which has this lease end.
@@ -154,7 +137,6 @@ impl New {
         // The key lasts as long as the longest lease.
         let longer = matches!(key_end, Expiry::At(at) if ends > at);
         let leases = match self.mode {
-            Mode::Read if planted(Bug::ReadLeaseNotWritten) => ReadLeases::default(),
             Mode::Read => ReadLeases { set: Some((holds.get(), holds.get(), ends)), gone: None },
             Mode::Write | Mode::Mutex | Mode::Permit => ReadLeases::default(),
         };
@@ -167,7 +149,7 @@ impl New {
                 becomes: None,
                 shared: leases.change(),
                 expire_at: longer.then_some(ends),
-                token: stored(self.token),
+                token: self.token,
                 unlock_message: None,
                 event: Some(self.event),
             },

@@ -1,6 +1,5 @@
 //! Granting a free lock to a waiter.
 
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::{Change, HashChange, Reply};
 use crate::departures::refuse;
@@ -36,13 +35,12 @@ pub(crate) fn hand_to<P: Server>(
     now: UnixMs,
 ) -> Handed {
     let Some(token) = token_for(core, lock, head, now) else {
-        return if planted(Bug::WaitWithoutToken) { Handed::Not } else { Handed::SentAway };
+        return Handed::SentAway;
     };
     let lease = match &head.via {
         Via::Block => head.lease,
         Via::Enqueue(channel) => {
-            let unconfirmed = head.lease.min(core.port.settings().grant_confirm);
-            let lease = if planted(Bug::NoConfirmation) { head.lease } else { unconfirmed };
+            let lease = head.lease.min(core.port.settings().grant_confirm);
             if !offer(core, lock, head, channel, lease, token) {
                 return Handed::SentAway;
             }
@@ -64,12 +62,11 @@ fn token_for<P: Server>(
     head: &Waiter,
     now: UnixMs,
 ) -> Option<Option<Token>> {
-    if !head.fenced || planted(Bug::HandOffWithoutToken) {
+    if !head.fenced {
         return Some(None);
     }
     match next_token(lock, now) {
         Ok(token) => Some(Some(token)),
-        Err(_) if planted(Bug::WaitWithoutToken) => None,
         Err(why) => {
             refuse(core, lock, head, why);
             None
@@ -88,7 +85,7 @@ fn offer<P: Server>(
     token: Option<Token>,
 ) -> bool {
     let granted = message::granted(lock.name(), head, Holds::ONE, lease, told(token));
-    if core.port.offer(channel, &granted) || planted(Bug::GrantUnheard) {
+    if core.port.offer(channel, &granted) {
         return true;
     }
     let most = core.port.settings().at_once.served;

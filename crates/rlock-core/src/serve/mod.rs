@@ -8,7 +8,6 @@ pub(crate) use self::grant::next_token;
 use self::grant::{Handed, hand_to};
 pub(crate) use self::next_check::schedule_next_check;
 use crate::access::{Access, access, access_and_bury, head};
-use crate::bugs::{Bug, planted};
 use crate::core::Core;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
@@ -17,7 +16,7 @@ use crate::locks::{Cause, DropReason, Wanted};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
-use crate::timing::{Share, check_soon};
+use crate::timing::Share;
 use crate::tying;
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding::{foreign_turn, note_reads, notify_redisson, window_left};
@@ -68,22 +67,15 @@ pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<
 /// by Redisson's protocol then hear of it only if nobody here takes the lock.
 pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
     core: Core<'_, P>,
-    mut picture: Picture<'l, P::Lock<'n>>,
+    picture: Picture<'l, P::Lock<'n>>,
     change: &Change,
     now: UnixMs,
 ) -> Result<&'l mut P::Lock<'n>, Error> {
-    if let Some(message) = change.unlock_message.filter(|_| planted(Bug::PublishBeforeWrite)) {
-        picture.close().publish(message);
-    }
     let owner = picture.owner();
     let lock = picture.commit(&Change { unlock_message: None, ..change.clone() })?;
     tying::holds_changed(core, lock.name(), owner, change);
     // Before the lock is served: a reader that gets it now has a lease of its own.
     note_reads(core, lock, change);
-    if planted(Bug::HandOffApart) {
-        check_soon(core, lock.name());
-        return Ok(lock);
-    }
     let served = serve(core, lock, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
@@ -160,7 +152,7 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
             Handed::Not => break,
         }
         // Others read as well, and a writer that waits to read too.
-        if head.mode == Mode::Mutex || planted(Bug::OneReaderAtATime) {
+        if head.mode == Mode::Mutex {
             break;
         }
     }

@@ -1,0 +1,285 @@
+#!/bin/sh
+# Mutants: known mistakes as diffs of production code. Each is applied alone to a copy of the tree, built there, and shown
+# to the proofs: the replay of the fuzzer's stored corpus, the model, and the server test that the mutant names. A proof
+# that finds no mutant shows nothing.
+#
+#     scripts/mutants.sh [NAME...]            what finds all mutants, or these; remakes their rows of the table in docs/PROOF.md
+#     scripts/mutants.sh lint                 each applies exactly and is described as it must be
+#     scripts/mutants.sh check [NAME...]      each compiles
+#     scripts/mutants.sh corpus [NAME...]     the corpus finds each of the core that it should
+#     scripts/mutants.sh refresh [NAME...]    after changes of production code: makes the patches anew by a 3-way merge
+#
+# MODEL=0 leaves the model out, which takes more than half of the time; its column stays as it is.
+#
+# A new one: change the code, `git diff --full-index` into mutants/NAME.patch, undo the change, put the header before it.
+set -eu
+cd "$(dirname "$0")/.."
+
+mutants_tool=mutants
+# shellcheck source=scripts/mutant_tree.sh
+. scripts/mutant_tree.sh
+
+doc=docs/PROOF.md
+began=$(date +%s)
+# The test of the core that replays the corpus.
+corpus_test='operations the_stored_corpus_passes'
+
+seconds() { echo "$(($(date +%s) - began)) s"; }
+
+# --- What needs no build ------------------------------------------------------------------------
+
+failed=0
+fault() {
+    say "$@"
+    failed=1
+}
+
+# Whether a patch applies at the very lines that it names; otherwise why not.
+applies_exactly() {
+    git apply --check --verbose "mutants/$1.patch" >"$log" 2>&1 && ! grep -q 'offset' "$log"
+}
+
+# The server test that a mutant names is `FILE TEST`. The program of a test file is that of the room that it stands in.
+test_file() { find tests integration -mindepth 2 -maxdepth 2 -name "$1.rs"; }
+room_of() { basename "$(dirname "$(test_file "$1")")"; }
+
+test_exists() { # test file, name
+    file=$(test_file "$1")
+    [ -e "$file" ] && grep -qE "(fn |^ *)$2[(,]" "$file"
+}
+
+lint_one() {
+    applies_exactly "$1" || fault "$1 does not apply exactly: scripts/mutants.sh refresh $1"
+    [ "$(touched "$1" | wc -l)" -le 2 ] || fault "$1 changes more than two files"
+    other=$(sed -n 's|^--- \(a/\)\{0,1\}||p; s|^+++ \(b/\)\{0,1\}||p' "mutants/$1.patch" | grep -vE '^(src|crates/rlock-core/src)/[a-z0-9_/]*\.rs$' |
+        grep -v '^---$' | head -n 1)
+    [ -z "$other" ] || fault "$1 changes $other, which is no production code"
+    ! touched "$1" | grep -qE '(^|/|_)tests(\.rs|/)' || fault "$1 changes a test"
+    grep -q '^index [0-9a-f]\{40,\}\.\.' "mutants/$1.patch" || fault "$1 lacks the whole ids of its files: git diff --full-index"
+    [ -n "$(header "$1" Wrong)" ] || fault "$1 does not say what is wrong"
+    # shellcheck disable=SC2046 # a file and a test
+    set -- "$1" $(header "$1" Test)
+    if [ $# != 3 ] || ! test_exists "$2" "$3"; then fault "$1: there is no server test '$(header "$1" Test)'"; fi
+    case $(is_of_core "$1" && echo core) in
+    core) case $(header "$1" Corpus) in yes | no) ;; *) fault "$1 does not say whether the corpus finds it: Corpus: yes|no" ;; esac ;;
+    *) [ -z "$(header "$1" Corpus)" ] || fault "$1 is not of the core, and nothing of it is in the corpus" ;;
+    esac
+    table_row "$doc" "$1" | grep -qF "| $(header "$1" Wrong) |" ||
+        fault "$1 has no row in $doc that says what is wrong: scripts/mutants.sh $1"
+}
+
+lint() {
+    for each in $mutants; do lint_one "$each"; done
+    for row in $(table_rows "$doc" | cut -d '`' -f 2); do
+        [ -e "mutants/$row.patch" ] || fault "$doc has a row for $row, which is no mutant"
+    done
+    exit "$failed"
+}
+
+# A patch anew, from a merge of its change with the tree.
+refresh_one() {
+    restore_tree
+    if ! in_tree apply --3way "mutants/$1.patch" >"$log" 2>&1; then
+        in_tree diff >>"$log" 2>&1 || true
+        sed 's/^/    /' "$log" >&2
+        fault "$1: make its change again by hand, it conflicts"
+        return
+    fi
+    in_tree diff --full-index "$copied" -- >"$out/diff"
+    [ -s "$out/diff" ] || { fault "$1: its change is in the tree already"; return; }
+    { sed '/^---$/q' "mutants/$1.patch"; cat "$out/diff"; } >"$out/patch"
+    if [ "$(grep -v '^index ' "$out/patch")" != "$(grep -v '^index ' "mutants/$1.patch")" ]; then
+        cp "$out/patch" "mutants/$1.patch"
+        say "$1 is made anew"
+    fi
+}
+
+refresh() {
+    list=$(wanted "$@")
+    copy_tree
+    for each in $list; do refresh_one "$each"; done
+    restore_tree
+    exit "$failed"
+}
+
+check() {
+    list=$(wanted "$@")
+    copy_tree
+    build_or_die check --quiet --locked -p rlock-module
+    say "$(seconds): the tree compiles without a mutant"
+    count=0
+    for each in $list; do
+        mutate "$each"
+        tree_cargo check --quiet --locked -p rlock-module >"$log" 2>&1 || {
+            cat "$log" >&2
+            fault "$each does not compile"
+        }
+        count=$((count + 1))
+    done
+    restore_tree
+    say "$(seconds): $count mutants were compiled"
+    exit "$failed"
+}
+
+# --- Proofs -------------------------------------------------------------------------------------
+
+# Builds tests of the copy, and prints the paths of their programs.
+build_tests() {
+    build_or_die test --locked --no-run "$@"
+    # Cargo shortens what is below the current folder.
+    sed -n 's|.*Executable.*(\(.*\))$|\1|p' "$log" | sed "s|^[^/]|$tree/&|"
+}
+
+# The program of a test file.
+program() { printf '%s\n' "$tests" | grep "/$1-[0-9a-f]*$"; }
+
+# Runs this in a folder of the copy for at most so many seconds. True if it fails: a mutant was found. A run that does not end has found
+# nothing.
+fails() { # folder, seconds, command...
+    folder=$tree/$1
+    shift
+    code=0
+    (cd "$folder" && RLOCK_MODULE=$module RUST_BACKTRACE=0 exec timeout "$@") >"$log" 2>&1 || code=$?
+    case $code in 125 | 126 | 127)
+        cat "$log" >&2
+        die "cannot run: $*"
+        ;;
+    esac
+    [ "$code" != 0 ] && [ "$code" != 124 ]
+}
+
+corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
+model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
+server_finds() { fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"; }
+
+build_corpus() { corpus_program=$(build_tests -p rlock-core --test "${corpus_test% *}"); }
+
+build_core() {
+    build_corpus
+    [ "${MODEL:-1}" = 0 ] || build_model
+}
+
+# The only program that computes for long: without optimisation it would run for minutes.
+build_model() {
+    (
+        export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0
+        build_or_die build --release --locked -p rlock-model
+    )
+}
+
+build_module() {
+    build_or_die build --locked -p rlock-module
+    built_module debug
+}
+
+# A run of one test that finds nothing.
+passes() {
+    ! "$@" || { cat "$log" >&2; die "without a mutant: $*"; }
+    grep -q '^test result: ok. 1 passed' "$log" || die "without a mutant $* does not run, or does not end"
+}
+
+# What the corpus says of a mutant of the core, which was built; a fault if the mutant's header says otherwise.
+judge_corpus() {
+    corpus_cell=$(cell corpus_finds)
+    case "$corpus_cell $(header "$1" Corpus)" in
+    'found yes' | '– no') ;;
+    *) fault "$1: its header says 'Corpus: $(header "$1" Corpus)', the corpus says: $corpus_cell" ;;
+    esac
+}
+
+cell() { if "$@"; then echo found; else echo –; fi; }
+
+# Only with the corpus.
+corpus() {
+    list=$(wanted "$@")
+    module=
+    copy_tree
+    build_corpus
+    passes corpus_finds
+    count=0
+    for each in $list; do
+        is_of_core "$each" || continue
+        mutate "$each"
+        build_corpus
+        judge_corpus "$each"
+        count=$((count + 1))
+        say "$(seconds): $count: $each: $corpus_cell"
+    done
+    restore_tree
+    exit "$failed"
+}
+
+case ${1:-} in
+lint | check | corpus | refresh)
+    "$@"
+    ;;
+esac
+
+# --- All proofs without a mutant ----------------------------------------------------------------
+
+list=$(wanted "$@")
+rows=$out/rows
+: >"$rows"
+copy_tree
+named=$(for each in $list; do header "$each" Test; done | sort -u)
+say "building the proofs and the module without a mutant"
+# shellcheck disable=SC2046 # a list of arguments
+tests=$(build_tests -p rlock-module $(for each in $(printf '%s\n' "$named" | cut -d ' ' -f 1); do echo "--test $(room_of "$each")"; done | sort -u))
+build_core
+build_module
+
+say "$(seconds): without a mutant everything must pass"
+passes corpus_finds
+if [ "${MODEL:-1}" != 0 ]; then
+    if model_finds || [ "$code" != 0 ]; then
+        cat "$log" >&2
+        die "the model does not pass without a mutant"
+    fi
+fi
+while read -r file test; do passes server_finds "$file" "$test"; done <<EOT
+$named
+EOT
+
+# --- Every mutant -------------------------------------------------------------------------------
+
+# The model's finding, or the one of the table where it is left out.
+model_cell() {
+    [ "${MODEL:-1}" = 0 ] || { cell model_finds; return; }
+    known=$(table_row "$doc" "$1" | cut -d '|' -f 5 | tr -d ' ')
+    echo "${known:-not run}"
+}
+
+show_one() { # name, server test file, server test
+    mutate "$1"
+    corpus_cell=' ' model_cell=' '
+    if is_of_core "$1"; then
+        build_core
+        judge_corpus "$1"
+        model_cell=$(model_cell "$1")
+    fi
+    build_module
+    server_cell=$(cell server_finds "$2" "$3")
+    [ "$server_cell" = found ] || fault "$1: the server test that it names does not find it: $2 $3"
+    [ "$server_cell" = – ] || server_cell="\`$2\`: $(echo "$3" | tr _ ' ')"
+    # shellcheck disable=SC2016 # for Markdown
+    printf '| `%s` | %s | %s | %s | %s |\n' \
+        "$1" "$(header "$1" Wrong)" "$corpus_cell" "$model_cell" "$server_cell" >>"$rows"
+    say "$(seconds): $number of $count: $1: corpus $corpus_cell, model $model_cell, server $server_cell"
+}
+
+number=0
+count=$(printf '%s\n' "$list" | wc -w)
+for each in $list; do
+    number=$((number + 1))
+    # shellcheck disable=SC2046 # a file and a test
+    show_one "$each" $(header "$each" Test)
+done
+restore_tree
+
+for each in $mutants; do
+    grep -F -- "| \`$each\` |" "$rows" || table_row "$doc" "$each" || true
+done | remake_table "$doc" '| mutant | what is wrong | corpus | model | server test |
+|---|---|---|---|---|'
+git diff --quiet -- "$doc" || say "the table in $doc has changed: look at it, and commit it"
+[ "$failed" = 0 ] || die "not every mutant is found as it says"
+say "$(seconds): each of $count is found"
