@@ -66,6 +66,8 @@ lint_one() {
     esac
     table_row "$doc" "$1" | grep -qF "| $(header "$1" Wrong) |" ||
         fault "$1 has no row in $doc that says what is wrong: scripts/mutants.sh $1"
+    table_row "$doc" "$1" | grep -qF ": $(header "$1" Test | sed 's/^[^ ]* //' | tr _ ' ') |" ||
+        fault "$1 has no row in $doc that names its server test: scripts/mutants.sh $1"
 }
 
 lint() {
