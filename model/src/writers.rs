@@ -25,7 +25,7 @@ pub(crate) enum Deed {
     Goes,
     /// It takes the lock, which is free.
     Takes,
-    /// It gives the lock back.
+    /// It releases the lock.
     GivesBack,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Passed {
     pub(crate) came: u8,
     /// How many of them while one of Redisson's waited to write all the time.
     pub(crate) passed: u8,
-    /// Whether one has waited to write since then.
+    /// Whether one has waited to write since that time.
     pub(crate) listened: bool,
     /// Whether somebody was kept from reading for that one.
     pub(crate) turn: bool,

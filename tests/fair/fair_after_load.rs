@@ -55,7 +55,7 @@ fn a_release_meets_the_list() {
     let client = &mut replica.connect();
     story(client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
     eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
-    // That was the first time. From now on this server knows who waits.
+    // That was the first time. From now on this server knows the waiters.
     let far = server_time(client) + 3 * HOUR;
     story(client, &[(&format!("ZADD redisson_lock_timeout:{{lock}} {far} java:1"), "0")]);
     story(client, &[("RLOCK.ACQUIRE lock n0 60000", "[1, 60000, 0]"), ("RLOCK.RELEASE lock n0", "1")]);
@@ -82,7 +82,7 @@ fn is_met(client: &mut Connection) {
     story(client, &[("RLOCK.ACQUIRE lock stranger 1000 FAIR", "null")]);
 }
 
-/// Who asks at the new primary with the same owner stands in its old place, and its deadline is kept by the module.
+/// An owner that asks at the new primary again stands in its old place, and its deadline is kept by the module.
 #[test]
 fn natives_that_wait_again_are_left_alone() {
     let (primary, replica) = (TestServer::start(), TestServer::start());
@@ -91,7 +91,7 @@ fn natives_that_wait_again_are_left_alone() {
     wait_for_replicas_in_sync(&primary, &replica);
     drop(primary);
     let client = &mut replica.connect();
-    // In one turn of the loop with the promotion: it waits here before the list is looked at.
+    // In one turn of the loop with the promotion: it waits here before the list is checked.
     let mut both = redis::pipe();
     both.cmd("REPLICAOF").arg(&["NO", "ONE"]);
     both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news:{lock}"]);

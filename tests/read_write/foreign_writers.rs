@@ -194,7 +194,7 @@ fn where_nobody_listens_nobody_waits() {
     }
 }
 
-/// A server that takes over finds leases, and cannot tell whose they are. They count as Redisson's: native readers do not
+/// A server that takes over finds leases, and cannot tell whose they are. They count as leases of Redisson clients: native readers do not
 /// wait for a writer of Redisson's until natives read that were granted it here.
 #[test]
 fn leases_that_are_found_keep_no_native_out() {

@@ -1,5 +1,5 @@
 //! Read leases that another server gave, or this one before a restart: Redisson's renewal of a reader beside them would
-//! end them early, and so they have to be known.
+//! end them early, and so they must be known.
 
 use redis::Connection;
 use rlock_testkit::commands;
@@ -119,7 +119,7 @@ fn those_that_come_from_another_server_are_known() {
     for locks_first in [false, true] {
         let (from, to) = (TestServer::start(), TestServer::start());
         let (source, client) = (&mut from.connect(), &mut to.connect());
-        // Somebody has read there before.
+        // A native has read there before.
         story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
         read(source);
         for key in keys_of_locks(source, locks_first) {
@@ -186,14 +186,14 @@ fn however_long_the_lock_takes_to_come_after_the_leases() {
     are_read_on(client);
 }
 
-/// So many keys came at once that the lease keys among them were forgotten.
+/// More keys came at once than were remembered, lease keys among them.
 #[test]
 fn among_many_keys_that_come_at_once() {
     let (from, to) = (TestServer::start(), TestServer::start());
     let (source, client) = (&mut from.connect(), &mut to.connect());
     read(source);
     story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
-    // In one script, so that nothing is looked at before all have come.
+    // In one script, so that all come before the first check.
     let many = "for i = 1, 11000 do
         redis.call('RESTORE', 'c' .. i, 0, ARGV[1])
         redis.call('RESTORE', '{c' .. i .. '}:x:rwlock_timeout:1', 0, ARGV[1])

@@ -1,4 +1,4 @@
-//! What the clients for Python and Node cost, against the libraries that are used there without the module.
+//! The cost of the clients for Python and Node, against the libraries that are used there without the module.
 
 mod process;
 mod results;

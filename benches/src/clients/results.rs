@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::results::Environment;
 use crate::spread::Spread;
 
-/// What the clients for other languages cost, beside the libraries that are used there without the module.
+/// The cost of the clients for other languages, beside the libraries that are used there without the module.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Clients {

@@ -67,7 +67,7 @@ fn a_command_finds_a_shortening_of_before_a_fail_over() {
 
 /// One native renews its lease at the new primary. That the server knows that one does not mean that it knows the others.
 #[test]
-fn who_is_heard_of_is_not_all_there_are() {
+fn one_known_reader_does_not_make_the_others_known() {
     let mut ops = vec![read(0, 60_000), read(2, 60_000), redisson(Script::Read, 1, 60_000)];
     ops.extend(fail_over());
     ops.push(Op::Renew { lock: LOCK, owner: Number(2), word: Word::Read, lease: Ms(5_000) });
@@ -75,7 +75,7 @@ fn who_is_heard_of_is_not_all_there_are() {
     history(ops);
 }
 
-/// Somebody else sets the end of a lock that only Redisson's read: the module sees to their leases too.
+/// Another client sets the end of a lock that only Redisson clients read: the module keeps their leases too.
 #[test]
 fn leases_of_redissons_alone_are_found() {
     let expire = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1_000)) };
@@ -104,7 +104,7 @@ fn reader(number: usize) -> Box<[u8]> {
     format!("reader{number}").into_bytes().into()
 }
 
-/// The data of another server: a lock with so many readers, each with so many holds. The last one's lease is the longest.
+/// The data of another server: a lock with `readers` readers of `holds` holds each. The last lease is the longest.
 fn data(sim: &Sim, lock: &LockRef, readers: usize, holds: i64) -> UnixMs {
     let latest = sim.with(|world| UnixMs(world.now.0 + HOUR));
     let reads = (0..readers).map(|number| (reader(number), Holds::new(holds).expect("holds"))).collect();
@@ -144,11 +144,11 @@ fn no_cycle_reads_all_leases_of_many_readers() {
     shorten(&sim, &lock(0));
     let mut cycles = 0;
     while ends(&sim, &lock(0)) != Expiry::At(latest) {
-        assert!(cycle(&sim), "the search goes on");
+        assert!(cycle(&sim), "the search continues");
         cycles += 1;
     }
     assert!((10..=50).contains(&cycles), "{cycles} cycles");
-    assert!(!cycle(&sim), "there is nothing left to do");
+    assert!(!cycle(&sim), "no work is left");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn no_cycle_searches_for_the_leases_of_many_locks() {
 
 /// A lease key came after the search for those of its lock was over, or while it was under way.
 #[test]
-fn a_lease_key_that_comes_late_is_found() {
+fn a_late_lease_key_is_found() {
     for readers in [2, 3_000] {
         let sim = sim();
         let latest = data(&sim, &lock(0), readers, 1);
@@ -184,9 +184,9 @@ fn a_lease_key_that_comes_late_is_found() {
     }
 }
 
-/// A slot left and came back, all at one moment. What was known of its locks is known no more.
+/// A slot left and returned at one moment: earlier knowledge of its locks is void.
 #[test]
-fn a_lock_that_comes_back_is_searched_again() {
+fn a_returned_lock_is_searched_again() {
     let sim = sim();
     data(&sim, &lock(0), 100, 1);
     shorten(&sim, &lock(0));

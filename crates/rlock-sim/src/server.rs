@@ -67,7 +67,7 @@ impl Server for Sim {
         self.with(|world| world.timer = in_ms.map(|ms| MonoMs(world.clock.0.saturating_add(ms))));
     }
 
-    // Every change of a key is told anyway.
+    // Every change of a key is reported anyway.
     fn hear_keys(&self) {}
 
     fn note(&self, note: Note<'_>) {

@@ -147,7 +147,7 @@ impl Proxy {
         }
     }
 
-    /// What is open now stays open, and silent; with `new`, so is what is opened later.
+    /// Open connections stay open, and become silent; with `new`, later ones are silent too.
     pub(crate) fn silence(&self, new: bool) {
         let mut state = self.shared.lock();
         state.silent |= new;

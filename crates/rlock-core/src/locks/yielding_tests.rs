@@ -48,7 +48,7 @@ fn natives_are_counted_from_the_first_one_on() {
 }
 
 #[test]
-fn a_turn_comes_after_so_many_natives_or_so_long() {
+fn a_turn_comes_after_the_set_number_of_natives_or_the_set_time() {
     let turns = Turns { after_grants: 2, after_ms: 100 };
     for (state, clock, due) in [
         (counting(1, 10, 10), 109, false),
@@ -80,7 +80,7 @@ fn windows_and_looks_end_in_time() {
 }
 
 #[test]
-fn what_nobody_ends_is_forgotten_in_time() {
+fn a_state_without_an_event_is_forgotten_in_time() {
     const HOUR: u64 = 3_600_000;
     let ends = Some(UnixMs(500));
     for (state, read_ends, now, clock, old) in [
@@ -117,7 +117,7 @@ fn only_a_window_of_readers_outlives_the_queue() {
     }
 }
 
-/// Native readers end their count by themselves: commands on other locks go on without a look at any record.
+/// Native readers end their own count: commands on other locks read no record for it.
 #[test]
 fn a_lock_that_is_only_read_is_not_watched() {
     let (mut locks, key) = (Locks::default(), lock("k"));
@@ -128,9 +128,9 @@ fn a_lock_that_is_only_read_is_not_watched() {
     assert!(!locks.knows(key));
 }
 
-/// It is free for nobody: natives that wait are served first, in the same row.
+/// It is not free for Redisson clients: waiting natives are served first, in the same row.
 #[test]
-fn what_is_awaited_goes_on_when_its_readers_have_ended() {
+fn the_row_of_an_awaited_lock_continues_after_its_readers_have_ended() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("a", 1));
     for state in [Yielding::counting(MonoMs(0)), Yielding::Draining { look_at: MonoMs(9) }] {

@@ -1,5 +1,5 @@
-//! What a server must find out after a promotion: read leases that end after their lock's key, from docs/REDISSON.md, and
-//! entries of fair lists of which nobody knows whether they are alive.
+//! Knowledge that a server lacks after a promotion: read leases that end after their lock's key, from docs/REDISSON.md, and
+//! entries of fair lists that may be alive or dead.
 //!
 //! When a list is met is left open where it is by a message, and then taken from the real thing.
 
@@ -10,7 +10,7 @@ use super::op::{Ground, Lock, Owner};
 use super::state::Oracle;
 use super::values::Value;
 
-/// For so long after a promotion lists are met for the first time, in ms. The contract says no number.
+/// The time after a promotion in which lists are met for the first time, in ms. The contract says no number.
 const DOUBTED_FOR: u64 = 3_600_000;
 
 /// The read leases of a lock that its key must outlast.
@@ -22,7 +22,7 @@ pub(super) struct KnownReads {
     until: Option<i64>,
     /// Whether the timer is to find them.
     is_sought: bool,
-    /// Whether the timer is to look at the key's end.
+    /// Whether the timer must check the key's end.
     is_due: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Sight {
     /// Nothing, and it was not met.
     #[default]
     Doubted,
-    /// It was met, and is to be bounded.
+    /// It was met, and will be bounded.
     Met,
     /// It is bounded.
     Bounded,
@@ -52,7 +52,7 @@ impl Oracle {
         self.place(lock).known_reads = known_reads;
     }
 
-    /// A command has met the lock, or somebody has set its expiry: if it is read and its leases are unknown, they are sought.
+    /// A command has met the lock, or another client has set its expiry: if it is read and its leases are unknown, they are sought.
     pub(super) fn is_met(&mut self, lock: Lock) {
         let is_read = matches!(self.value(lock), Value::ReadWrite(hash) if !hash.writing);
         if !is_read || !self.primary {
@@ -63,7 +63,7 @@ impl Oracle {
         known.is_sought |= known.until.is_none_or(|until| until <= now);
     }
 
-    /// Somebody has written the key.
+    /// The key was written.
     pub(super) fn key_is_written(&mut self, lock: Lock, ends_before: Option<i64>) {
         let ends = if let Value::ReadWrite(hash) = self.value(lock) { hash.ends } else { None };
         if ends.is_some() && ends != ends_before {
@@ -102,7 +102,7 @@ impl Oracle {
         !hash.writing && last.is_some_and(|last| hash.ends.is_some_and(|ends| ends < last))
     }
 
-    /// When the timer has to look at keys: now, if one ends too early.
+    /// When the timer must check keys: now, if one ends too early.
     pub(super) fn reads_due(&self) -> Option<u64> {
         let is_due = |lock: Lock| {
             let known = &self.places[lock.0].known_reads;
@@ -112,7 +112,7 @@ impl Oracle {
         (may && self.all_locks().any(is_due)).then_some(self.clock)
     }
 
-    /// The timer has looked at the keys, if it could write.
+    /// The timer has checked the keys, if it could write.
     pub(super) fn judge_ends(&mut self, told: &str) {
         for lock in self.all_locks() {
             match self.ground {
@@ -127,7 +127,7 @@ impl Oracle {
         }
     }
 
-    /// Another server knew who waits.
+    /// Another server knew the waiters.
     pub(super) fn doubt_lists(&mut self) {
         self.lists_doubted_until = self.clock + DOUBTED_FOR;
         self.places.iter_mut().for_each(|place| place.list_sight = Sight::Doubted);

@@ -63,7 +63,7 @@ impl Real {
         })
     }
 
-    /// Redisson's list of those who wait.
+    /// Redisson's list of fair waiters.
     pub(super) fn list(&self, lock: Lock) -> Vec<Entry> {
         self.sim.with(|world| world.fair.get(&id(lock)).into_iter().flatten().map(entry).collect())
     }
@@ -119,7 +119,7 @@ impl Real {
         })
     }
 
-    /// The messages that somebody heard since the last time of asking.
+    /// The messages with a receiver since the last time of asking.
     pub(super) fn take_messages(&self) -> Vec<(Channel, String)> {
         let messages = self.sim.with(|world: &mut World| std::mem::take(&mut world.messages));
         let heard = messages.into_iter().filter(|message| message.heard);

@@ -1,4 +1,4 @@
-//! Giving a lock that is free to the one who waited first.
+//! Giving a free lock to the first waiter.
 
 use super::fair::Next;
 use super::hash::Hash;
@@ -26,7 +26,7 @@ impl Oracle {
                 return;
             }
         } else if self.window_ends(lock).is_none() {
-            // Whoever else ended it, or changed its lease, was seen then.
+            // Any other end, or change of its lease, was seen when it happened.
             self.seen.unconfirmed += u32::from(self.place(lock).unconfirmed.take().is_some());
             if !self.serve(lock, access) && self.queue(lock).is_empty() {
                 self.row_ends(lock);
@@ -115,7 +115,7 @@ impl Oracle {
             let at = match self.next(lock) {
                 Next::Native(at) => at,
                 Next::Foreign if !given => {
-                    // It is known to be free, and the row of hand-offs goes on after that.
+                    // It is known to be free, and the row of hand-offs continues.
                     self.place(lock).value = Value::Nothing;
                     return true;
                 }
@@ -233,7 +233,7 @@ impl Oracle {
             self.publish(lock);
             self.place(lock).turns = Turns { gate: window, ..Turns::default() };
         } else if !self.listened {
-            // A message that nobody hears is none.
+            // A message without a receiver does not count.
             self.was_published(lock);
             self.seen.published[lock.0].most += 1;
             let most = most.filter(|_| !has_to);

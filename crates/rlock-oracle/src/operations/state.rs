@@ -24,9 +24,9 @@ pub(super) struct Place {
     pub(super) numbers: Vec<u64>,
     /// Redisson's list of those who wait for the fair lock of this name.
     pub(super) list: Vec<Entry>,
-    /// Whether somebody else has changed it since natives were put right in it.
+    /// Whether another client has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was met after a fail-over, so that nobody knows who of those in it lives.
+    /// Whether it was met after a fail-over, and what is known of the dead in it.
     pub(super) list_found: bool,
     pub(super) list_sight: Sight,
     /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
@@ -126,9 +126,6 @@ pub(super) struct Oracle {
     pub(super) seen: Seen,
 }
 
-/// When a history starts, by the wall clock.
-pub(super) const START: i64 = 1_000;
-
 impl Place {
     /// A key that was never written.
     fn empty() -> Self {
@@ -157,12 +154,14 @@ impl Place {
 }
 
 impl Oracle {
+    /// The begin of a history, by the wall clock.
+    const START: i64 = 1_000;
     /// An empty server.
     pub(super) fn new(options: Options) -> Self {
         let place = Place::empty();
         Self {
             options,
-            now: START,
+            now: Self::START,
             clock: 0,
             places: std::array::from_fn(|_| place.clone()),
             calls: BTreeMap::new(),
