@@ -46,7 +46,7 @@ pub fn acquire<P: InCommand>(
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
     })?;
-    // Only the first hold is worth waiting for: later ones build on what is lost by now.
+    // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     let tying = Tying::Set(request.session);
     if tying.ties() {

@@ -50,8 +50,8 @@ impl Wanted {
 }
 
 impl Waiter {
-    /// Whether this waiter may have the lock once another one has left from before it: it may join others, or have what that one
-    /// could not. Only those that want the lock for themselves in the same way wait for the same, without FAIR for no turn.
+    /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
+    /// wanted it in different modes. Without FAIR, a waiter of the same mode waits for the same event as before.
     pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
         let joins = matches!(self.mode, Mode::Read | Mode::Permit);
         joins || self.mode != gone.mode || self.fair != gone.fair
