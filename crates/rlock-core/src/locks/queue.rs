@@ -51,7 +51,7 @@ impl Wanted {
 
 impl Waiter {
     /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
-    /// wanted it in different modes. Without FAIR, a waiter of the same mode waits for the same event as before.
+    /// wanted it in different ways. Two that want it alone, in one mode and both with or without FAIR, wait for the same event.
     pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
         let joins = matches!(self.mode, Mode::Read | Mode::Permit);
         joins || self.mode != gone.mode || self.fair != gone.fair
