@@ -80,6 +80,24 @@ fn every_change_is_a_line() {
 }
 
 #[test]
+fn permits_come_and_go_beside_others() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let watch = Watch::start(&server, &[]);
+    assert_eq!(watch.change(), "now free");
+    for (command, expected) in [
+        ("RLOCK.ACQUIRE job alice:1 10000000 PERMITS 2", "acquired held by alice:1 1 permit, 2h46m left"),
+        ("RLOCK.ACQUIRE job bob:1 9000000 PERMITS 2", "acquired held by bob:1 1 permit, 2h"),
+        ("RLOCK.RELEASE job bob:1", "released held by alice:1 1 permit, 2h46m left"),
+        ("RLOCK.RELEASE job alice:1", "free free"),
+    ] {
+        ask::<redis::Value>(client, command);
+        let change = watch.change();
+        assert!(change.starts_with(expected), "{command}: {change}");
+    }
+}
+
+#[test]
 fn in_json_each_line_is_an_object() {
     let server = TestServer::start();
     let watch = Watch::start(&server, &["--json"]);

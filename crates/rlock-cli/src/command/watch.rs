@@ -151,7 +151,15 @@ fn change(before: &LockInfo, now: &LockInfo) -> Option<&'static str> {
         _ => {}
     }
     if owners(before) != owners(now) {
-        return Some("handed on");
+        // Readers and permits come and go beside others; a part of a long list says nothing of them.
+        let is_in = |few: &LockInfo, all: &LockInfo| {
+            few.holder_count < all.holder_count && owners(few).iter().all(|owner| owners(all).contains(owner))
+        };
+        return Some(match (is_in(before, now), is_in(now, before)) {
+            (true, _) => "acquired",
+            (_, true) => "released",
+            _ => "handed on",
+        });
     }
     if holds(before) != holds(now) {
         return Some("holds");
@@ -192,6 +200,12 @@ mod tests {
         }
     }
 
+    fn beside(mut info: LockInfo, owner: &str) -> LockInfo {
+        info.holder_count += 1;
+        info.holders.extend(held(owner, 1, 100).holders);
+        info
+    }
+
     fn with_waiter(mut info: LockInfo, owner: &str) -> LockInfo {
         info.waiter_count += 1;
         info.queue.push(Waiter { owner: owner.into(), ..Waiter::default() });
@@ -205,6 +219,9 @@ mod tests {
             (free(), held("a", 1, 100), Some("acquired")),
             (held("a", 1, 100), free(), Some("free")),
             (held("a", 1, 100), held("b", 1, 100), Some("handed on")),
+            (held("a", 1, 100), beside(held("a", 1, 100), "b"), Some("acquired")),
+            (beside(held("a", 1, 100), "b"), held("b", 1, 100), Some("released")),
+            (beside(held("a", 1, 100), "b"), held("c", 1, 100), Some("handed on")),
             (held("a", 1, 100), held("a", 2, 100), Some("holds")),
             (held("a", 1, 100), held("a", 1, 50), None),
             (held("a", 1, 100), held("a", 1, 120), None),
