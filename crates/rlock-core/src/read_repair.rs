@@ -33,10 +33,8 @@ pub(crate) fn repair_reads<P: Server>(
         Searched::All => locks.reads_are_found(name, &search),
         Searched::NotRead => locks.give_up_read_search(name),
     });
-    match searched {
-        Searched::Part | Searched::Elsewhere => (Outcome::Done, read),
-        Searched::All | Searched::NotRead => (repair_known(core, lock), read),
-    }
+    // Also where the search goes on, which may take as long as a migration: the key must not end before what is known.
+    (repair_known(core, lock), read)
 }
 
 /// How far a search has come.

@@ -1,10 +1,10 @@
 //! Read leases that another server granted: they are found when their lock is met, a few at a time.
 
 use rlock_core::facts::WriteAccess;
-use rlock_core::locks::{Limits, LockRef, Turns};
+use rlock_core::locks::{Cause, Databases, Limits, LockRef, Turns};
 use rlock_core::request::Renew;
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Expiry, Holds, LeaseMs, Owner, Reply, UnixMs, events};
+use rlock_core::{Admission, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, events};
 use rlock_oracle::operations::{
     self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner as Number, Script, Span, Wait,
     Word,
@@ -197,6 +197,44 @@ fn a_returned_lock_is_searched_again() {
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
+}
+
+/// SWAPDB puts another lock in the place of one that is being searched: what was read of the first says nothing of it.
+#[test]
+fn a_search_does_not_go_on_in_another_database() {
+    let sim = sim();
+    data(&sim, &lock(0), 3_000, 1);
+    shorten(&sim, &lock(0));
+    cycle(&sim);
+    // Of the readers in alphabetical order the last one is searched first.
+    let later = UnixMs(data(&sim, &lock(0), 3_000, 1).0 + HOUR);
+    sim.with(|world| world.read_leases.insert((lock(0), reader(999), 1), Expiry::At(later)));
+    events::databases_changed(sim.core(), Databases::One(0), Cause::Swapped);
+    shorten(&sim, &lock(0));
+    while cycle(&sim) {}
+    assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
+}
+
+/// A lease key that is not here may be on the other server of a migration. The leases that are known last as long as ever.
+#[test]
+fn a_search_that_must_wait_hinders_no_known_lease() {
+    let sim = sim();
+    let latest = data(&sim, &lock(0), 2, 1);
+    sim.with(|world| world.read_leases.remove(&(lock(0), reader(0), 1)));
+    sim.with(|world| world.missing_are_elsewhere = true);
+    let renew = Renew {
+        owner: Owner::new(b"reader1").expect("an owner"),
+        lease: LeaseMs::new(2 * HOUR).expect("a lease"),
+        mode: Some(Mode::Read),
+        session: None,
+    };
+    assert_eq!(sim.renew(&lock(0), &renew), Ok(Reply::Renewed));
+    while cycle(&sim) {}
+    let native = ends(&sim, &lock(0));
+    assert_ne!(native, Expiry::At(latest));
+    shorten(&sim, &lock(0));
+    while cycle(&sim) {}
+    assert_eq!(ends(&sim, &lock(0)), native);
 }
 
 /// While the slot migrates the module must not write; the lock is repaired when the slot is here.

@@ -148,7 +148,12 @@ impl Lock for SimLock<'_> {
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
         let lease = self.sim.with(|world| world.read_lease(self.lock, reader, hold));
-        lease.map_or(ReadLease::Gone, ReadLease::Until)
+        let missing = || self.sim.with(|world| world.missing_are_elsewhere);
+        match lease {
+            Some(until) => ReadLease::Until(until),
+            None if missing() => ReadLease::Unknown,
+            None => ReadLease::Gone,
+        }
     }
 
     fn check_leases(&self, _: &[u8]) -> Result<(), Error> {

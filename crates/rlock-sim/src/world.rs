@@ -48,6 +48,8 @@ pub struct World {
     pub may_write: bool,
     /// Whether locks may be granted outside commands.
     pub write_access: WriteAccess,
+    /// Whether a lease key that is not here may be on another server: the slot migrates.
+    pub missing_are_elsewhere: bool,
     /// Whether a client may be blocked now.
     pub may_block: bool,
     /// Whether the server refuses to block the clients that may be.
@@ -167,6 +169,7 @@ impl World {
             primary: true,
             may_write: true,
             write_access: WriteAccess::Allowed,
+            missing_are_elsewhere: false,
             may_block: true,
             refuses_to_block: false,
             settings,

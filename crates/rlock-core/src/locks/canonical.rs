@@ -118,9 +118,9 @@ impl Locks {
             let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
             let lock = (lens.lock)(lock);
             form.extend([lock, end(found.ends), is_known.into(), due.into(), search.is_some().into()]);
-            let Some(ReadSearch { cursor, readers, latest, .. }) = search else { continue };
+            let Some((ReadSearch { cursor, readers, latest, .. }, is_of_era)) = search else { continue };
             let cursor = cursor.map_or(NONE, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX));
-            form.extend([cursor, end(*latest)]);
+            form.extend([cursor, end(*latest), is_of_era.into()]);
             form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
             form.push(NONE);
         }

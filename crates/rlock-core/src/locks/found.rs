@@ -32,9 +32,10 @@ pub struct ReadSearch {
 }
 
 impl FoundReads {
-    /// The search under way, for the model checker; and whether the leases are known.
-    pub(super) fn state(&self, era: u64) -> (Option<&ReadSearch>, bool) {
-        (self.search.as_deref(), self.known_in == Some(era))
+    /// The search under way and whether it is of this era, for the model checker; and whether the leases are known.
+    pub(super) fn state(&self, era: u64) -> (Option<(&ReadSearch, bool)>, bool) {
+        let search = self.search.as_deref().map(|search| (search, search.era == era));
+        (search, self.known_in == Some(era))
     }
 
     /// Whether all known leases have ended.
@@ -44,13 +45,14 @@ impl FoundReads {
 }
 
 impl Locks {
-    /// Whether all read leases of a lock are known, or are being searched for. With the end of the latest the knowledge ends.
+    /// Whether all read leases of a lock are known, or are being searched for in this era. With the end of the latest the
+    /// knowledge ends.
     pub fn knows_reads(&self, lock: LockName<'_>, now: UnixMs) -> bool {
         let Some(found) = self.known(lock).and_then(|record| record.found_reads.as_ref()) else {
             return false;
         };
         let known = || found.known_in == Some(self.era) && self.read_end(lock).is_some_and(|end| end > now);
-        found.search.is_some() || known()
+        found.search.as_ref().is_some_and(|search| search.era == self.era) || known()
     }
 
     /// The lock has no readers but those that are granted it from now on.
