@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use rlock_core::facts::{ReadLease, Reader};
 use rlock_core::locks::{LockName, LockRef};
+use rlock_core::port::ReaderPage;
 use rlock_core::shape::{self, RwField};
 use rlock_core::{Error, UnixMs, names};
 
@@ -71,24 +72,24 @@ fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
     }
 }
 
-/// The readers from a cursor on, and the next cursor, if there are more; `None` where other fields are among them, or the
-/// server does not show them.
+/// The readers from a cursor on, and the next cursor, if there are more; `None` where the server does not show them. Fails
+/// where other fields are among them.
 pub(crate) fn page(
     ctx: Ctx<'_>,
     name: StringRef<'_>,
     cursor: u64,
     most: usize,
-) -> Option<(Vec<Reader>, Option<u64>)> {
-    let (next, fields) = ctx.scan_hash(name, cursor, most)?;
+) -> Result<Option<ReaderPage>, Error> {
+    let Some((next, fields)) = ctx.scan_hash(name, cursor, most) else { return Ok(None) };
     let mut readers = Vec::new();
     for (field, value) in fields {
-        match shape::rw_field(&field, &value).ok()? {
+        match shape::rw_field(&field, &value)? {
             RwField::Reads(owner, holds) => readers.push(Reader { owner: owner.into(), holds }),
             RwField::Mode => {}
-            RwField::Writes(..) => return None,
+            RwField::Writes(..) => return Err(Error::NotALock),
         }
     }
-    Some((readers, Some(next).filter(|next| *next != 0)))
+    Ok(Some((readers, Some(next).filter(|next| *next != 0))))
 }
 
 /// At most so many of the readers; others each time, where there are more.

@@ -8,7 +8,7 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, Ticket};
 use rlock_core::note::Note;
-use rlock_core::port::{InCommand, InTask, Lock, Server};
+use rlock_core::port::{InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
@@ -157,7 +157,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         readers::each(*self.ctx, self.name, visit)
     }
 
-    fn readers_from(&self, cursor: u64, most: usize) -> Option<(Vec<Reader>, Option<u64>)> {
+    fn readers_from(&self, cursor: u64, most: usize) -> Result<Option<ReaderPage>, Error> {
         readers::page(*self.ctx, self.name, cursor, most)
     }
 

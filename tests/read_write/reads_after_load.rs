@@ -231,3 +231,15 @@ fn among_more_readers_than_one_cycle_looks_at() {
         (number(client, "PTTL page") > 800_000).then_some(())
     });
 }
+
+/// Somebody's own hash may look like a lock that is read, as long as only its `mode` is looked at. It loses no field.
+#[test]
+fn a_hash_that_is_no_lock_keeps_its_fields() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    commands::ask(client, &["HSET", "own", "mode", "read", "", "precious", "x", "y"]);
+    story(client, &[("EXPIRE own 1000", "1")]);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(number(client, "HLEN own"), 3);
+}

@@ -20,6 +20,9 @@ mod fair_list;
 
 pub use self::fair_list::FairList;
 
+/// Some readers, and the cursor of the next ones; `None` after the last.
+pub type ReaderPage = (Vec<Reader>, Option<u64>);
+
 /// A server with locks, as every entry point of the rules sees it.
 ///
 /// Each kind of entry point has a trait for the rest: [`InCommand`], [`InTask`].
@@ -116,8 +119,8 @@ pub trait Lock {
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
 
     /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers
-    /// that are there all the time appear. `None` if the hash has other fields, or is not here.
-    fn readers_from(&self, cursor: u64, most: usize) -> Option<(Vec<Reader>, Option<u64>)>;
+    /// that are there all the time appear. Fails at a field that belongs to no reader; `None` if the server does not show them.
+    fn readers_from(&self, cursor: u64, most: usize) -> Result<Option<ReaderPage>, Error>;
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
     fn some_readers(&self, most: usize) -> Vec<Reader>;

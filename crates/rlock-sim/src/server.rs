@@ -6,7 +6,7 @@ use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket};
 use rlock_core::note::Note;
-use rlock_core::port::{FairList, InCommand, InTask, Lock, Server};
+use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, events};
 
@@ -170,8 +170,8 @@ impl Lock for SimLock<'_> {
     }
 
     // All on one page, as a server shows a small hash.
-    fn readers_from(&self, _: u64, _: usize) -> Option<(Vec<Reader>, Option<u64>)> {
-        Some((self.some_readers(usize::MAX), None))
+    fn readers_from(&self, _: u64, _: usize) -> Result<Option<ReaderPage>, Error> {
+        Ok(Some((self.some_readers(usize::MAX), None)))
     }
 
     fn some_readers(&self, most: usize) -> Vec<Reader> {
