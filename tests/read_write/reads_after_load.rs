@@ -8,7 +8,7 @@ use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, module_path, wait_for_replicas_in_sync};
 
-/// The lease of one of Redisson's that reads as well, in ms.
+/// The lease of a Redisson reader beside others, in ms.
 const SHORT: i64 = 2_000;
 
 /// Names of which the lease keys are made in either way.
@@ -232,9 +232,9 @@ fn among_more_readers_than_one_cycle_looks_at() {
     });
 }
 
-/// Somebody's own hash may look like a lock that is read, as long as only its `mode` is looked at. It loses no field.
+/// A user's own hash may look like a read lock by its `mode`. It loses no field.
 #[test]
-fn a_hash_that_is_no_lock_keeps_its_fields() {
+fn a_users_own_hash_keeps_its_fields() {
     let server = TestServer::start();
     let client = &mut server.connect();
     story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);

@@ -33,7 +33,7 @@ pub(crate) fn repair_reads<P: Server>(
         Searched::All => locks.reads_are_found(name, &search),
         Searched::NotRead => locks.give_up_read_search(name),
     });
-    // Also where the search goes on, which may take as long as a migration: the key must not end before what is known.
+    // Also while the search continues, which may take as long as a migration: the key must not end before what is known.
     (repair_known(core, lock), read)
 }
 
@@ -76,7 +76,7 @@ fn search_leases<P: Server>(
         let (readers, next) = match lock.readers_from(cursor, most) {
             Ok(Some(page)) => page,
             Ok(None) if lock.write_access() == WriteAccess::SlotMoved => return (Searched::Elsewhere, read),
-            // Somebody's own hash must not even be asked for write access: the question names a field that it may have.
+            // No question for write access to a user's own hash: the question names a field that the hash may have.
             Ok(None) | Err(_) => return (Searched::NotRead, read),
         };
         (search.readers, search.cursor) = (readers, next);

@@ -201,7 +201,7 @@ fn a_returned_lock_is_searched_again() {
 
 /// SWAPDB puts another lock in the place of one that is being searched: what was read of the first says nothing of it.
 #[test]
-fn a_search_does_not_go_on_in_another_database() {
+fn a_search_begins_anew_in_another_database() {
     let sim = sim();
     data(&sim, &lock(0), 3_000, 1);
     shorten(&sim, &lock(0));
