@@ -12,10 +12,10 @@ use rlock_core::locks::Databases;
 use rlock_core::slots::SlotRange;
 
 use super::api::{api, optional_api};
+use super::contexts::{Event, ScopedCtx, Task};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
-use super::scope::{Event, ScopedCtx, Task};
 use super::slots::{self, SlotMove};
 use super::{callbacks, key_event};
 
