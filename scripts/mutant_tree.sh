@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154 # mutants_tool is the sourcing script's
 # For scripts/mutants.sh and scripts/mutants_chaos.sh, which source it in the project's folder: the mutants, and the one copy
-# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:` and `Corpus:`, a line `---`,
+# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:`, `Server:` and `Corpus:`, a line `---`,
 # and what `git diff` printed. The sourcing script says `mutants_tool=NAME` before.
 
 say() { printf '%s: %s\n' "$mutants_tool" "$*" >&2; }
@@ -31,6 +31,25 @@ wanted() {
 
 # A line of a mutant's header.
 header() { sed -n "/^---$/q; s/^$2: //p" "mutants/$1.patch"; }
+
+default_server=${RLOCK_TEST_SERVER:-}
+servers=$PWD/target/servers
+
+# Lets tests run this server, or the one under test.
+use_server() {
+    RLOCK_TEST_SERVER=${1:-$default_server}
+    export RLOCK_TEST_SERVER
+}
+
+# The program of the server that a mutant's test needs; nothing for the one under test.
+server_of() { # name
+    needed=$(header "$1" Server)
+    [ -n "$needed" ] || return 0
+    [ -e "$servers/servers.tsv" ] || integration/servers.sh "$servers" "$needed" >&2 || true
+    binary=$(awk -F '\t' -v name="$needed" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1)
+    [ -n "$binary" ] || die "$1 needs a server $needed, which could not be had"
+    echo "$binary"
+}
 
 # The files that a mutant changes.
 touched() { sed -n 's|^+++ b/||p' "mutants/$1.patch"; }

@@ -156,22 +156,8 @@ fails() { # folder, seconds, command...
 corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
 model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
 server_finds() {
-    RLOCK_TEST_SERVER=${3-$default_server}
-    export RLOCK_TEST_SERVER
+    use_server "${3:-}"
     fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"
-}
-
-default_server=${RLOCK_TEST_SERVER:-}
-servers=$PWD/target/servers
-
-# The program of the server that a mutant's test needs; nothing for the one under test.
-server_of() { # name
-    needed=$(header "$1" Server)
-    [ -n "$needed" ] || return 0
-    [ -e "$servers/servers.tsv" ] || integration/servers.sh "$servers" "$needed" >&2 || true
-    binary=$(awk -F '\t' -v name="$needed" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1)
-    [ -n "$binary" ] || die "$1 needs a server $needed, which could not be had"
-    echo "$binary"
 }
 
 build_corpus() { corpus_program=$(build_tests -p rlock-core --test "${corpus_test% *}"); }

@@ -48,6 +48,7 @@ why_not() {
     foreign-writer-no-moment) echo 'its turn comes by the count of those who read all the same' ;;
     foreign-writer-too-early) echo 'natives are kept waiting a moment too early, which excludes nobody wrongly' ;;
     foreign-writer-behind-dead) echo 'one reader more comes before a turn, of a hundred' ;;
+    edge-arriving-key-opened) echo 'a lease of a reader would have to end while its slot is copied, and be renewed before that' ;;
     keep-streak) echo 'what is left in memory, and a turn that comes too early, excludes nobody wrongly' ;;
     esac
 }
@@ -87,6 +88,7 @@ rounds_of() {
 : >"$rows"
 caught=0 count=0
 for name in $list; do
+    use_server "$(server_of "$name")"
     mutate "$name"
     build_module
     cell="– $(why_not "$name") |"
