@@ -38,6 +38,11 @@ class Acquisition:
         self.holder_lease: Any = None
 
     @property
+    def holds(self) -> int:
+        """In the server, which counts one permit however many guards there are here."""
+        return min(len(self.guards), 1) if self.spec.permits else len(self.guards)
+
+    @property
     def waits(self) -> bool:
         return self.spec.plan.wait != 0 and self.machine.phase in WAITING
 
@@ -50,6 +55,12 @@ class Acquisition:
         if held and left > 0:
             return left / 1e9
         raise self.loss("expired" if held else "released")
+
+    def lose(self, error: LockLost) -> None:
+        self.lost.set()
+        for tell in self.on_lost:
+            tell()
+        self.released.settle(error=error)
 
     def loss(self, why: str) -> LockLost:
         return LockLost(lock=self.spec.lock, why=self.machine.why or why)

@@ -68,7 +68,7 @@ class AsyncGuard(BaseGuard):
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
         again = type(self)(self._lock, self._one)
-        return await again._acquired(again._reentering())
+        return await again._acquired(self._engine.reenter(self._one))
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()

@@ -29,7 +29,7 @@ class Guard(BaseGuard):
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
         again = type(self)(self._lock, self._one)
-        return again._acquired(again._reentering())
+        return again._acquired(self._engine.reenter(self._one))
 
     def __enter__(self: G) -> G:
         return self

@@ -35,11 +35,6 @@ class Endpoint:
         self.service = ""
         self.seeds: list[Address] = [None]
 
-    @property
-    def follows(self) -> bool:
-        """Whether another server may become the primary."""
-        return bool(self.sentinels)
-
     def __str__(self) -> str:
         host, port = self.seeds[0] or (self.settings.get("host", "localhost"), self.settings.get("port", 6379))
         return self.service or self.settings.get("path") or f"{host}:{port}"

@@ -20,22 +20,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from redis.crc import key_slot
 
-from . import _machine as machine
 from . import _wire as wire
 from ._acquisition import Acquisition
 from ._clock import now
 from ._endpoint import Address, Endpoint
-from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout
 from ._events import Event, Hook
 from ._link import Link, ignore
 from ._links import Commands, Subscription
-from ._machine import MS, Failed, Send, Tell
+from ._machine import MS, WINDOW, Failed, Granted, Send, Tell
 from ._promise import Flag, Promise
 from ._wire import Spec
 
 T = TypeVar("T")
 P = ParamSpec("P")
 NAP = 1.0  # timers stand still in suspend: while locks are held, the deadlines are looked at so often
+RECEIVER = "a receiver of events must not use locks, or close the client; let another thread do it"
 BLOCKS_END = 250 * MS  # the time that blocks have, after a close, to end and release their locks
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
@@ -64,11 +64,10 @@ class Engine:
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._first, self._ready = [True], Flag()
+        self._first, self._ready, self._ended = [True], Flag(), Promise[None]()
         self._promises: set[Promise[Any]] = set()
         self.graces: Counter[int] = Counter()
         self._end_by = 0
-        self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
         """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
@@ -76,9 +75,9 @@ class Engine:
         inherited.append((self._loop, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
-            if link.descriptor >= 0:
+            if link.up:
                 # In its place, since the parent's objects still own the number.
-                os.dup2(null, link.descriptor)
+                os.dup2(null, link.connection._writer.get_extra_info("socket").fileno())
         os.close(null)
         for one in self.acquisitions.values():
             one.machine.why, one.lost = "forked", Flag()
@@ -91,7 +90,7 @@ class Engine:
         if self.pid != os.getpid():
             self.after_fork()
         if threading.current_thread() is self._thread:
-            raise Invalid("a receiver of events must not use locks; let another thread do it")
+            raise Invalid(RECEIVER)
         with self._start:
             if self.closed:
                 raise Closed
@@ -111,7 +110,7 @@ class Engine:
         """A guard has ended. For finalizers too: it does not block."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                self._loop.call_soon_threadsafe(self._drop, one, len(one.guards))
+                self._loop.call_soon_threadsafe(self._drop, one, one.holds)
             except RuntimeError:
                 pass  # the engine has ended
 
@@ -121,14 +120,14 @@ class Engine:
         self.post(self._ask, promise, key, words, read, now() + self.response)
         return promise
 
-    def reenter(self, one: Acquisition, holds: int) -> Promise[int]:
+    def reenter(self, one: Acquisition) -> Promise[int]:
         """One more hold of the same owner: its token."""
-        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, holds), partial(self._reentered, one))
+        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, one.holds), partial(self._reentered, one))
 
     def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
         if threading.current_thread() is self._thread:
-            raise Invalid("a receiver of events must not close the client; let another thread do it")
+            raise Invalid(RECEIVER)
         with self._start:
             self.closed, self._end_by = True, now() + timeout
             if self._loop is None or self.pid != os.getpid():
@@ -151,11 +150,8 @@ class Engine:
         except IndexError:
             return
         loop = asyncio.new_event_loop()
-        self._thread, self._stop = threading.current_thread(), asyncio.Event()
-        self._loop = loop
+        self._thread, self._stop, self._loop = threading.current_thread(), asyncio.Event(), loop
         ready.set()
-        if self.closed:
-            self._stop.set()
         try:
             loop.run_until_complete(self._serve())
         finally:
@@ -169,8 +165,9 @@ class Engine:
             self._ended.settle()
 
     async def _serve(self) -> None:
-        looking = asyncio.create_task(self._look())
-        await self._stop.wait()
+        self._look()
+        if not self.closed:
+            await self._stop.wait()
         for one in list(self.acquisitions.values()):
             self.give(one, one.machine.cancel, Closed())
             self.give(one, one.machine.lose, "closed")
@@ -179,8 +176,16 @@ class Engine:
             if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
                 break
             await asyncio.sleep(0.005)
-        looking.cancel()
-        await asyncio.gather(looking, *(link.close() for link in self._links()), return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links()), return_exceptions=True)
+
+    def _look(self) -> None:
+        asyncio.get_running_loop().call_later(NAP, self._look)
+        for one in list(self.acquisitions.values()):
+            # A signal can end a finalizer, or a release before it was posted.
+            if not one.guards:
+                self._drop(one, 0)
+            if one.machine.phase == "held" and now() >= one.machine.end:
+                self.give(one, one.machine.tick)
 
     def _links(self) -> list[Link]:
         return [*self.links.values(), *([self.subscription] if self.subscription else [])]
@@ -193,15 +198,6 @@ class Engine:
     def link_for(self, key: bytes) -> Commands:
         seed = self.endpoint.seeds[0]
         return self.link(self.slots.get(key_slot(key), seed) if self.endpoint.cluster else seed)
-
-    def waiting(self) -> list[Acquisition]:
-        return [one for one in self.acquisitions.values() if one.waits]
-
-    def unreachable(self, link: Link, those: list[Acquisition], error: Error) -> None:
-        """No connection. A wrong password stays wrong, and an address where nothing was ever found may be wrong."""
-        if not isinstance(error, Unreachable) or not (link.connected_once or self.endpoint.cluster):
-            for one in those:
-                self.give(one, one.machine.cancel, error)
 
     def _count_grace(self, grace: int | None, by: int) -> None:
         if grace is not None:
@@ -241,12 +237,25 @@ class Engine:
         for output in outputs:
             if isinstance(output, Send):
                 self._send(one, output)
-            elif isinstance(output, Tell):
+            else:
                 self._tell(one, output)
         self._set_timer(one)
         if one.machine.down and not one.waits and one.link is not None and one.link.up:
             # It only lacked the subscription, which it needs no more.
             self.give(one, one.machine.link_up)
+
+    def _set_timer(self, one: Acquisition) -> None:
+        if one.timer is not None:
+            one.timer.cancel()
+        one.timer, at = None, one.machine.wake_at
+        if at is None:
+            return
+        if one.machine.phase == "held" and at < one.machine.end:
+            # Renewals that are due at nearly the same time go in one piece.
+            early = at - at % max(1, min(WINDOW, one.spec.plan.lease // 30))
+            at = early if early > now() else at
+        delay = max(0, at - now()) / 1e9
+        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
 
     def _send(self, one: Acquisition, send: Send) -> None:
         link = one.link = one.asking or self.link_for(one.spec.key)
@@ -258,7 +267,7 @@ class Engine:
             if isinstance(value, Exception):
                 one.asking, value = self._refusal(value, one.spec.lock, link)
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            if answer == 1 or isinstance(answer, machine.Granted):
+            if answer == 1 or isinstance(answer, Granted):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
@@ -275,67 +284,37 @@ class Engine:
                 asking = self.link((host, int(port)))
             else:
                 self.slots[int(words[0])] = (host, int(port))
-        elif code == "READONLY" and self.endpoint.follows:
+        elif code == "READONLY" and self.endpoint.sentinels:
             link.drop("the server is no longer a primary")
-        return asking, wire.refusal(error, lock, self.endpoint.follows)
+        return asking, wire.refusal(error, lock, bool(self.endpoint.sentinels))
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
-        lock, what, at, error = one.spec.lock, told.what, now(), told.error
-        waited, held, why = (at - one.began) / 1e9, (at - one.held_since) / 1e9, ""
+        lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
+        waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
             if self.acquisitions.pop((one.owner, one.spec.mode), None):
                 self._count_grace(one.spec.plan.grace, -1)
             return
-        if what == "error":
-            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
-            return
         if what == "acquired":
             one.held_since = at
             one.acquired.settle(told.token)
-        elif what in ("timed_out", "denied"):
-            refused = Timeout(lock=lock, waited=waited) if what == "timed_out" else Denied(lock=lock)
-            refused.__cause__ = error
-            one.acquired.settle(error=refused)
+        elif what == "timed_out":
+            one.acquired.settle(error=Timeout(lock=lock, waited=waited, cause=error))
+        elif what == "denied":
+            one.acquired.settle(error=Denied(lock=lock))
+        elif what == "error":
+            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
         elif what == "lost" or told.outcome == "lost":
-            what, why = "lost", one.machine.why or "taken"
-            one.lost.set()
-            for tell in one.on_lost:
-                tell()
-            one.released.settle(error=LockLost(lock=lock, why=why))
+            what = "lost"
+            one.lose(LockLost(lock=lock, why=why))
         elif told.outcome == "unknown":
-            unknown = OutcomeUnknown(lock=lock)
-            unknown.__cause__ = error
-            one.released.settle(error=unknown)
+            one.released.settle(error=OutcomeUnknown(lock=lock, cause=error))
         elif what == "released":
             one.released.settle(error=error)
-        if told.outcome in ("ok", "lost"):
+        if what != "error" and told.outcome in ("ok", "lost"):
             seconds = {"acquired": waited, "timed_out": waited, "released": held, "lost": held}.get(what, 0.0)
-            self.hook(Event(what, lock, seconds, why, error if what == "renewal_failed" else None))
-
-    # Timers.
-
-    def _set_timer(self, one: Acquisition) -> None:
-        if one.timer is not None:
-            one.timer.cancel()
-        one.timer, at = None, one.machine.timer
-        if at is None:
-            return
-        if one.machine.phase == "held" and at < one.machine.end:
-            # Renewals that are due at nearly the same time go in one piece.
-            early = at - at % max(1, min(machine.WINDOW, one.spec.plan.lease // 30))
-            at = early if early > now() else at
-        delay = max(0, at - now()) / 1e9
-        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(NAP)
-            for one in list(self.acquisitions.values()):
-                # A signal can end a finalizer, or a release before it was posted.
-                if not one.guards:
-                    self._drop(one, 0)
-                if one.machine.phase == "held" and now() >= one.machine.end:
-                    self.give(one, one.machine.tick)
+            failed = error if what == "renewal_failed" else None
+            self.hook(Event(what, lock, seconds, why if what == "lost" else "", failed))
 
     # Other commands.
 
@@ -365,12 +344,12 @@ class Engine:
         answer = wire.acquired(value)
         if isinstance(answer, Failed):
             raise answer.error
-        if isinstance(answer, machine.Granted):
+        if isinstance(answer, Granted):
             self.give(one, one.machine.extend, sent_at)
         else:
             self.give(one, one.machine.lose, "taken")
         one.check()
-        return answer.token if isinstance(answer, machine.Granted) else 0
+        return answer.token if isinstance(answer, Granted) else 0
 
 
 def plain(word: str) -> str:

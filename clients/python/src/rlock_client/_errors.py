@@ -16,8 +16,10 @@ class Error(Exception):
 
     text = "{message}"
 
-    def __init__(self, message: str = "", *, lock: str = "", why: str = "", waited: float = 0.0) -> None:
-        self.lock, self.why, self.waited = lock, why, waited
+    def __init__(
+        self, message: str = "", *, lock: str = "", why: str = "", waited: float = 0.0, cause: Error | None = None
+    ) -> None:
+        self.lock, self.why, self.waited, self.__cause__ = lock, why, waited, cause
         reason = REASONS.get(why, "")
         super().__init__(self.text.format(message=message, lock=lock, reason=reason, waited=waited))
 

@@ -186,14 +186,6 @@ class BaseGuard:
             raise
         return self._one.acquired
 
-    def _reentering(self) -> Promise[int]:
-        if self._one.spec.permits:
-            # The server counts one permit, however many guards there are here.
-            promise: Promise[int] = Promise()
-            promise.settle(0)
-            return promise
-        return self._engine.reenter(self._one, len(self._one.guards))
-
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""
         if self._over:

@@ -18,15 +18,15 @@ from ._errors import Error, Unreachable
 from ._events import Event
 from ._machine import Failed
 from ._version import __version__
-from ._wire import Words, pack, refusal
+from ._wire import Words, refusal
 
 if TYPE_CHECKING:
+    from ._acquisition import Acquisition
     from ._engine import Engine
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 GRACE = 0.02
-VERSION = (b"SETINFO", b"LIB-VER", __version__.encode())
 # Errors of the server that the driver counts among those of the connection.
 REPLIES = (driver.ResponseError, driver.BusyLoadingError, driver.AuthenticationError)
 
@@ -46,29 +46,29 @@ class Sent:
 class Link:
     """A connection to one server, and the next one when it is lost. Lives in the engine's loop.
 
-    Subclasses say what happens when it comes, goes, cannot be had, brings a message, or is asked whether it lives.
+    Subclasses say who uses it, and what happens when it comes, goes and brings a message.
     """
 
+    pulse = b"PING"
+
     def __init__(self, engine: Engine, address: Address = None) -> None:
-        self.engine, self.address = engine, address
+        self.engine, self.address, self.loop = engine, address, asyncio.get_running_loop()
         self.up = self.connected_once = False
-        self.descriptor = -1  # of the socket, for the child of a fork
         self.trouble: Error = Unreachable("no connection yet")
-        self._closing, self._went_at = False, 0
-        self._outbox: list[tuple[Words, Receiver, int]] = []
+        self.connection: Any = None
+        self._closing, self._went_at, self._doubt = False, 0, ""
+        self._outbox: list[Words] = []
         self._waiting: deque[Sent] = deque()
-        self._woken = asyncio.Event()
-        self.loop = asyncio.get_running_loop()
-        self._doubt: asyncio.Future[str] = self.loop.create_future()
         self._heart: asyncio.TimerHandle | None = None
         self._task = self.loop.create_task(self._keep())
 
     def came(self) -> None: ...
     def went(self) -> None: ...
-    def refused(self, error: Error) -> None: ...
     def message(self, payload: bytes) -> None: ...
-
     def lives(self, value: Any, sent_at: int) -> None: ...
+
+    def users(self) -> list[Acquisition]:
+        raise NotImplementedError
 
     def pace(self) -> int:
         """How often it is asked whether it lives."""
@@ -78,27 +78,40 @@ class Link:
         """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
         return min(self.engine.response, 2 * self.pace())
 
-    def beat(self, *pulse: bytes) -> None:
+    def beat(self) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
         if self._heart is not None:
             self._heart.cancel()
         if self.up:
-            pace = self.pace()
-            self._heart = self.loop.call_later(pace / 1e9, self.beat)
-            self.send(pulse or (b"PING",), self.lives, self._patience())
+            self._heart = self.loop.call_later(self.pace() / 1e9, self.beat)
+            self.send((self.pulse,), self.lives, self._patience())
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
         if not self.up:
             receive(Failed("unsent", self.trouble), now())
             return
-        self._outbox.append((words, receive, self.engine.response if within is None else within))
-        self._woken.set()
+        if not self._outbox:
+            self.loop.call_soon(self._flush)
+        self._outbox.append(words)
+        sent = Sent(receive, now())
+        sent.alarm = self.loop.call_later((within or self.engine.response) / 1e9, self._late, sent)
+        self._waiting.append(sent)
+
+    def _flush(self) -> None:
+        batch, self._outbox = self._outbox, []
+        if self.up:
+            self.connection._writer.writelines(self.connection.pack_commands(batch))
+
+    def _late(self, sent: Sent) -> None:
+        # The reply may have arrived while this thread stood still.
+        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
 
     def drop(self, why: str) -> None:
         """Gives the connection up; another one follows."""
-        if not self._doubt.done():
-            self._doubt.set_result(why)
+        if self.up:
+            self._doubt = self._doubt or why
+            self.connection._writer.transport.abort()
 
     async def close(self) -> None:
         # Python 3.10 and 3.11 can lose a cancellation in `wait_for`, which comes to its end at that moment.
@@ -110,99 +123,70 @@ class Link:
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            within = self._patience() / 1e9
+            within, began = self._patience() / 1e9, now()
             try:
                 connecting = self.engine.endpoint.connect(within, self.address)
-                connection = await asyncio.wait_for(connecting, within)
+                self.connection = await asyncio.wait_for(connecting, within)
             except Exception as error:
                 self.trouble = connect_error(error)
-                self.refused(self.trouble)
+                self.went()
+                # A wrong password stays wrong, and an address where nothing was ever found may be wrong.
+                known = self.connected_once or self.engine.endpoint.cluster
+                if not isinstance(self.trouble, Unreachable) or not known:
+                    for one in self.users():
+                        self.engine.give(one, one.machine.cancel, self.trouble)
             else:
-                began = now()
-                try:
-                    await self._use(connection)
-                finally:
-                    self.descriptor = -1
-                    with contextlib.suppress(Exception):
-                        await connection.disconnect(nowait=True)
+                await self._use()
                 if now() - began > 1e9:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(pause * 2, LONGEST_PAUSE, within / 4)
 
-    async def _use(self, connection: Any) -> None:
-        self.descriptor = connection._writer.get_extra_info("socket").fileno()
-        self.up, self.connected_once, self._doubt = True, True, self.loop.create_future()
-        tasks = [self.loop.create_task(work) for work in (self._read(connection), self._write(connection))]
-        why, server = "it was closed", str(self.engine.endpoint)
+    async def _use(self) -> None:
+        server, hook, why = str(self.engine.endpoint), self.engine.hook, "it was closed"
+        self.up, self.connected_once, self._doubt = True, True, ""
         try:
             if self._went_at:
-                self.engine.hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))
-            for words in (
-                (b"SETNAME", self.engine.called.encode()),
-                (b"SETINFO", b"LIB-NAME", b"rlock-client"),
-                VERSION,
-            ):
-                # A user without this permission, or an older server, leaves the connection without a name.
-                self.send((b"CLIENT", *words), ignore)
+                hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))
+            # A user without this permission, or an older server, leaves the connection without a name.
+            self.send((b"CLIENT", b"SETNAME", self.engine.called.encode()), ignore)
+            self.send((b"CLIENT", b"SETINFO", b"LIB-NAME", b"rlock-client"), ignore)
+            self.send((b"CLIENT", b"SETINFO", b"LIB-VER", __version__.encode()), ignore)
             self.came()
             self.beat()
-            done, _ = await asyncio.wait([*tasks, self._doubt], return_when=asyncio.FIRST_COMPLETED)
-            failure = next(iter(done)).exception()
-            why = next(iter(done)).result() if failure is None else f"{failure}" or type(failure).__name__
+            while True:
+                await self._read()
+        except Exception as error:
+            why = self._doubt or str(error) or type(error).__name__
         finally:
             self.up = False
             self.beat()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self.trouble = error = Unreachable(why)
-            unanswered, unsent = list(self._waiting), self._outbox
-            self._waiting, self._outbox = deque(), []
-            for sent in unanswered:
+            self.trouble = trouble = Unreachable(why)
+            waiting, self._waiting, self._outbox = self._waiting, deque(), []
+            for sent in waiting:
                 sent.alarm.cancel()
-                sent.receive(Failed("unanswered", error), sent.at)
-            for _, receive, _ in unsent:
-                receive(Failed("unsent", error), now())
+                sent.receive(Failed("unanswered", trouble), sent.at)
             self._went_at = now()
             if not self._closing:
-                self.engine.hook(Event("disconnected", server=server, error=error))
+                hook(Event("disconnected", server=server, error=trouble))
             self.went()
+            with contextlib.suppress(Exception):
+                await self.connection.disconnect(nowait=True)
 
-    async def _read(self, connection: Any) -> str:
-        while True:
-            try:
-                value = await connection.read_response(disconnect_on_error=False)
-            except REPLIES as error:
-                value = error
-            if isinstance(value, list) and value and value[0] == b"message":
-                self.message(value[2])
-            elif self._waiting:
-                sent = self._waiting.popleft()
-                sent.alarm.cancel()
-                sent.receive(value, sent.at)
-            else:
-                return f"a reply that nobody asked for: {value!r}"
-
-    async def _write(self, connection: Any) -> str:
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            batch, self._outbox = self._outbox, []
-            at = now()
-            for _, receive, within in batch:
-                sent = Sent(receive, at)
-                sent.alarm = self.loop.call_later(within / 1e9, self._late, sent)
-                self._waiting.append(sent)
-            # Else the driver would connect anew, and nobody would know.
-            if not connection.is_connected:
-                return "it was closed"
-            await connection.send_packed_command(pack([words for words, _, _ in batch]), check_health=False)
-
-    def _late(self, sent: Sent) -> None:
-        # The reply may have arrived while this thread stood still.
-        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
+    async def _read(self) -> None:
+        try:
+            value = await self.connection.read_response(disconnect_on_error=False)
+        except REPLIES as error:
+            value = error
+        if isinstance(value, list) and value and value[0] == b"message":
+            self.message(value[2])
+        elif self._waiting:
+            sent = self._waiting.popleft()
+            sent.alarm.cancel()
+            sent.receive(value, sent.at)
+        else:
+            self.drop(f"a reply that nobody asked for: {value!r}")
 
 
 def ignore(*_: object) -> None: ...

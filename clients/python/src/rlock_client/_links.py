@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ._acquisition import Acquisition
-from ._errors import Error
 from ._link import Link
 from ._machine import Failed
 from ._wire import parse, refusal
@@ -14,7 +13,13 @@ from ._wire import parse, refusal
 class Commands(Link):
     """For the commands of locks; sessions end with it."""
 
+    def users(self) -> list[Acquisition]:
+        return [one for one in self.engine.acquisitions.values() if one.link is self]
+
     def came(self) -> None:
+        if self.engine.endpoint.sentinels:
+            # A server may be demoted without a word to its clients.
+            self.pulse = b"ROLE"
         # Renewals first: their locks have a deadline.
         for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
             if not one.waits and self.engine.link_for(one.spec.key) is self:
@@ -24,17 +29,15 @@ class Commands(Link):
             subscription.count()
 
     def went(self) -> None:
-        for one in self.mine():
-            self.engine.give(one, one.machine.link_down)
-        self.elsewhere()
-
-    def refused(self, error: Error) -> None:
-        self.elsewhere()
-        self.engine.unreachable(self, self.mine(), error)
-
-    def beat(self, *pulse: bytes) -> None:
-        # A server may be demoted without a word to its clients.
-        super().beat(*((b"ROLE",) if self.engine.endpoint.follows else pulse))
+        """In a cluster, the slots of a server that is gone are asked for at another one."""
+        engine, seeds = self.engine, self.engine.endpoint.seeds
+        engine.slots = {slot: address for slot, address in engine.slots.items() if address != self.address}
+        if self.address == seeds[0]:
+            seeds.append(seeds.pop(0))
+        for one in self.users():
+            engine.give(one, one.machine.link_down)
+            if engine.link_for(one.spec.key).up:
+                engine.give(one, one.machine.link_up)
 
     def pace(self) -> int:
         """Four times in the shortest grace of a session."""
@@ -48,29 +51,21 @@ class Commands(Link):
                 if one.tied is self and one.spec.plan.grace:
                     self.engine.give(one, one.machine.alive, sent_at)
 
-    def mine(self) -> list[Acquisition]:
-        return [one for one in self.engine.acquisitions.values() if one.link is self]
-
-    def elsewhere(self) -> None:
-        """In a cluster, the slots of a server that is gone are asked for at another one."""
-        seeds, slots = self.engine.endpoint.seeds, self.engine.slots
-        for slot in [slot for slot, address in slots.items() if address == self.address]:
-            del slots[slot]
-        if self.address == seeds[0]:
-            seeds.append(seeds.pop(0))
-        for one in self.mine():
-            if self.engine.link_for(one.spec.key).up:
-                self.engine.give(one, one.machine.link_up)
-
 
 class Subscription(Link):
     """For the messages to waiters."""
 
     hearing = "no"  # asking, heard: the server has confirmed it, sure: so has that of the commands
 
+    def users(self) -> list[Acquisition]:
+        return [one for one in self.engine.acquisitions.values() if one.waits]
+
     def came(self) -> None:
         self.hearing = "asking"
         self.send((b"SUBSCRIBE", self.engine.channel), self._subscribed)
+
+    def went(self) -> None:
+        self.hearing = "no"
 
     def _subscribed(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
@@ -92,20 +87,14 @@ class Subscription(Link):
             self.drop("the subscription is on another server")
         else:
             self.hearing = "sure"
-            for one in self.engine.waiting():
+            for one in self.users():
                 self.engine.give(one, one.machine.link_up)
 
     def _unheard(self, error: Exception) -> None:
         """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
         self.hearing = "no"
-        for one in self.engine.waiting():
+        for one in self.users():
             self.engine.give(one, one.machine.cancel, refusal(error).error)
-
-    def went(self) -> None:
-        self.hearing = "no"
-
-    def refused(self, error: Error) -> None:
-        self.engine.unreachable(self, self.engine.waiting(), error)
 
     def message(self, payload: bytes) -> None:
         word, whose, token = parse(payload) or ("", (b"", b""), 0)
