@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rlock_client import Error
+from rlock_client import _wire as wire
 from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send
-from rlock_client._wire import acquired
 
 STORIES = Path(os.environ.get("RLOCK_STORIES", Path(__file__).resolve().parents[2] / "conformance/machine"))
 WHY = Error("test")
@@ -25,7 +25,7 @@ def answer(line: dict[str, Any]) -> Answer:
     if "error" in line:
         return Failed(line["error"], WHY)
     value = line["value"]
-    return acquired(value, line.get("holder_lease")) if isinstance(value, list) else value
+    return wire.answer("ENQUEUE", value, line.get("holder_lease")) if isinstance(value, list) else value
 
 
 def give(machine: Machine, line: dict[str, Any]) -> list[Output]:

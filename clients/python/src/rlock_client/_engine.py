@@ -21,30 +21,76 @@ from typing import Any, ParamSpec, TypeVar
 from redis.crc import key_slot
 
 from . import _wire as wire
-from ._acquisition import Acquisition
 from ._clock import now
 from ._endpoint import Address, Endpoint
 from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout
-from ._events import Event, Hook
-from ._link import Link, ignore
-from ._links import Commands, Subscription
-from ._machine import MS, WINDOW, Failed, Granted, Send, Tell
+from ._events import Event
+from ._link import Commands, Link, Subscription, ignore
+from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
 from ._promise import Flag, Promise
 from ._wire import Spec
 
 T = TypeVar("T")
 P = ParamSpec("P")
 NAP = 1.0  # timers stand still in suspend: while locks are held, the deadlines are looked at so often
-RECEIVER = "a receiver of events must not use locks, or close the client; let another thread do it"
 BLOCKS_END = 250 * MS  # the time that blocks have, after a close, to end and release their locks
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
 
 
+class Acquisition:
+    """One owner, from its first request to its last. It keeps no guard alive: a guard that nobody has must end."""
+
+    def __init__(self, spec: Spec, owner: bytes) -> None:
+        self.spec, self.owner, self.pid = spec, owner, os.getpid()
+        # The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
+        self.mutex = threading.RLock()
+        self.machine = Machine(spec.plan, up=False)
+        self.acquired: Promise[int] = Promise()
+        self.released: Promise[None] = Promise()
+        self.lost: threading.Event = Flag()
+        self.on_lost: list[Callable[[], None]] = []
+        self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.began, self.held_since = now(), 0
+        self.link: Link | None = None  # of the last command
+        self.tied: Link | None = None  # of the last one that the server confirmed
+        self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
+        self.timer: asyncio.TimerHandle | None = None
+        self.holder_lease: Any = None
+
+    @property
+    def holds(self) -> int:
+        """In the server, which counts one permit however many guards there are here."""
+        return min(len(self.guards), 1) if self.spec.permits else len(self.guards)
+
+    @property
+    def waits(self) -> bool:
+        return self.spec.plan.wait != 0 and self.machine.phase in WAITING
+
+    def check(self) -> float:
+        """The seconds that are left by the local clock; raises LockLost if there are none."""
+        if self.pid != os.getpid():
+            raise self.loss("forked")
+        with self.mutex:
+            held, left = self.machine.phase == "held", self.machine.end - now()
+        if held and left > 0:
+            return left / 1e9
+        raise self.loss("expired" if held else "released")
+
+    def lose(self, error: LockLost) -> None:
+        self.lost.set()
+        for tell in self.on_lost:
+            tell()
+        self.released.settle(error=error)
+
+    def loss(self, why: str) -> LockLost:
+        return LockLost(lock=self.spec.lock, why=self.machine.why or why)
+
+
 class Engine:
     """Other threads only post to the loop. One per client; the thread starts with the first call."""
 
-    def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Hook) -> None:
+    def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Callable[[Event], None]) -> None:
         self.endpoint, self.response, self.hook = endpoint, response, hook
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
         self.closed = False
@@ -64,9 +110,9 @@ class Engine:
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._first, self._ready, self._ended = [True], Flag(), Promise[None]()
+        self._once, self._ready, self._ended = threading.Lock(), Flag(), Promise[None]()
         self._promises: set[Promise[Any]] = set()
-        self.graces: Counter[int] = Counter()
+        self.graces: Counter[int | None] = Counter()
         self._end_by = 0
 
     def after_fork(self) -> None:
@@ -86,11 +132,14 @@ class Engine:
 
     # In any thread.
 
-    def post(self, work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+    def _check_caller(self) -> None:
         if self.pid != os.getpid():
             self.after_fork()
         if threading.current_thread() is self._thread:
-            raise Invalid(RECEIVER)
+            raise Invalid("a receiver of events must not use locks, or close the client; let another thread do it")
+
+    def post(self, work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+        self._check_caller()
         with self._start:
             if self.closed:
                 raise Closed
@@ -102,8 +151,7 @@ class Engine:
             self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
 
     def acquire(self, spec: Spec, owner: bytes = b"") -> Acquisition:
-        if self.pid != os.getpid():
-            self.after_fork()
+        self._check_caller()
         return Acquisition(spec, owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode())
 
     def drop(self, one: Acquisition) -> None:
@@ -126,11 +174,10 @@ class Engine:
 
     def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
-        if threading.current_thread() is self._thread:
-            raise Invalid(RECEIVER)
+        self._check_caller()
         with self._start:
             self.closed, self._end_by = True, now() + timeout
-            if self._loop is None or self.pid != os.getpid():
+            if self._loop is None:
                 self._ended.settle()
             else:
                 with contextlib.suppress(RuntimeError):
@@ -145,9 +192,7 @@ class Engine:
     # In the engine's thread.
 
     def _run(self, ready: Flag) -> None:
-        try:
-            self._first.pop()
-        except IndexError:
+        if not self._once.acquire(blocking=False):
             return
         loop = asyncio.new_event_loop()
         self._thread, self._stop, self._loop = threading.current_thread(), asyncio.Event(), loop
@@ -199,16 +244,13 @@ class Engine:
         seed = self.endpoint.seeds[0]
         return self.link(self.slots.get(key_slot(key), seed) if self.endpoint.cluster else seed)
 
-    def _count_grace(self, grace: int | None, by: int) -> None:
-        if grace is not None:
-            self.graces[grace] += by
-            if by > 0 and self.graces[grace] == 1:
-                for link in self.links.values():
-                    link.beat()
-
     def begin(self, one: Acquisition) -> None:
+        grace = one.spec.plan.grace
         self.acquisitions[one.owner, one.spec.mode] = one
-        self._count_grace(one.spec.plan.grace, 1)
+        self.graces[grace] += 1
+        if grace and self.graces[grace] == 1:
+            for link in self.links.values():
+                link.beat()
         one.link = self.link_for(one.spec.key)
         if (one.spec.plan.wait == 0 or self._hears()) and one.link.up:
             self.give(one, one.machine.link_up)
@@ -293,7 +335,7 @@ class Engine:
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
             if self.acquisitions.pop((one.owner, one.spec.mode), None):
-                self._count_grace(one.spec.plan.grace, -1)
+                self.graces[one.spec.plan.grace] -= 1
             return
         if what == "acquired":
             one.held_since = at
@@ -341,7 +383,7 @@ class Engine:
         link.send(words, receive)
 
     def _reentered(self, one: Acquisition, value: Any, sent_at: int) -> int:
-        answer = wire.acquired(value)
+        answer = wire.answer("ACQUIRE", value)
         if isinstance(answer, Failed):
             raise answer.error
         if isinstance(answer, Granted):
