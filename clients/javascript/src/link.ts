@@ -2,6 +2,7 @@
 import type { Acquisition } from "./acquisition.js";
 import type { Client } from "./client.js";
 import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
+import type { Machine } from "./machine.js";
 import { ServerError, Unsent, failure } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
@@ -174,6 +175,7 @@ export class Line {
 }
 
 const waits = (each: Acquisition) => each.machine.waits;
+const up = (machine: Machine) => machine.linkUp();
 
 /** Both connections. */
 export class Link {
@@ -200,12 +202,16 @@ export class Link {
     this.commands = new Line(driver, client, {
       up: async (line) => {
         // Before anything else: what is held is tied to this connection.
-        client.each((each) => !each.machine.waits, { type: "linkUp" });
+        client.each((each) => !each.machine.waits, up);
         await this.#introduce(line);
         this.#settle();
         this.#verify(line);
       },
-      alive: (sentAt) => client.each((each) => each.order.grace > 0, { type: "alive", sentAt }),
+      alive: (sentAt) =>
+        client.each(
+          (each) => each.order.grace > 0,
+          (machine) => machine.alive(sentAt),
+        ),
       down: (error) => this.#down(error, true),
     });
   }
@@ -251,9 +257,9 @@ export class Link {
       this.client.tell({ type: "disconnected", error });
     }
     const concerns = (each: Acquisition) => all || each.machine.waits;
-    this.client.each(concerns, { type: "linkDown" });
+    this.client.each(concerns, (machine) => machine.linkDown());
     // The server will not let this user wait, or in at all.
-    if (error instanceof Permission) this.client.each(concerns, { type: "cancel", error });
+    if (error instanceof Permission) this.client.each(concerns, (machine) => machine.cancel(error));
   }
 
   #verify(line: Line): void {
@@ -272,11 +278,11 @@ export class Link {
       if (!same()) return;
       if (!Array.isArray(reply) || Number(reply[1]) !== 1) throw new Error("the subscription is on another server");
       this.heard = true;
-      this.client.each(waits, { type: "linkUp" });
+      this.client.each(waits, up);
     } catch (cause) {
       const { failure: kind, error } = failure("", cause);
       if (!same()) return;
-      if (kind === "final") this.client.each(waits, { type: "cancel", error });
+      if (kind === "final") this.client.each(waits, (machine) => machine.cancel(error));
       this.#messages?.doubt(cause);
     }
   }
