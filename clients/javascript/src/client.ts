@@ -138,7 +138,7 @@ export class Client {
   async acquire(order: Order, signal: AbortSignal | undefined): Promise<Acquisition> {
     if (this.#closing) throw new Closed();
     if (this.link.driver.cluster) {
-      if (order.wait !== 0) throw new Unsupported("this client does not wait for locks in a cluster; use tryAcquire()");
+      if (order.wait !== 0) throw new Unsupported("this client does not wait in a cluster; use tryAcquire, or a server without a cluster");
       if (order.grace !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
     }
     if (order.wait !== 0) this.link.listen();
@@ -192,8 +192,9 @@ export class Client {
     });
     clearTimeout(timer);
     this.link.close();
-    this.timers.stop();
     const left = [...this.acquisitions.values()];
+    this.acquisitions.clear();
+    this.timers.stop();
     for (const acquisition of left) acquisition.abandon();
     if (left.length > 0) throw new Unflushed(String(left.length));
   }

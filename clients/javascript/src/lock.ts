@@ -156,7 +156,7 @@ export class Handle<G extends Guard> {
     guard: new (acquisition: Acquisition) => G,
     permits?: number,
   ) {
-    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
+    if (typeof name !== "string") throw new Invalid(`the name of a lock is a string, not ${String(name)}`);
     known("this lock", options, OPTIONS[mode]);
     const { renew = true, fair = false, fenced = false, owner } = options;
     const bytes = Buffer.byteLength(owner ?? "x");
