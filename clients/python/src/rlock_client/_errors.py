@@ -33,7 +33,7 @@ class LockLost(Error):
 class Timeout(Error, TimeoutError):
     """The wait ended without the lock."""
 
-    text = "the lock {lock} was not acquired within {waited:.3f} s; wait longer, or see its holder: lock.info()"
+    text = "the lock {lock} was not acquired within {waited:.3f} s; wait longer, or see its holder: RLOCK.INFO {lock}"
 
 
 class Denied(Error):
@@ -62,8 +62,8 @@ class Permission(Error):
     """The server does not admit the user, or the user lacks a permission."""
 
     text = (
-        "the server denies access: {message}; check the user's password, and grant it +@rlock (or the RLOCK commands "
-        "by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+        "the server denies access: {message}; check the user's password and permissions: +@rlock (or the RLOCK "
+        "commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
     )
 
 

@@ -80,7 +80,7 @@ class BaseLock:
         if timeout is not None:
             spec = spec._replace(plan=spec.plan._replace(wait=nanoseconds("a timeout", timeout)))
         if spec.plan.wait != 0 and self._engine.endpoint.cluster:
-            raise Unsupported("this package does not wait in a cluster; use try_acquire, or a server without a cluster")
+            raise Unsupported("this client does not wait in a cluster; use try_acquire, or a server without a cluster")
         return self._engine.acquire(spec)
 
     def _info(self) -> Promise[Info]:

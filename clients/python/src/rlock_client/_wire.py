@@ -112,7 +112,7 @@ def answer(command: Command, value: Any, holder_lease_ms: Any = None) -> Answer:
 
 
 def unexpected(command: str, value: Any) -> Failed:
-    text = f"{command} was answered with {value!r}; update the server's module, or this package"
+    text = f"{command} was answered with {value!r}; update the server's module, or this client"
     return Failed("final", errors.Unsupported(text))
 
 
