@@ -131,10 +131,10 @@ func (a *acquisition) told(what output) {
 	case outLost:
 		a.lost(what.why)
 	case outReleased:
-		c.tell(Event{Kind: ReleasedLock, Lock: lock, Took: at - a.heldAt})
+		c.tell(Event{Kind: Released, Lock: lock, Took: at - a.heldAt})
 		a.end(nil)
 	case outReleaseLost:
-		a.lost(Taken)
+		a.lost(WhyTaken)
 		a.end(context.Cause(a.loss))
 	case outReleaseUnknown:
 		a.end(outcomeUnknown(lock, what.err))
@@ -157,8 +157,8 @@ func (a *acquisition) end(err error) {
 }
 
 func (a *acquisition) lost(why Why) {
-	a.client.tell(Event{Kind: LostLock, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
-	if why != Closed {
+	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
+	if why != WhyClosed {
 		// A lost lock needs no release; one that is released all the same enters again.
 		a.client.leave(a)
 	}
@@ -211,7 +211,7 @@ func (a *acquisition) check() (left time.Duration, err error) {
 		a.feed(a.machine.tick)
 		left, err = 0, context.Cause(a.loss)
 		if err == nil {
-			err = lost(a.order.lock, Released)
+			err = lost(a.order.lock, WhyReleased)
 		}
 	})
 	return left, err
@@ -298,7 +298,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		case told.kind == answeredHeld:
 			a.token = max(a.token, told.value)
 		default:
-			a.feed(func() { a.machine.lose(Taken) })
+			a.feed(func() { a.machine.lose(WhyTaken) })
 		}
 	})
 	if err == nil {

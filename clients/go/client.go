@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +54,8 @@ type Client struct {
 	response time.Duration
 	onEvent  func(Event)
 
+	emptied context.Context // once a closing client has no acquisition left
+	empty   context.CancelFunc
 	ended   context.Context // once the client is closed
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -70,7 +72,6 @@ type Client struct {
 	counts       int // of the subscription
 	numbers      int // of owners
 	closing      bool
-	empty        chan struct{} // closed when the last acquisition of a closing client has ended
 	lostAt       time.Duration // when the first link was lost; 0 while all are up
 	events       []Event
 	told         chan struct{}
@@ -149,26 +150,21 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 		graces:       map[time.Duration]int{},
 		links:        map[string]*link{},
 		slots:        map[int]string{},
-		empty:        make(chan struct{}),
 		told:         make(chan struct{}, 1),
 	}
 	c.identity = c.called + ":" + hex.EncodeToString(random[:])
+	c.emptied, c.empty = context.WithCancel(context.Background())
 	c.ended, c.end = context.WithCancel(context.Background())
 	go c.tellEvents()
 	c.do(func() { c.link(endpoint.seeds[0]) })
 	return c, nil
 }
 
+var special = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
 // plain is at most 64 characters without a meaning in commands, channels and owners.
 func plain(word, otherwise string) string {
-	word = strings.TrimSpace(word)
-	word = strings.Map(func(letter rune) rune {
-		if letter < 128 && (letter >= '0' && letter <= '9' || letter >= 'A' && letter <= 'Z' || letter >= 'a' && letter <= 'z') ||
-			strings.ContainsRune("._-", letter) {
-			return letter
-		}
-		return '_'
-	}, word)
+	word = special.ReplaceAllString(strings.TrimSpace(word), "_")
 	return cmp.Or(word[:min(len(word), 64)], otherwise)
 }
 
@@ -186,19 +182,18 @@ func (c *Client) Close() error {
 // closes the connections. The error is ErrUnflushed if not all were released; the others stay held until their lease ends.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.do(func() {
-		first := !c.closing
 		c.closing = true
 		// Waiters leave the queue; holders are told, and release when their work has ended.
 		c.each(func(*acquisition) bool { return true }, func(a *acquisition) {
 			a.feed(func() { a.machine.cancel(closed()) })
-			a.feed(func() { a.machine.lose(Closed) })
+			a.feed(func() { a.machine.lose(WhyClosed) })
 		})
-		if first && len(c.acquisitions) == 0 {
-			close(c.empty)
+		if len(c.acquisitions) == 0 {
+			c.empty()
 		}
 	})
 	select {
-	case <-c.empty:
+	case <-c.emptied.Done():
 	case <-ctx.Done():
 	}
 	c.end()
@@ -278,7 +273,7 @@ func (c *Client) refusal(refused serverError, lock string, from *link, a *acquis
 		c.dropAll(refused)
 	case code != "MOVED" && code != "ASK" || len(words) < 3:
 	case !c.endpoint.cluster:
-		meant.err = unsupported(fmt.Sprintf("this server is one of a cluster (%s); use ConnectLike with a redis.ClusterClient", shownText(string(refused))))
+		meant.err = unsupported(fmt.Sprintf("this server is one of a cluster (%s); use ConnectLike with a redis.ClusterClient", shown(string(refused))))
 	default:
 		address := words[2]
 		if strings.HasPrefix(address, ":") {
@@ -315,20 +310,18 @@ func (c *Client) shortestGrace() time.Duration {
 
 // each works on those that are held first: their leases are running.
 func (c *Client) each(which func(*acquisition) bool, work func(*acquisition)) {
-	var chosen []*acquisition
+	var held, others []*acquisition
 	for _, a := range c.acquisitions {
-		if which(a) {
-			chosen = append(chosen, a)
+		if !which(a) {
+			continue
 		}
-	}
-	later := func(a *acquisition) int {
 		if a.machine.phase == phaseHeld {
-			return 0
+			held = append(held, a)
+		} else {
+			others = append(others, a)
 		}
-		return 1
 	}
-	slices.SortStableFunc(chosen, func(a, b *acquisition) int { return later(a) - later(b) })
-	for _, a := range chosen {
+	for _, a := range append(held, others...) {
 		work(a)
 	}
 }
@@ -357,10 +350,6 @@ func (c *Client) leave(a *acquisition) {
 		}
 	}
 	if c.closing && len(c.acquisitions) == 0 {
-		select {
-		case <-c.empty:
-		default:
-			close(c.empty)
-		}
+		c.empty()
 	}
 }

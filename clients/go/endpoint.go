@@ -177,6 +177,8 @@ func (e *endpoint) open(ctx context.Context, like *redis.Options, address string
 	if err != nil {
 		return nil, nil, err
 	}
+	// The driver heeds a deadline, and no other end of ctx.
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &lent{Conn: raw}
 	options := *like
 	options.Addr = address
@@ -188,6 +190,9 @@ func (e *endpoint) open(ctx context.Context, like *redis.Options, address string
 	conn.back.Store(err == nil)
 	_ = one.Close()
 	_ = driver.Close()
+	if !stop() {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		err = raw.SetDeadline(time.Time{})
 	}

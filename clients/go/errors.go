@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // The errors of this package: compare with errors.Is.
@@ -31,14 +30,14 @@ var (
 type Why string
 
 const (
-	// Expired: no renewal was confirmed in time.
-	Expired Why = "expired"
-	// Taken: the server no longer has the hold.
-	Taken Why = "taken"
-	// Closed: the client was closed.
-	Closed Why = "closed"
-	// Released: it was not lost, but released.
-	Released Why = "released"
+	// WhyExpired: no renewal was confirmed in time.
+	WhyExpired Why = "expired"
+	// WhyTaken: the server no longer has the hold.
+	WhyTaken Why = "taken"
+	// WhyClosed: the client was closed.
+	WhyClosed Why = "closed"
+	// WhyReleased: it was not lost, but released.
+	WhyReleased Why = "released"
 )
 
 // Error is every error of this package. errors.Is compares it with one of the Err variables.
@@ -60,13 +59,10 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind, e.cause}
 }
 
-// shown is a name for people: names are any bytes.
-func shown(name string) string {
-	quoted := strconv.Quote(name)
-	if utf8.ValidString(name) && quoted == `"`+name+`"` {
-		return name
-	}
-	return strings.Trim(quoted, `"`)
+// shown is a name or a text of the server's for people: both are any bytes.
+func shown(text string) string {
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // lockError: the lock's name is the first thing that the text formats.
@@ -76,10 +72,10 @@ func lockError(kind error, lock string, cause error, text string, more ...any) *
 
 func lost(lock string, why Why) *Error {
 	reason := map[Why]string{
-		Expired:  "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
-		Taken:    "the server no longer has it (forced release, deletion or fail-over)",
-		Closed:   "its client was closed",
-		Released: "it was released",
+		WhyExpired:  "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
+		WhyTaken:    "the server no longer has it (forced release, deletion or fail-over)",
+		WhyClosed:   "its client was closed",
+		WhyReleased: "it was released",
 	}[why]
 	err := lockError(ErrLost, lock, nil, "the lock %s was lost: %s; stop the work and check its results", reason)
 	err.Why = why

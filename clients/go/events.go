@@ -10,10 +10,10 @@ const (
 	Acquired      EventKind = "acquired"
 	Denied        EventKind = "denied"
 	TimedOut      EventKind = "timed_out"
-	ReleasedLock  EventKind = "released"
+	Released      EventKind = "released"
 	Renewed       EventKind = "renewed"
 	RenewalFailed EventKind = "renewal_failed"
-	LostLock      EventKind = "lost"
+	Lost          EventKind = "lost"
 	Disconnected  EventKind = "disconnected"
 	Reconnected   EventKind = "reconnected"
 )

@@ -391,7 +391,7 @@ func (h *Held) Reenter(ctx context.Context) (*Held, error) {
 // was lost before, ErrOutcomeUnknown if that cannot be known. Another call returns the same again.
 func (h *Held) Release(ctx context.Context) error {
 	h.once.Do(func() {
-		h.end(lost(h.Name(), Released))
+		h.end(lost(h.Name(), WhyReleased))
 		h.outcome = h.acquisition.leave(ctx)
 	})
 	return h.outcome

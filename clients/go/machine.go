@@ -134,7 +134,7 @@ func (m *machine) take(now time.Duration, input func()) []output {
 	m.out, m.now = nil, now
 	// Before anything else: a reply that comes too late must not bring a lost lock back.
 	if now >= m.deadline() {
-		m.lose(Expired)
+		m.lose(WhyExpired)
 	}
 	input()
 	return m.out
@@ -383,7 +383,7 @@ func (m *machine) renewed(sentAt time.Duration, a answer) {
 		m.extend(sentAt)
 		m.tell(output{kind: outRenewed})
 	default:
-		m.lose(Taken)
+		m.lose(WhyTaken)
 	}
 }
 
@@ -393,7 +393,7 @@ func (m *machine) lose(why Why) {
 	}
 	m.phase, m.pending = phaseLost, 0
 	m.tell(output{kind: outLost, why: why})
-	if why == Taken {
+	if why == WhyTaken {
 		// The server has nothing left to release.
 		m.finish()
 	}
@@ -428,7 +428,7 @@ func (m *machine) released(a answer) {
 }
 
 func (m *machine) settle(kind outputKind, err error) {
-	m.tell(output{kind: kind, err: err, why: Taken})
+	m.tell(output{kind: kind, err: err, why: WhyTaken})
 	m.done()
 }
 

@@ -99,7 +99,7 @@ func (l line) input(m *machine, sends map[int]string) func() {
 	case "release":
 		return m.release
 	case "close":
-		return func() { m.lose(Closed) }
+		return func() { m.lose(WhyClosed) }
 	}
 	panic(l.In)
 }

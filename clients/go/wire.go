@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // mode is what an owner asks for: "" for a plain lock.
@@ -177,7 +176,7 @@ const rules = "+@rlock (or the RLOCK commands by name), the locks' keys and, for
 
 // refusal is what the server's error means. With follows, another server may have become the primary.
 func (e serverError) refusal(lock string, follows bool) answer {
-	text := shownText(string(e))
+	text := shown(string(e))
 	about := func(kind error, format string) *Error {
 		return &Error{kind: kind, Lock: lock, cause: e, text: fmt.Sprintf(format, text, shown(lock))}
 	}
@@ -203,16 +202,6 @@ func (e serverError) refusal(lock string, follows bool) answer {
 		return answer{kind: failedDraining, err: refused}
 	}
 	return answer{kind: failedFinal, err: refused}
-}
-
-// shownText is a server's text for people: names in it are any bytes.
-func shownText(text string) string {
-	return strings.Map(func(letter rune) rune {
-		if unicode.IsPrint(letter) {
-			return letter
-		}
-		return '?'
-	}, text)
 }
 
 // Info is a lock, as its server sees it.

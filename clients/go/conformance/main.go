@@ -86,7 +86,9 @@ func (r request) number(name string) int64 {
 	return int64(number)
 }
 
-func (r request) ms(name string) time.Duration { return time.Duration(r.number(name)) * time.Millisecond }
+func (r request) ms(name string) time.Duration {
+	return time.Duration(r.number(name)) * time.Millisecond
+}
 
 func (r request) check() error {
 	wanted, known := fields[r.text("do")]
@@ -159,11 +161,11 @@ func keep(handle string, guard any, held *rlock.Held) {
 		at := stamp()
 		_, err := held.Check()
 		var lost *rlock.Error
-		if !errors.As(err, &lost) || lost.Why == rlock.Released {
+		if !errors.As(err, &lost) || lost.Why == rlock.WhyReleased {
 			return
 		}
 		say(answer{"event": "lost", "guard": handle, "why": lost.Why, "at": at})
-		if lost.Why == rlock.Closed {
+		if lost.Why == rlock.WhyClosed {
 			// A closing client waits until the work under its guards has ended: here, with the client.
 			_ = held.Release(context.Background())
 		}
