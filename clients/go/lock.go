@@ -265,23 +265,15 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 			return nil, context.Cause(ctx)
 		}
 		o.wait = wait - min(waited, wait)
-		a, other, err := c.begin(o)
+		a, next, err := c.begin(o)
 		switch {
 		case err != nil:
 			return nil, err
+		case a != nil && next != nil:
+			return a, a.reenter(ctx)
 		case a != nil:
 			return a, a.await(ctx)
-		}
-		next := other.gone
-		select {
-		case <-other.settled:
-			if _, failed := other.check(); failed == nil {
-				return other, other.reenter(ctx)
-			}
-		default:
-			next = other.settled
-		}
-		if wait == 0 {
+		case wait == 0:
 			return nil, denied(o.lock)
 		}
 		select {
@@ -292,28 +284,36 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 	}
 }
 
-// begin begins an acquisition, unless its owner has another one.
-func (c *Client) begin(o order) (a, other *acquisition, err error) {
+// begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before.
+func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error) {
 	c.do(func() {
 		switch {
 		case c.closing:
 			err = closed()
+			return
 		case c.endpoint.cluster && o.wait != 0:
 			err = unsupported("this client does not wait for locks in a cluster; use TryAcquire")
+			return
 		case c.endpoint.cluster && o.grace != 0:
 			err = unsupported("this client has no sessions in a cluster; leave SessionGrace out")
+			return
 		case o.owner == "":
 			c.numbers++
 			o.owner = fmt.Sprintf("%s:%d", c.identity, c.numbers)
-		default:
-			other = c.acquisitions[o.claim()]
 		}
-		if err == nil && other == nil {
+		if other := c.acquisitions[o.claim()]; other != nil {
+			other.feed(other.machine.tick) // a deadline that has passed unseen is a loss
+		}
+		if other := c.acquisitions[o.claim()]; other == nil {
 			a = c.acquisition(o)
 			a.begin()
+		} else if other.machine.undecided() {
+			next = other.settled
+		} else if next = other.gone; other.machine.phase == phaseHeld {
+			a = other
 		}
 	})
-	return a, other, err
+	return a, next, err
 }
 
 // await waits until the lock is held, or refused. What is left in the server is taken care of.
