@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// While locks are held, the deadlines are looked at so often: timers stand still while the machine is suspended.
+// While locks are held, the deadlines are checked each second: timers stand still while the machine is suspended.
 const nap = time.Second
 
-// acquisition is one owner, from its first request to its last: the shell of a machine. What is not a channel or a context is
-// under the client's mutex.
+// acquisition is one owner, from its first request to its last: the shell of a machine. The client's mutex guards all of it but
+// channels and contexts.
 type acquisition struct {
 	client  *Client
 	order   order
@@ -159,7 +159,7 @@ func (a *acquisition) end(err error) {
 func (a *acquisition) lost(why Why) {
 	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
 	if why != WhyClosed {
-		// A lost lock needs no release; one that is released all the same enters again.
+		// A lost lock needs no release. Its release would enter it again.
 		a.client.leave(a)
 	}
 	a.lose(lost(a.order.lock, why))
@@ -236,7 +236,7 @@ func (a *acquisition) leave(ctx context.Context) error {
 		return a.outcome
 	case <-ctx.Done():
 	}
-	// The release is on its way, and goes on in the background if it must be repeated.
+	// The release is on its way, and is repeated in the background if necessary.
 	select {
 	case <-a.released:
 		return a.outcome
@@ -278,7 +278,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		return err
 	}
 	o, holds := a.order, 0
-	o.fair = false // it waits for nobody
+	o.fair = false // it holds the lock already
 	a.client.do(func() {
 		a.guards++
 		holds = a.guards

@@ -18,7 +18,7 @@ missing() {
 command -v go >/dev/null 2>&1 || missing go "install Go 1.22 or later"
 out=$(realpath -m "${CARGO_TARGET_DIR:-../../target}")/clients/go
 mkdir -p "$out"
-# Code lines, neither blank nor comment: of these files at most so many. The limits only get smaller.
+# Code lines of these files, neither blank nor comment, are at most LIMIT. The limits only get smaller.
 size() { # LIMIT FILE...
     limit=$1
     shift
@@ -29,7 +29,7 @@ size() { # LIMIT FILE...
     }
 }
 size 400 machine.go
-# shellcheck disable=SC2046 # names of ours
+# shellcheck disable=SC2046 # names without blanks
 size 2420 $(find . -maxdepth 1 -name '*.go' ! -name '*_test.go')
 go build -o "$out/driver" ./conformance
 [ "${1:-}" != driver ] || exit 0
@@ -44,13 +44,13 @@ export RLOCK_MODULE
 go vet ./...
 GOFLAGS=-mod=mod go run "$staticcheck" ./...
 
-# What users get who have the newest driver.
+# As in a project with the newest driver.
 cp go.mod "$out/newest.mod"
 cp go.sum "$out/newest.sum"
 go get -modfile="$out/newest.mod" "github.com/redis/go-redis/v9@$newest_driver"
 go test -modfile="$out/newest.mod" -race -count=1 .
 
-# A fresh project, with the module from a proxy in a folder. What others publish comes from where go has it.
+# A fresh project gets the module from a proxy in a folder, and the driver from the cache of go.
 rm -rf "$out/proxy" "$out/project"
 go run ./trial/zip "$out/proxy"
 mkdir -p "$out/project"

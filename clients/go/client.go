@@ -84,8 +84,8 @@ func Connect(ctx context.Context, url string, options Options) (*Client, error) 
 	return connect(ctx, endpoint, err, options)
 }
 
-// ConnectLike connects as a redis.Client or a redis.ClusterClient of yours does; the connections are its own. In a cluster it does
-// not wait for locks.
+// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient; the connections are its own. In a cluster it
+// does not wait for locks.
 func ConnectLike(ctx context.Context, app redis.UniversalClient, options Options) (*Client, error) {
 	endpoint, err := endpointLike(app)
 	return connect(ctx, endpoint, err, options)
@@ -183,7 +183,7 @@ func (c *Client) Close() error {
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.do(func() {
 		c.closing = true
-		// Waiters leave the queue; holders are told, and release when their work has ended.
+		// Waiters leave the queue; holders are notified, and release when their work has ended.
 		c.each(func(*acquisition) bool { return true }, func(a *acquisition) {
 			a.feed(func() { a.machine.cancel(closed()) })
 			a.feed(func() { a.machine.lose(WhyClosed) })
@@ -251,7 +251,7 @@ func (c *Client) request(ctx context.Context, lock string, words ...string) (any
 	}
 }
 
-// What follows is called with the mutex.
+// The caller of the following holds the mutex.
 
 // failure is what became of a command that did not get the reply it was for, and the reader of a lock's reply otherwise.
 func (c *Client) failure(reply any, lock string, from *link, a *acquisition) answer {
@@ -290,7 +290,7 @@ func (c *Client) refusal(refused serverError, lock string, from *link, a *acquis
 	return meant
 }
 
-// dropAll: the server is no longer a primary, so look for the one that is.
+// dropAll: the server is no longer a primary. The next connections find the one that is.
 func (c *Client) dropAll(why error) {
 	for _, link := range c.links {
 		link.drop(why)

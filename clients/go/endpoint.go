@@ -102,21 +102,21 @@ func dialerOf(config *tls.Config) dialer {
 	return (&net.Dialer{}).DialContext
 }
 
-// lent is a connection that the driver has until it is given back. Then its Close does nothing.
+// lent is a connection that the driver uses for the handshake only. After that, its Close does nothing.
 type lent struct {
 	net.Conn
-	back atomic.Bool
+	ready atomic.Bool
 }
 
 func (l *lent) Close() error {
-	if l.back.Load() {
+	if l.ready.Load() {
 		return nil
 	}
 	return l.Conn.Close()
 }
 
-// connect makes a connection to this address, or to the primary. The driver logs in on it; from then on it is ours alone: there
-// is nothing of the driver's that could send on it, replace it or close it.
+// connect makes a connection to this address, or to the primary. The driver logs in on it, and is closed: it cannot send on the
+// connection, replace it or close it.
 func (e *endpoint) connect(ctx context.Context, address string) (net.Conn, error) {
 	if len(e.sentinels) == 0 {
 		conn, _, err := e.open(ctx, &e.options, address, "PING")
@@ -156,12 +156,12 @@ func (e *endpoint) connectBy(ctx context.Context, sentinel string) (net.Conn, er
 	if err == nil && demoted(told) {
 		_ = conn.Close()
 		// Sentinels are late at times.
-		return nil, fmt.Errorf("the Sentinel %s names %s, which is no primary", sentinel, address)
+		return nil, fmt.Errorf("the Sentinel %s names %s, which is not the primary", sentinel, address)
 	}
 	return conn, err
 }
 
-// demoted is whether the reply to ROLE is that of a server that is no primary.
+// demoted is whether a server that answers ROLE like this is not a primary.
 func demoted(told any) bool {
 	role, _ := told.([]any)
 	return len(role) > 0 && role[0] != "master"
@@ -187,7 +187,7 @@ func (e *endpoint) open(ctx context.Context, like *redis.Options, address string
 	one := driver.Conn()
 	asked := redis.NewCmd(ctx, first...)
 	err = one.Process(ctx, asked)
-	conn.back.Store(err == nil)
+	conn.ready.Store(err == nil)
 	_ = one.Close()
 	_ = driver.Close()
 	if !stop() {

@@ -52,7 +52,7 @@ func (c *Client) tellEvents() {
 	}
 }
 
-// poke wakes whoever waits on a channel with room for one.
+// poke wakes the reader of a channel with room for one.
 func poke(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -120,7 +120,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// within fails the test if it goes on for too long.
+// within is a context that ends before the test program would.
 func within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -180,7 +180,7 @@ func check(t *testing.T, holds bool, what ...any) {
 	}
 }
 
-// proxy passes on what it is given, until it is told otherwise.
+// proxy passes bytes on, unless it refuses connections, is silent, or eats replies.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -273,7 +273,7 @@ func (p *proxy) pass(to, from net.Conn, requests bool) {
 	}
 }
 
-// ownGoroutines are those that run code of this package which is no test.
+// ownGoroutines are those that run code of this package or of the driver, without tests.
 func ownGoroutines() string {
 	var text strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&text, 2)

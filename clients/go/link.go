@@ -44,7 +44,7 @@ type sent struct {
 type link struct {
 	address string
 	client  *Client
-	// What its user does when it is up, is lost or cannot be had, brings a message, and lives.
+	// For the client: it is up; it is lost, or not to be reached; a message; the answer to a pulse.
 	came    func()
 	went    func(wasUp bool, err *Error)
 	message func(text string)
@@ -190,7 +190,7 @@ func (l *link) deliver(reply any) error {
 		return nil
 	}
 	if len(l.waiting) == 0 {
-		return errors.New("a reply that nobody asked for")
+		return errors.New("a reply without a command")
 	}
 	first := l.waiting[0]
 	l.waiting = l.waiting[1:]
@@ -238,19 +238,19 @@ func (l *link) late(which *sent) {
 	}
 }
 
-// connectError: the server's refusal, or it was not reached.
+// connectError is the server's refusal, or that it was not reached.
 func connectError(err error) *Error {
 	var refused redis.Error
-	var ours *Error
+	var known *Error
 	switch {
-	case errors.As(err, &ours):
-		return ours
+	case errors.As(err, &known):
+		return known
 	case errors.As(err, &refused):
 		text := serverError(refused.Error())
 		if code := text.code(); code != "LOADING" && code != "MASTERDOWN" {
 			failed := text.refusal("", false).err
-			errors.As(failed, &ours)
-			return ours
+			errors.As(failed, &known)
+			return known
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errors.New("no connection in time")

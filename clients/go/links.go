@@ -57,7 +57,7 @@ func (c *Client) linkFor(lock string) *link {
 }
 
 func (c *Client) commandsCame(l *link) {
-	// Before anything else: what is held is renewed, and tied to this connection.
+	// Before anything else, held locks are renewed, and tied to this connection.
 	c.each(func(a *acquisition) bool { return !a.machine.waits() && c.linkFor(a.order.lock) == l }, (*acquisition).linkUp)
 	c.introduce(l)
 	c.settle(nil)

@@ -154,7 +154,7 @@ func (l *ReadWriteLock) Write(options ...WriteOption) *WriteLock {
 	})}
 }
 
-// Semaphore is held by at most so many owners at once. The server does not store their number: use the same one everywhere.
+// Semaphore is held by at most permits owners at once. The server does not store the number: use the same one everywhere.
 func (c *Client) Semaphore(name string, permits int, options ...ReadOption) *Lock {
 	h := c.readers(name, modePermit, options)
 	if h.order.permits = permits; permits < 1 || permits > math.MaxInt32 {
@@ -211,7 +211,7 @@ func (h *handle) Name() string { return h.order.lock }
 // Locked is whether the lock is held.
 func (h *handle) Locked(ctx context.Context) (bool, error) {
 	info, err := h.Info(ctx)
-	return info.Lease != 0, err
+	return err == nil && info.Kind != "none", err
 }
 
 // Info is the lock, as the server sees it.
@@ -316,7 +316,7 @@ func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error
 	return a, next, err
 }
 
-// await waits until the lock is held, or refused. What is left in the server is taken care of.
+// await waits until the lock is held, or refused. The machine removes the rest from the server.
 func (a *acquisition) await(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		if _, bounded := ctx.Deadline(); bounded && a.order.wait != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -174,7 +174,7 @@ func TestReentryAndNamedOwners(t *testing.T) {
 	check(t, first.Owner() == "me \x00 %" && s.HGet(ctx, "n", first.Owner()).Val() == "2", "re-entered")
 	check(t, first.Release(ctx) == nil && second.Release(ctx) == nil && !s.exists("n"), "free")
 
-	// A second acquisition of an owner that waits still waits with it.
+	// A second acquisition of a waiting owner waits with the first.
 	held := must[*Held](t)(client.Lock("n").Acquire(ctx))
 	both := make(chan *Held, 2)
 	for range 2 {

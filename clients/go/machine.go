@@ -29,7 +29,7 @@ const (
 	answeredHeld
 	answeredQueued
 	answeredNumber
-	// What follows is a failure.
+	// The following are failures.
 	failedFinal      // the server refused the command, and will again
 	failedPassing    // the server refused it for now
 	failedDraining   // the server refuses new owners until another one takes over
@@ -129,7 +129,7 @@ func newMachine(p plan) *machine {
 	return &machine{plan: p, phase: phaseNew, next: forever, end: forever, pause: firstPause}
 }
 
-// take gives the machine one input, and returns what is to be done.
+// take gives the machine one input, and returns the work for its shell.
 func (m *machine) take(now time.Duration, input func()) []output {
 	m.out, m.now = nil, now
 	// Before anything else: a reply that comes too late must not bring a lost lock back.
@@ -227,7 +227,7 @@ func (m *machine) hold(sentAt time.Duration) {
 	m.tell(output{kind: outHeld, token: m.token})
 }
 
-// extend: the server confirmed the hold. What is answered on the same link from now on proves that it still has it.
+// extend: the server confirmed the hold. From now on, each answer on the same link proves that the server still has it.
 func (m *machine) extend(sentAt time.Duration) {
 	m.tied, m.proven = !m.down, max(m.proven, sentAt)
 	m.renewAt = sentAt + m.plan.lease/3

@@ -68,7 +68,7 @@ func (o *order) acquire(holds int) []string {
 	return words
 }
 
-// releaseBut releases all but so many holds.
+// releaseBut releases all holds but this number.
 func (o *order) releaseBut(holds int) []string {
 	left := []string{"HOLDS", strconv.Itoa(holds)}
 	if holds == 0 {
@@ -276,7 +276,7 @@ func readInfo(reply any) (Info, error) {
 		HolderCount: int(read.number("holder-count")), WaiterCount: int(read.number("waiter-count")),
 	}
 	if info.Kind == "" {
-		// Without this it would read as a free lock.
+		// Otherwise it would read as a free lock.
 		return Info{}, unexpected("RLOCK.INFO", reply)
 	}
 	if info.Lease == -2*time.Millisecond {
