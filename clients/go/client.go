@@ -69,6 +69,7 @@ type Client struct {
 	slots        map[int]string        // of a cluster: the addresses that are known
 	messages     *link
 	hearing      hearing
+	failures     int // to connect
 	counts       int // of the subscription
 	numbers      int // of owners
 	closing      bool

@@ -56,6 +56,9 @@ func endpointLike(app redis.UniversalClient) (*endpoint, error) {
 		return &endpoint{options: private(*options), dial: options.Dialer, seeds: []string{options.Addr}}, nil
 	case *redis.ClusterClient:
 		options := app.Options()
+		if len(options.Addrs) == 0 {
+			return nil, invalid("ClusterOptions need Addrs")
+		}
 		node := redis.Options{Username: options.Username, Password: options.Password,
 			CredentialsProvider: options.CredentialsProvider, CredentialsProviderContext: options.CredentialsProviderContext}
 		dial := options.Dialer

@@ -52,6 +52,26 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	eventually(t, "no goroutine is left: "+ownGoroutines(), func() bool { return ownGoroutines() == "" })
 }
 
+func TestCloseAtAnyMoment(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	for number := range 200 {
+		endpoint := must[*endpoint](t)(endpointOfURL(s.url()))
+		client := must[*Client](t)(newClient(endpoint, Options{}))
+		outcome := make(chan error)
+		go func() {
+			_, err := client.Lock("a").Acquire(ctx)
+			outcome <- err
+		}()
+		time.Sleep(time.Duration(number) * 20 * time.Microsecond)
+		closeNow(client)
+		if err := <-outcome; err != nil {
+			wantError(t, err, ErrClosed)
+		}
+		s.do(t, "DEL", "a")
+	}
+	eventually(t, "no goroutine is left", func() bool { return ownGoroutines() == "" })
+}
+
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	ctx, s := within(t, 30*time.Second), startServer(t)
 	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
@@ -338,7 +358,8 @@ func TestACluster(t *testing.T) {
 	}
 	_, err := connectTo(t, nodes[0].url(), Options{}).Lock("123456789").TryAcquire(ctx)
 	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "ClusterClient"), err)
-	app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{fmt.Sprintf("127.0.0.1:%d", nodes[0].port)}})
+	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{dead, fmt.Sprintf("127.0.0.1:%d", nodes[0].port)}})
 	defer app.Close()
 	client := must[*Client](t)(ConnectLike(ctx, app, Options{Lease: 1500 * time.Millisecond}))
 	defer closeNow(client)

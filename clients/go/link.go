@@ -124,13 +124,14 @@ func (l *link) keep(ctx context.Context) {
 
 // use serves one connection until its end.
 func (l *link) use(ctx context.Context, conn net.Conn) {
-	stop := context.AfterFunc(ctx, func() { l.client.do(func() { l.drop(closed()) }) })
-	defer stop()
 	l.client.do(func() {
 		l.conn, l.broken = conn, nil
 		l.came()
 		l.beat()
 	})
+	// Not before: ctx may be done already.
+	stop := context.AfterFunc(ctx, func() { l.client.do(func() { l.drop(closed()) }) })
+	defer stop()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

@@ -68,7 +68,9 @@ func (c *Client) commandsCame(l *link) {
 }
 
 func (c *Client) commandsWent(l *link, wasUp bool, err *Error) {
-	c.settle(err)
+	if c.failures++; c.failures >= len(c.endpoint.seeds) {
+		c.settle(err)
+	}
 	c.disconnected(wasUp, err)
 	mine := func(a *acquisition) bool { return a.link == l }
 	c.each(mine, (*acquisition).linkDown)
@@ -84,6 +86,7 @@ func (c *Client) commandsWent(l *link, wasUp bool, err *Error) {
 	}
 	if seeds := c.endpoint.seeds; seeds[0] == l.address {
 		c.endpoint.seeds = append(seeds[1:], seeds[0])
+		c.link(c.endpoint.seeds[0])
 	}
 	c.each(mine, func(a *acquisition) {
 		if c.linkFor(a.order.lock).up() {

@@ -233,7 +233,7 @@ func TestBadSettings(t *testing.T) {
 	for name, lock := range map[string]*Lock{
 		"lease": client.Lock("a", Lease(0)), "long": client.Lock("a", Lease(math.MaxInt64)), "wait": client.Lock("a", Wait(-1)),
 		"grace": client.Lock("a", SessionGrace(99*time.Millisecond)), "owner": client.Lock("a", Owner(strings.Repeat("x", 513))),
-		"none": client.Semaphore("a", 0), "many": client.Semaphore("a", 1<<40),
+		"none": client.Semaphore("a", 0), "less": client.Semaphore("a", -1),
 	} {
 		_, err := lock.Acquire(ctx)
 		check(t, errors.Is(err, ErrInvalid) && !strings.Contains(err.Error(), "%!"), name, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,36 +173,46 @@ func (e serverError) Error() string { return string(e) }
 
 func (e serverError) code() string { return strings.SplitN(string(e), " ", 2)[0] }
 
-const rules = "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+const permissions = "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+
+// refusals are the server's errors by their codes. The formats have the text and the lock's name.
+var refusals = []struct {
+	codes  string
+	kind   answerKind
+	err    error
+	format string
+}{
+	{"NOPERM NOAUTH WRONGPASS", failedFinal, ErrPermission,
+		"the server denies access: %[1]s; check the user's password, and grant it " + permissions},
+	{"QUEUEFULL", failedFinal, ErrQueueFull,
+		"the queue of the lock %[2]s is full (%[1]s); try again later, or raise the server's limit"},
+	{"WRONGTYPE WRONGLOCK", failedGone, ErrNotALock, "the key %[2]s holds something else (%[1]s); choose another name"},
+	{"LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED", failedPassing, ErrRefused, refused},
+}
+
+const (
+	refused = "the server refused: %[1]s; fix the cause, then try again"
+	without = "this server has no rlock module (%[1]s); add `loadmodule /path/to/librlock.so` to its configuration"
+)
 
 // refusal is what the server's error means. With follows, another server may have become the primary.
 func (e serverError) refusal(lock string, follows bool) answer {
-	text := shown(string(e))
-	about := func(kind error, format string) *Error {
-		return &Error{kind: kind, Lock: lock, cause: e, text: fmt.Sprintf(format, text, shown(lock))}
+	kind, err, format := failedFinal, ErrRefused, refused
+	text, code := string(e), e.code()
+	for _, each := range refusals {
+		if slices.Contains(strings.Fields(each.codes), code) {
+			kind, err, format = each.kind, each.err, each.format
+		}
 	}
-	refused := about(ErrRefused, "the server refused: %[1]s; fix the cause, then try again")
-	switch code := e.code(); {
+	switch {
 	case code == "READONLY" && follows:
-		return answer{kind: failedPassing, err: refused}
+		kind = failedPassing
 	case strings.HasPrefix(strings.ToLower(text), "err unknown command"):
-		format := "this server has no rlock module (%[1]s); add `loadmodule /path/to/librlock.so` to its configuration"
-		return answer{kind: failedFinal, err: about(ErrModuleMissing, format)}
-	case code == "NOPERM" || code == "NOAUTH" || code == "WRONGPASS":
-		format := "the server denies access: %[1]s; check the user's password, and grant it " + rules
-		return answer{kind: failedFinal, err: about(ErrPermission, format)}
-	case code == "QUEUEFULL":
-		format := "the queue of the lock %[2]s is full (%[1]s); try again later, or raise the server's limit"
-		return answer{kind: failedFinal, err: about(ErrQueueFull, format)}
-	case code == "WRONGTYPE" || code == "WRONGLOCK":
-		format := "the key %[2]s holds something else (%[1]s); choose another name"
-		return answer{kind: failedGone, err: about(ErrNotALock, format)}
-	case strings.Contains(" LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED ", " "+code+" "):
-		return answer{kind: failedPassing, err: refused}
+		err, format = ErrModuleMissing, without
 	case strings.Contains(text, "rlock.accept is no"):
-		return answer{kind: failedDraining, err: refused}
+		kind = failedDraining
 	}
-	return answer{kind: failedFinal, err: refused}
+	return answer{kind: kind, err: &Error{kind: err, Lock: lock, cause: e, text: fmt.Sprintf(format, shown(text), shown(lock))}}
 }
 
 // Info is a lock, as its server sees it.
@@ -250,49 +261,43 @@ func readFields(reply any) fields {
 	return read
 }
 
-func (f fields) text(name string) string {
-	text, _ := f[name].(string)
-	return text
+// field is the zero value where the server says nothing, or something else.
+func field[T any](from fields, name string) T {
+	value, _ := from[name].(T)
+	return value
 }
 
-func (f fields) number(name string) int64 {
-	number, _ := f[name].(int64)
-	return number
-}
+func count(from fields, name string) int { return int(field[int64](from, name)) }
 
-func (f fields) time(name string) time.Duration {
-	return time.Duration(f.number(name)) * time.Millisecond
-}
-
-func (f fields) list(name string) []any {
-	list, _ := f[name].([]any)
-	return list
+func lasts(from fields, name string) time.Duration {
+	return time.Duration(field[int64](from, name)) * time.Millisecond
 }
 
 func readInfo(reply any) (Info, error) {
 	read := readFields(reply)
 	info := Info{
-		Kind: read.text("kind"), Mode: read.text("mode"), Lease: read.time("lease-ms"), Token: read.number("token"),
-		HolderCount: int(read.number("holder-count")), WaiterCount: int(read.number("waiter-count")),
+		Kind: field[string](read, "kind"), Mode: field[string](read, "mode"), Lease: lasts(read, "lease-ms"),
+		Token: field[int64](read, "token"), HolderCount: count(read, "holder-count"), WaiterCount: count(read, "waiter-count"),
 	}
 	if info.Kind == "" {
-		// Otherwise it would read as a free lock.
+		// It would read as a free lock.
 		return Info{}, unexpected("RLOCK.INFO", reply)
 	}
 	if info.Lease == -2*time.Millisecond {
 		info.Lease = 0
 	}
-	for _, each := range read.list("holders") {
+	for _, each := range field[[]any](read, "holders") {
 		holder := readFields(each)
 		info.Holders = append(info.Holders, Holder{
-			holder.text("owner"), holder.text("mode"), int(holder.number("holds")), holder.time("lease-ms"), holder.number("session"),
+			Owner: field[string](holder, "owner"), Mode: field[string](holder, "mode"), Holds: count(holder, "holds"),
+			Lease: lasts(holder, "lease-ms"), Session: field[int64](holder, "session"),
 		})
 	}
-	for _, each := range read.list("queue") {
+	for _, each := range field[[]any](read, "queue") {
 		waiter := readFields(each)
 		info.Queue = append(info.Queue, Waiter{
-			waiter.text("owner"), waiter.text("mode"), waiter.text("via"),
-			waiter.time("age-ms"), waiter.time("wait-left-ms"), waiter.number("client-id"),
+			Owner: field[string](waiter, "owner"), Mode: field[string](waiter, "mode"), Via: field[string](waiter, "via"),
+			Age: lasts(waiter, "age-ms"), WaitLeft: lasts(waiter, "wait-left-ms"), ClientID: field[int64](waiter, "client-id"),
 		})
 	}
 	return info, nil
