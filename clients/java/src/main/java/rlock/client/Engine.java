@@ -78,6 +78,8 @@ final class Engine {
             : Executors.newSingleThreadExecutor(work -> daemon(work, "rlock-client-events"));
     thread = daemon(loop, "rlock-client");
     loop.execute(this::look);
+    // The first lock finds a connection.
+    loop.execute(() -> link(endpoint.seeds.get(0)));
     thread.start();
   }
 

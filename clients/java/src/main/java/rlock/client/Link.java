@@ -25,7 +25,9 @@ import rlock.client.RlockException.Unreachable;
 abstract class Link {
   private static final long FIRST_PAUSE = 10 * Machine.MS;
   private static final long LONGEST_PAUSE = 1_000 * Machine.MS;
-  // A handshake takes several round trips, with TLS some more, and may be the first of a busy process.
+  // The first one loads the driver's classes.
+  private static final long FIRST_TO_CONNECT = 5_000 * Machine.MS;
+  // A handshake takes several round trips, with TLS some more, in a process that may be busy.
   private static final long LEAST_TO_CONNECT = 1_000 * Machine.MS;
   private static final long STABLE = 1_000 * Machine.MS;
   private static final long GRACE = 20 * Machine.MS;
@@ -110,7 +112,10 @@ abstract class Link {
   final void open() {
     int mine = ++attempt;
     // Holds that are tied to the last connection must be tied to this one within their grace.
-    long within = Math.min(Math.max(engine.response, LEAST_TO_CONNECT), engine.grace() / 2);
+    long within =
+        connectedOnce
+            ? Math.min(Math.max(engine.response, LEAST_TO_CONNECT), engine.grace() / 2)
+            : FIRST_TO_CONNECT;
     alarm = loop.at(engine.now() + within, () -> failed(mine, new Unreachable("no connection in time")));
     opening(within)
         .whenComplete(
