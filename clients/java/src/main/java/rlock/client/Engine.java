@@ -319,20 +319,21 @@ final class Engine {
         one.give(machine -> machine.lose(LostReason.CLOSED));
       }
     }
-    if (acquisitions.isEmpty() || now() >= by) {
-      end();
+    // Nobody releases the lock of a thread that has ended.
+    int left = (int) acquisitions.values().stream().filter(one -> !one.orphaned()).count();
+    if (left == 0 || now() >= by) {
+      end(left);
     } else {
       loop.at(now() + AGAIN, () -> closing(by));
     }
   }
 
-  private void end() {
+  private void end(int left) {
     List<Link> all = new ArrayList<>(links.values());
     if (subscription != null) {
       all.add(subscription);
     }
     all.forEach(Link::close);
-    int left = acquisitions.size();
     acquisitions().forEach(Acquisition::abandon);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));
     loop.end();

@@ -196,6 +196,7 @@ abstract class Link {
       return;
     }
     attempt++;
+    connection.closeAsync();
     end(why);
     if (engine.now() - beganAt > STABLE) {
       pause = FIRST_PAUSE;
@@ -208,7 +209,6 @@ abstract class Link {
   }
 
   private void end(String why) {
-    connection.closeAsync();
     connection = null;
     loop.cancel(heart);
     trouble = new Unreachable(why);
@@ -220,6 +220,7 @@ abstract class Link {
     unsent.forEach(sent -> settle(sent, new Failed(Failure.UNSENT, trouble)));
   }
 
+  /** The driver closes the connection. */
   final void close() {
     closed = true;
     loop.cancel(alarm);
