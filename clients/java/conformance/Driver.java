@@ -33,7 +33,10 @@ import rlock.client.Settings;
 import rlock.client.WriteGuard;
 import rlock.client.WriteLock;
 
-/** The driver program of the conformance suite: JSON lines in, JSON lines out (clients/conformance/PROTOCOL.md). */
+/**
+ * The driver program of the conformance suite: JSON lines in, JSON lines out
+ * (clients/conformance/PROTOCOL.md).
+ */
 public final class Driver {
   private static final List<String> CAPABILITIES =
       List.of(
@@ -101,7 +104,9 @@ public final class Driver {
         throw new Invalid("unknown request " + fields.get("do"));
       }
       Map<String, String> types = new LinkedHashMap<>();
-      Arrays.stream(known.split(" ")).filter(each -> !each.isEmpty()).forEach(each -> types.put(each.split(":")[0], each.split(":")[1]));
+      Arrays.stream(known.split(" "))
+          .filter(each -> !each.isEmpty())
+          .forEach(each -> types.put(each.split(":")[0], each.split(":")[1]));
       for (String name : fields.keySet()) {
         if (!name.equals("id") && !name.equals("do") && !types.containsKey(name)) {
           throw new Invalid("unknown field " + name);
@@ -111,7 +116,9 @@ public final class Driver {
           (name, type) -> {
             Object value = fields.get(name);
             boolean missing = !fields.containsKey(name);
-            if (missing ? !type.endsWith("?") : !TYPES.get(type.substring(0, 1)).isInstance(value)) {
+            if (missing
+                ? !type.endsWith("?")
+                : !TYPES.get(type.substring(0, 1)).isInstance(value)) {
               throw new Invalid(name + " is " + type);
             }
           });
@@ -136,7 +143,8 @@ public final class Driver {
   }
 
   private void serve() throws IOException {
-    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    BufferedReader lines =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       long from = stamp();
       Object request;
@@ -156,7 +164,10 @@ public final class Driver {
     Runtime.getRuntime().halt(0);
   }
 
-  /** What blocks runs in a thread of its own; what is asynchronous begins here, in the order of the requests. */
+  /**
+   * What blocks runs in a thread of its own; what is asynchronous begins here, in the order of the
+   * requests.
+   */
   private void answer(Request request, long from) {
     try {
       request.check();
@@ -169,7 +180,8 @@ public final class Driver {
           }
           say(request, from, Map.of());
         }
-        case "check" -> say(request, from, Map.of("left_ms", guard(request.text("guard")).check().toMillis()));
+        case "check" ->
+            say(request, from, Map.of("left_ms", guard(request.text("guard")).check().toMillis()));
         case "release" -> release(request, from);
         case "exit" -> {
           say(request, from, Map.of());
@@ -194,8 +206,16 @@ public final class Driver {
     switch (request.text("do")) {
       case "hello" -> {
         return Map.of(
-            "protocol", 1L, "client", "java", "version", "0.1.0", "capabilities", CAPABILITIES,
-            "driver", "lettuce " + LettuceVersion.getVersion());
+            "protocol",
+            1L,
+            "client",
+            "java",
+            "version",
+            "0.1.0",
+            "capabilities",
+            CAPABILITIES,
+            "driver",
+            "lettuce " + LettuceVersion.getVersion());
       }
       case "connect" -> {
         return connect(request);
@@ -254,7 +274,8 @@ public final class Driver {
                   line.put("event", "hook");
                   line.put("client", name);
                   line.put("name", event.kind().name().toLowerCase(Locale.ROOT));
-                  if (event.kind() != Event.Kind.DISCONNECTED && event.kind() != Event.Kind.RECONNECTED) {
+                  if (event.kind() != Event.Kind.DISCONNECTED
+                      && event.kind() != Event.Kind.RECONNECTED) {
                     line.put("lock", event.lock());
                   }
                   line.put("at", stamp());
@@ -274,7 +295,10 @@ public final class Driver {
     return Map.of("identity", client.identity());
   }
 
-  /** `redis+sentinel://[user:password@]host:port,…/service[/database]` and `redis+cluster://…`, or a URL of the driver's. */
+  /**
+   * `redis+sentinel://[user:password@]host:port,…/service[/database]` and `redis+cluster://…`, or a
+   * URL of the driver's.
+   */
   private static Client open(String url, Settings settings) {
     String[] parts = url.split("://", 2);
     if (!parts[0].startsWith("redis+")) {
@@ -291,7 +315,8 @@ public final class Driver {
     List<RedisURI> nodes = new ArrayList<>();
     for (String host : path[0].split(",")) {
       String[] each = host.split(":");
-      RedisURI.Builder node = RedisURI.builder().withHost(each[0]).withPort(Integer.parseInt(each[1]));
+      RedisURI.Builder node =
+          RedisURI.builder().withHost(each[0]).withPort(Integer.parseInt(each[1]));
       if (access.length == 2 && parts[0].equals("redis+cluster")) {
         node.withAuthentication(access[0], access[1]);
       }
@@ -328,7 +353,9 @@ public final class Driver {
     CompletableFuture<? extends Guard> future =
         request.is("try")
             ? handle.tryAcquireAsync()
-            : request.has("timeout_ms") ? handle.acquireAsync(request.ms("timeout_ms")) : handle.acquireAsync();
+            : request.has("timeout_ms")
+                ? handle.acquireAsync(request.ms("timeout_ms"))
+                : handle.acquireAsync();
     acquiring.put(id, future);
     future.whenComplete(
         (held, error) -> {
@@ -373,7 +400,8 @@ public final class Driver {
         return request.is("fenced") ? write.fenced() : write;
       }
       case "permit" -> {
-        return client.semaphore(name, request.has("permits") ? Math.toIntExact(request.number("permits")) : 1);
+        return client.semaphore(
+            name, request.has("permits") ? Math.toIntExact(request.number("permits")) : 1);
       }
       default -> throw new Invalid("unknown kind " + request.text("kind"));
     }
@@ -387,7 +415,8 @@ public final class Driver {
               if (guards.get(name) == held) {
                 write(line("event", "lost", "guard", name, "why", word(why), "at", stamp()));
               }
-              // A closing client waits until the work under its guards has ended: here, with the client.
+              // A closing client waits until the work under its guards has ended: here, with the
+              // client.
               if (why == LostReason.CLOSED) {
                 held.releaseAsync();
               }
@@ -441,14 +470,16 @@ public final class Driver {
   }
 
   private void say(Request request, long from, Map<String, Object> fields) {
-    Map<String, Object> line = line("id", request.fields.get("id"), "ok", true, "from", from, "at", stamp());
+    Map<String, Object> line =
+        line("id", request.fields.get("id"), "ok", true, "from", from, "at", stamp());
     line.putAll(fields);
     write(line);
   }
 
   private void fail(Request request, long from, Throwable error) {
     long at = stamp();
-    Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    Throwable cause =
+        error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
     String name = cause.getClass().getSimpleName();
     if (cause instanceof CancellationException) {
       name = "Cancelled";

@@ -44,7 +44,8 @@ final class Acquisition {
   volatile Thread thread;
 
   private final AtomicInteger guards = new AtomicInteger(1);
-  // The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
+  // The machine decides under this lock: `check` never sees a deadline that has passed and is moved
+  // later.
   private final ReentrantLock deciding = new ReentrantLock();
   private final Machine machine;
   private volatile Spec spec;
@@ -297,8 +298,7 @@ final class Acquisition {
         acquired.completeExceptionally(new Denied(lock()));
         tell(Kind.DENIED, Duration.ZERO, null, null);
       }
-      case ERROR ->
-          acquired.completeExceptionally(told.error() == null ? trouble() : told.error());
+      case ERROR -> acquired.completeExceptionally(told.error() == null ? trouble() : told.error());
       case RENEWED -> tell(Kind.RENEWED, Duration.ZERO, null, null);
       case RENEWAL_FAILED -> tell(Kind.RENEWAL_FAILED, Duration.ZERO, null, told.error());
       case LOST -> {

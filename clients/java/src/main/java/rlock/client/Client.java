@@ -3,15 +3,14 @@ package rlock.client;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
-import rlock.client.Machine.Plan;
 import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.Unflushed;
 import rlock.client.Wire.Mode;
 import rlock.client.Wire.Spec;
 
 /**
- * Locks on one server, behind Sentinels, or, without waiting, in a cluster. One per process. It has two connections of its own:
- * one for commands, and one for messages when it first waits.
+ * Locks on one server, behind Sentinels, or, without waiting, in a cluster. One per process. It has
+ * two connections of its own: one for commands, and one for messages when it first waits.
  *
  * <p>All methods may be called in all threads, virtual ones too.
  */
@@ -25,8 +24,8 @@ public final class Client implements AutoCloseable {
   /**
    * A client of this server. It connects in the background; errors come with the first lock.
    *
-   * @param url {@code redis://[user:password@]host[:port][/database]}, {@code rediss://…}, or {@code
-   *     redis-sentinel://host:port,…[/database]#primary}
+   * @param url {@code redis://[user:password@]host[:port][/database]}, {@code rediss://…}, or
+   *     {@code redis-sentinel://host:port,…[/database]#primary}
    */
   public Client(String url) {
     this(url, Settings.defaults());
@@ -119,11 +118,13 @@ public final class Client implements AutoCloseable {
    */
   public ReadWriteLock readWriteLock(String name) {
     return new ReadWriteLock(
-        new ReadLock(this, spec(name, Mode.READ, 0)), new WriteLock(this, spec(name, Mode.WRITE, 0)));
+        new ReadLock(this, spec(name, Mode.READ, 0)),
+        new WriteLock(this, spec(name, Mode.WRITE, 0)));
   }
 
   /**
-   * The semaphore with this name. The server does not store the number: use the same one everywhere.
+   * The semaphore with this name. The server does not store the number: use the same one
+   * everywhere.
    *
    * @param name the key in the server
    * @param permits how many owners may hold it at once
@@ -137,8 +138,8 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * Ends all waits, and marks held locks as lost so that their work ends; waits at most 5 seconds until they are released. Leaves
-   * no thread and no connection.
+   * Ends all waits, and marks held locks as lost so that their work ends; waits at most 5 seconds
+   * until they are released. Leaves no thread and no connection.
    *
    * @throws Unflushed if not all were released
    */

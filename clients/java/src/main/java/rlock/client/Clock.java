@@ -9,8 +9,8 @@ import java.util.function.LongSupplier;
 /**
  * Nanoseconds, suspended time included where the system tells it.
  *
- * <p>On Linux the precise clock stops in suspend, and the one that does not, /proc/uptime, has steps of 10 ms: their difference
- * corrects the first. Elsewhere the precise clock counts alone.
+ * <p>On Linux the precise clock stops in suspend, and the one that does not, /proc/uptime, has
+ * steps of 10 ms: their difference corrects the first. Elsewhere the precise clock counts alone.
  */
 final class Clock {
   private static final long STEP = 10 * Machine.MS;
@@ -78,7 +78,8 @@ final class Clock {
               int length = file.read(text);
               String seconds = new String(text, 0, length, StandardCharsets.US_ASCII);
               // "12345.67 54321.00"
-              return Long.parseLong(seconds.substring(0, seconds.indexOf(' ')).replace(".", "")) * STEP;
+              return Long.parseLong(seconds.substring(0, seconds.indexOf(' ')).replace(".", ""))
+                  * STEP;
             } catch (IOException | RuntimeException error) {
               return UNREADABLE;
             }

@@ -59,7 +59,9 @@ final class Commands extends Link {
 
   @Override
   void lives(Object value, long sentAt) {
-    if (value instanceof List<?> role && role.get(0) instanceof byte[] word && !"master".equals(new String(word))) {
+    if (value instanceof List<?> role
+        && role.get(0) instanceof byte[] word
+        && !"master".equals(new String(word))) {
       drop("the server is no longer a primary");
     } else if (!(value instanceof Failed)) {
       engine.acquisitions().forEach(one -> one.alive(this, sentAt));
@@ -74,7 +76,9 @@ final class Commands extends Link {
   private void elsewhere() {
     if (engine.endpoint.cluster) {
       engine.forget(address);
-      mine().stream().filter(one -> engine.linkFor(one.lock()).up()).forEach(one -> one.give(Machine::linkUp));
+      mine().stream()
+          .filter(one -> engine.linkFor(one.lock()).up())
+          .forEach(one -> one.give(Machine::linkUp));
     }
   }
 }

@@ -17,7 +17,10 @@ import java.util.List;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 
-/** Where the server is, and the driver that connects to it. With sentinels it finds the primary; in a cluster it is one of `seeds`. */
+/**
+ * Where the server is, and the driver that connects to it. With sentinels it finds the primary; in
+ * a cluster it is one of `seeds`.
+ */
 final class Endpoint {
   /** Of a node of a cluster; null stands for the server of the URI. */
   record Address(String host, int port) {}
@@ -110,7 +113,9 @@ final class Endpoint {
     return target;
   }
 
-  /** After a failure: another sentinel may know better, and another node of a cluster may be there. */
+  /**
+   * After a failure: another sentinel may know better, and another node of a cluster may be there.
+   */
   void rotate() {
     Collections.rotate(sentinels, -1);
     Collections.rotate(seeds, -1);

@@ -180,7 +180,8 @@ final class Engine {
           try {
             receiver.accept(event);
           } catch (RuntimeException error) {
-            Loop.LOG.log(Level.ERROR, "the receiver of events failed; locks are not affected", error);
+            Loop.LOG.log(
+                Level.ERROR, "the receiver of events failed; locks are not affected", error);
           }
         });
   }
@@ -250,20 +251,29 @@ final class Engine {
     }
   }
 
-  /** No connection. A wrong password stays wrong, and an address where nothing was ever found may be wrong. */
+  /**
+   * No connection. A wrong password stays wrong, and an address where nothing was ever found may be
+   * wrong.
+   */
   void unreachable(Link link, List<Acquisition> those, RlockException error) {
     if (!(error instanceof Unreachable) || !(link.connectedOnce || endpoint.cluster)) {
       those.forEach(one -> one.give(machine -> machine.cancel(error)));
     }
   }
 
-  /** What a refusal means. In a cluster it may say where the slot is; `asking`: for the next command only. */
+  /**
+   * What a refusal means. In a cluster it may say where the slot is; `asking`: for the next command
+   * only.
+   */
   Failed refusal(Refusal refusal, String lock, Commands link, Consumer<Commands> asking) {
     String[] words = refusal.text().split(" ");
-    if (endpoint.cluster && words.length > 2 && (words[0].equals("MOVED") || words[0].equals("ASK"))) {
+    if (endpoint.cluster
+        && words.length > 2
+        && (words[0].equals("MOVED") || words[0].equals("ASK"))) {
       int colon = words[2].lastIndexOf(':');
       Address address =
-          new Address(words[2].substring(0, colon), Integer.parseInt(words[2].substring(colon + 1)));
+          new Address(
+              words[2].substring(0, colon), Integer.parseInt(words[2].substring(colon + 1)));
       if (words[0].equals("ASK")) {
         asking.accept(link(address));
       } else {
@@ -287,7 +297,8 @@ final class Engine {
             promise.complete(new Answered(answer, sentAt));
           } else if (closing) {
             promise.completeExceptionally(new Closed());
-          } else if ((failed.failure() == Failure.UNSENT || failed.failure() == Failure.PASSING) && now() < by) {
+          } else if ((failed.failure() == Failure.UNSENT || failed.failure() == Failure.PASSING)
+              && now() < by) {
             // It was surely not carried out.
             loop.at(now() + AGAIN, () -> ask(promise, lock, words, by));
             return;

@@ -7,13 +7,19 @@ import java.time.Duration;
  *
  * @param kind what
  * @param lock the lock's name; empty for events of connections
- * @param duration the wait of acquired and timed out, the hold time of released and lost, the outage of reconnected; else zero
+ * @param duration the wait of acquired and timed out, the hold time of released and lost, the
+ *     outage of reconnected; else zero
  * @param why of lost; else null
  * @param error of renewal failed and disconnected; else null
  * @param server of disconnected and reconnected; else empty
  */
 public record Event(
-    Kind kind, String lock, Duration duration, LostReason why, RlockException error, String server) {
+    Kind kind,
+    String lock,
+    Duration duration,
+    LostReason why,
+    RlockException error,
+    String server) {
 
   /** The kinds of events. */
   public enum Kind {

@@ -6,7 +6,10 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import rlock.client.RlockException.LockLost;
 
-/** A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while the process lives. */
+/**
+ * A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while
+ * the process lives.
+ */
 public sealed class Guard implements AutoCloseable permits WriteGuard {
   final Acquisition one;
   private final long token;

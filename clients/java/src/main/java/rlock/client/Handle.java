@@ -3,13 +3,12 @@ package rlock.client;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import rlock.client.Machine.Plan;
 import rlock.client.RlockException.Unsupported;
 import rlock.client.Wire.Spec;
 
 /**
- * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner. The methods that set options return
- * a copy.
+ * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner. The
+ * methods that set options return a copy.
  *
  * @param <H> the kind of lock
  * @param <G> its guards
@@ -49,7 +48,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    */
   public final H withLease(Duration lease) {
     long nanos = Settings.nanos("a lease", lease, 1);
-    return with(spec.plan().withLease(nanos / Machine.MS * Machine.MS, client.settings.response(nanos)));
+    return with(
+        spec.plan().withLease(nanos / Machine.MS * Machine.MS, client.settings.response(nanos)));
   }
 
   /**
@@ -116,8 +116,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
-   * Waits for the lock. To cancel the future that this returns leaves the queue, and releases a grant that is on its way; to
-   * cancel one that depends on it does not.
+   * Waits for the lock. To cancel the future that this returns leaves the queue, and releases a
+   * grant that is on its way; to cancel one that depends on it does not.
    *
    * @return a guard to release
    */
@@ -170,7 +170,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws RlockException.LockLost if the lock was lost by the end, unless the work failed itself
    * @throws InterruptedException while it waits for the lock
    */
-  public final <X extends Exception> void run(Work<? super G, X> work) throws X, InterruptedException {
+  public final <X extends Exception> void run(Work<? super G, X> work)
+      throws X, InterruptedException {
     try (G held = acquire()) {
       work.accept(held);
     }
@@ -234,10 +235,12 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
 
   private Acquisition begin(long wait, String owner) {
     if (wait != 0 && client.engine.endpoint.cluster) {
-      throw new Unsupported("this package does not wait in a cluster; use tryAcquire, or a server without a cluster");
+      throw new Unsupported(
+          "this package does not wait in a cluster; use tryAcquire, or a server without a cluster");
     }
     Spec asked = spec.with(spec.plan().withWait(wait));
-    Acquisition one = new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
+    Acquisition one =
+        new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
     one.begin();
     return one;
   }

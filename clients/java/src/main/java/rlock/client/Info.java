@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A lock, as its server sees it. {@code holders} and {@code queue} have the fields of {@code RLOCK.INFO}, at most 100 of each:
- * numbers as {@code Long}, texts as {@code String}.
+ * A lock, as its server sees it. {@code holders} and {@code queue} have the fields of {@code
+ * RLOCK.INFO}, at most 100 of each: numbers as {@code Long}, texts as {@code String}.
  *
  * @param kind none, mutex, readwrite or permits
  * @param leaseMs what is left of the lease; -1: it has no end, -2: the lock is free

@@ -13,9 +13,9 @@ import rlock.client.Wire.Mode;
 /**
  * A lock as Java's own, for code that expects one, with the overloads of Redisson's {@code RLock}.
  *
- * <p>A thread that holds the lock locks it again without asking the server, by any view of the same client. A thread that has lost
- * it hears so once, by the first call here after the loss; then it may lock anew. The lock of a thread that has ended is
- * not renewed any more.
+ * <p>A thread that holds the lock locks it again without asking the server, by any view of the same
+ * client. A thread that has lost it hears so once, by the first call here after the loss; then it
+ * may lock anew. The lock of a thread that has ended is not renewed any more.
  */
 public final class JavaLock implements java.util.concurrent.locks.Lock {
   private final Client client;
@@ -87,7 +87,8 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    */
   public boolean tryLock(long wait, long lease, TimeUnit unit) throws InterruptedException {
     long nanos = Math.max(0, unit.toNanos(wait));
-    return acquire(nanos > Settings.LONGEST * Machine.MS ? Machine.NEVER : nanos, lease, unit, true);
+    return acquire(
+        nanos > Settings.LONGEST * Machine.MS ? Machine.NEVER : nanos, lease, unit, true);
   }
 
   /**
@@ -100,7 +101,11 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
     Hold hold = client.holds.of(key());
     if (hold == null) {
       throw new IllegalMonitorStateException(
-          "the thread " + Thread.currentThread().getName() + " does not hold the lock " + getName() + "; only the one that locked it unlocks it");
+          "the thread "
+              + Thread.currentThread().getName()
+              + " does not hold the lock "
+              + getName()
+              + "; only the one that locked it unlocks it");
     }
     try {
       hold.guard.check();
@@ -189,10 +194,12 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    */
   @Override
   public Condition newCondition() {
-    throw new UnsupportedOperationException("a lock on a server has no conditions; use a queue or a topic of your own");
+    throw new UnsupportedOperationException(
+        "a lock on a server has no conditions; use a queue or a topic of your own");
   }
 
-  private boolean acquire(long wait, long lease, TimeUnit unit, boolean interruptible) throws InterruptedException {
+  private boolean acquire(long wait, long lease, TimeUnit unit, boolean interruptible)
+      throws InterruptedException {
     if (interruptible && Thread.interrupted()) {
       throw new InterruptedException();
     }

@@ -1,7 +1,7 @@
 package rlock.client;
 
-import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisChannelHandler;
+import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.RedisCommand;
@@ -18,7 +18,8 @@ import rlock.client.Machine.Failure;
 import rlock.client.RlockException.Unreachable;
 
 /**
- * A connection to one server, and the next one when it is lost. Everything in it happens in the client's thread.
+ * A connection to one server, and the next one when it is lost. Everything in it happens in the
+ * client's thread.
  *
  * <p>Subclasses say what happens when it comes, goes, or cannot be had, and when it lives.
  */
@@ -32,7 +33,9 @@ abstract class Link {
   private static final long STABLE = 1_000 * Machine.MS;
   private static final long GRACE = 20 * Machine.MS;
 
-  /** Takes what became of a command, and when it was sent: the reply, a `Refusal`, or a `Failed`. */
+  /**
+   * Takes what became of a command, and when it was sent: the reply, a `Refusal`, or a `Failed`.
+   */
   interface Receiver {
     void receive(Object value, long sentAt);
   }
@@ -116,7 +119,9 @@ abstract class Link {
         connectedOnce
             ? Math.min(Math.max(engine.response, LEAST_TO_CONNECT), engine.grace() / 2)
             : FIRST_TO_CONNECT;
-    alarm = loop.at(engine.now() + within, () -> failed(mine, new Unreachable("no connection in time")));
+    alarm =
+        loop.at(
+            engine.now() + within, () -> failed(mine, new Unreachable("no connection in time")));
     opening(within)
         .whenComplete(
             (made, error) ->
@@ -178,7 +183,12 @@ abstract class Link {
     if (wentAt > 0) {
       engine.tell(
           new Event(
-              Event.Kind.RECONNECTED, "", Duration.ofNanos(beganAt - wentAt), null, null, engine.endpoint.toString()));
+              Event.Kind.RECONNECTED,
+              "",
+              Duration.ofNanos(beganAt - wentAt),
+              null,
+              null,
+              engine.endpoint.toString()));
     }
     came();
     // A user without this permission leaves the connection without a name.
@@ -203,7 +213,8 @@ abstract class Link {
     }
     wentAt = engine.now();
     engine.tell(
-        new Event(Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble, engine.endpoint.toString()));
+        new Event(
+            Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble, engine.endpoint.toString()));
     went();
     rest();
   }
@@ -242,7 +253,10 @@ abstract class Link {
     send(words, receiver, engine.response);
   }
 
-  /** Sends a command at the end of the turn; a connection that does not answer it within this time is given up. */
+  /**
+   * Sends a command at the end of the turn; a connection that does not answer it within this time
+   * is given up.
+   */
   final void send(List<String> words, Receiver receiver, long within) {
     long now = engine.now();
     if (!up()) {

@@ -7,8 +7,8 @@ import java.util.function.Consumer;
 /**
  * One acquisition, from its first request to its last: decisions only.
  *
- * <p>The machine reads no clock and does no I/O. Its shell feeds it inputs with the time, and carries out what it returns. All
- * times are in nanoseconds.
+ * <p>The machine reads no clock and does no I/O. Its shell feeds it inputs with the time, and
+ * carries out what it returns. All times are in nanoseconds.
  */
 final class Machine {
   static final long MS = 1_000_000;
@@ -16,7 +16,8 @@ final class Machine {
   /** No time: a wait without an end, no timer. */
   static final long NEVER = Long.MAX_VALUE;
 
-  // A waiter that has heard nothing asks again after this time, and then as often as the holder's lease lasts.
+  // A waiter that has heard nothing asks again after this time, and then as often as the holder's
+  // lease lasts.
   private static final long FIRST_LOOK = 1_000 * MS;
   private static final long LONGEST_LOOK = 30_000 * MS;
   // The pause after a request that failed; each next is twice as long.
@@ -70,43 +71,6 @@ final class Machine {
     UNSENT,
     /** The server may have carried it out. */
     UNANSWERED
-  }
-
-  /**
-   * What is asked for.
-   *
-   * @param limit of the wait: NEVER waits without end, 0 asks once
-   * @param response how long the server may take to answer a command
-   * @param grace of a session; 0 without one
-   * @param slack what the clock may miss
-   */
-  record Plan(
-      long lease, long limit, boolean renew, boolean fenced, long response, long grace, long slack) {
-
-    Plan withLease(long lease, long response) {
-      return new Plan(lease, limit, renew, fenced, response, grace, slack);
-    }
-
-    Plan withWait(long limit) {
-      return new Plan(lease, limit, renew, fenced, response, grace, slack);
-    }
-
-    Plan withRenew(boolean renew) {
-      return new Plan(lease, limit, renew, fenced, response, grace, slack);
-    }
-
-    Plan withFenced(boolean fenced) {
-      return new Plan(lease, limit, renew, fenced, response, grace, slack);
-    }
-
-    Plan withGrace(long grace) {
-      return new Plan(lease, limit, renew, fenced, response, grace, slack);
-    }
-
-    /** When a lease or a grace ends by the local clock: before the server's, whose clock may run faster. */
-    long endOf(long sentAt, long time) {
-      return sentAt + time - time / 100 - 2 * MS - slack;
-    }
   }
 
   /** What the server answered. */
@@ -219,9 +183,12 @@ final class Machine {
     return timer;
   }
 
-  /** Of a held lock, by the local clock: by its lease, and with a session by the life of the connection. */
+  /**
+   * Of a held lock, by the local clock: by its lease, and with a session by the life of the
+   * connection.
+   */
   long end() {
-    return plan.grace == 0 ? deadline : Math.min(deadline, plan.endOf(proven, plan.grace));
+    return plan.grace() == 0 ? deadline : Math.min(deadline, plan.endOf(proven, plan.grace()));
   }
 
   /** One input at this time: what is to be done. */
@@ -244,8 +211,8 @@ final class Machine {
   // The inputs.
 
   void start() {
-    if (plan.limit != NEVER) {
-      end = now + (plan.limit == 0 ? 2 * plan.response : plan.limit);
+    if (plan.limit() != NEVER) {
+      end = now + (plan.limit() == 0 ? 2 * plan.response() : plan.limit());
     }
     ask();
   }
@@ -267,8 +234,8 @@ final class Machine {
     if (phase != Phase.HELD) {
       return;
     }
-    if (lease > plan.lease || renew) {
-      plan = plan.withLease(lease, plan.response).withRenew(renew);
+    if (lease > plan.lease() || renew) {
+      plan = plan.withLease(lease, plan.response()).withRenew(renew);
     }
     extend(sentAt);
   }
@@ -328,7 +295,7 @@ final class Machine {
     switch (phase) {
       case ASKING, QUEUED, CONFIRMING -> ask();
       case HELD -> {
-        if (plan.renew || plan.grace > 0) {
+        if (plan.renew() || plan.grace() > 0) {
           renew();
         }
       }
@@ -343,14 +310,14 @@ final class Machine {
     switch (phase) {
       case NEW, ASKING, QUEUED, CONFIRMING -> {
         if (now >= end) {
-          leave(plan.limit == 0 ? What.ERROR : What.TIMED_OUT, error);
+          leave(plan.limit() == 0 ? What.ERROR : What.TIMED_OUT, error);
         } else if (due) {
           looks += phase == Phase.QUEUED ? 1 : 0;
           ask();
         }
       }
       case HELD -> {
-        if (renews() && now >= renewAt - window(plan.lease)) {
+        if (renews() && now >= renewAt - window(plan.lease())) {
           renew();
         }
       }
@@ -377,7 +344,7 @@ final class Machine {
       // The server may have the hold still, and others wait for it.
       phase = Phase.CANCELLING;
       queued = false;
-      giveUp = now + plan.lease;
+      giveUp = now + plan.lease();
       depart();
     } else if (phase == Phase.HELD) {
       phase = Phase.RELEASING;
@@ -399,8 +366,8 @@ final class Machine {
       return;
     }
     asks++;
-    giveUp = now + plan.lease + STRAY;
-    if (plan.limit == 0) {
+    giveUp = now + plan.lease() + STRAY;
+    if (plan.limit() == 0) {
       send(Command.ACQUIRE, 0, false, 0);
       return;
     }
@@ -430,9 +397,9 @@ final class Machine {
     phase = Phase.CONFIRMING;
     this.token = token;
     next = NEVER;
-    giveUp = now + plan.lease + STRAY;
+    giveUp = now + plan.lease() + STRAY;
     // The token of the message may be one of an earlier grant.
-    send(plan.fenced ? Command.ACQUIRE : Command.RENEW, 0, false, 0);
+    send(plan.fenced() ? Command.ACQUIRE : Command.RENEW, 0, false, 0);
   }
 
   private void confirmed(long sentAt, Answer answer) {
@@ -449,7 +416,7 @@ final class Machine {
   }
 
   private void hold(long sentAt) {
-    deadline = plan.endOf(sentAt, plan.lease);
+    deadline = plan.endOf(sentAt, plan.lease());
     proven = sentAt;
     if (end() <= now) {
       // The reply lay in a buffer for longer than the lease: only the server can tell.
@@ -458,7 +425,7 @@ final class Machine {
     }
     phase = Phase.HELD;
     tied = true;
-    renewAt = sentAt + plan.lease / 3;
+    renewAt = sentAt + plan.lease() / 3;
     pending = 0;
     next = NEVER;
     out.add(new Told(What.ACQUIRED, null, token, null));
@@ -470,7 +437,7 @@ final class Machine {
     boolean pointless =
         switch (answer.failure) {
           case FINAL, GONE -> true;
-          case DRAINING -> plan.limit == 0;
+          case DRAINING -> plan.limit() == 0;
           default -> false;
         };
     if (!pointless) {
@@ -492,27 +459,27 @@ final class Machine {
   // Holding.
 
   private boolean renews() {
-    return (plan.renew || (plan.grace > 0 && !tied)) && pending == 0 && !down;
+    return (plan.renew() || (plan.grace() > 0 && !tied)) && pending == 0 && !down;
   }
 
   private void renew() {
     long left = deadline - now;
     // A fixed lease is only tied to another connection: it ends when it would have.
-    send(Command.RENEW, 0, false, plan.renew ? 0 : (left + left / 99 + plan.slack) / MS + 4);
+    send(Command.RENEW, 0, false, plan.renew() ? 0 : (left + left / 99 + plan.slack()) / MS + 4);
   }
 
   private void renewed(long sentAt, Answer answer) {
     if (answer instanceof Failed failed && failed.failure != Failure.GONE) {
       // Short pauses first: most failures are over soon.
-      renewAt = now + (plan.lease / 12 >> DOUBLINGS - Math.min(failures, DOUBLINGS));
+      renewAt = now + (plan.lease() / 12 >> DOUBLINGS - Math.min(failures, DOUBLINGS));
       failures++;
       out.add(new Told(What.RENEWAL_FAILED, failed.error, 0, null));
     } else if (isOne(answer)) {
       failures = 0;
       tied = true;
       proven = Math.max(proven, sentAt);
-      renewAt = sentAt + plan.lease / 3;
-      if (plan.renew) {
+      renewAt = sentAt + plan.lease() / 3;
+      if (plan.renew()) {
         extend(sentAt);
       }
       out.add(new Told(What.RENEWED, null, 0, null));
@@ -522,8 +489,8 @@ final class Machine {
   }
 
   private void extend(long sentAt) {
-    deadline = Math.max(deadline, plan.endOf(sentAt, plan.lease));
-    renewAt = sentAt + plan.lease / 3;
+    deadline = Math.max(deadline, plan.endOf(sentAt, plan.lease()));
+    renewAt = sentAt + plan.lease() / 3;
   }
 
   private void lost(LostReason why) {

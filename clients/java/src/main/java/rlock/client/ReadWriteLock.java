@@ -8,8 +8,8 @@ package rlock.client;
  */
 public record ReadWriteLock(ReadLock read, WriteLock write) {
   /**
-   * The same lock as a {@code java.util.concurrent.locks.ReadWriteLock}. A thread that writes may also read; one that reads cannot
-   * write.
+   * The same lock as a {@code java.util.concurrent.locks.ReadWriteLock}. A thread that writes may
+   * also read; one that reads cannot write.
    *
    * @return a view, which re-enters
    */

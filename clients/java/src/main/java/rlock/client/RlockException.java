@@ -44,10 +44,12 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class LockLost extends RlockException {
     private static final long serialVersionUID = 1;
 
+    /** In a stream of objects, too. */
     private final LostReason why;
 
     LockLost(String lock, LostReason why) {
-      super("the lock " + lock + " was lost: " + why.text + "; stop the work and check its results");
+      super(
+          "the lock " + lock + " was lost: " + why.text + "; stop the work and check its results");
       this.why = why;
     }
 
@@ -66,7 +68,12 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     Timeout(String lock, long waitedMs) {
-      super("the lock " + lock + " was not acquired within " + waitedMs + " ms; wait longer, or see its holder: lock.info()");
+      super(
+          "the lock "
+              + lock
+              + " was not acquired within "
+              + waitedMs
+              + " ms; wait longer, or see its holder: lock.info()");
     }
   }
 
@@ -84,7 +91,10 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     OutcomeUnknown(String lock) {
-      super("it is unknown whether the lock " + lock + " was still held at its release; it is free now or at its lease end");
+      super(
+          "it is unknown whether the lock "
+              + lock
+              + " was still held at its release; it is free now or at its lease end");
     }
   }
 
@@ -93,7 +103,10 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     ModuleMissing(String text) {
-      super("this server has no rlock module (" + text + "); add `loadmodule /path/to/librlock.so` to its configuration");
+      super(
+          "this server has no rlock module ("
+              + text
+              + "); add `loadmodule /path/to/librlock.so` to its configuration");
     }
   }
 
@@ -111,7 +124,11 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     Permission(String text) {
-      super("the server denies access: " + text + "; check the user's password, and grant it " + RULES);
+      super(
+          "the server denies access: "
+              + text
+              + "; check the user's password, and grant it "
+              + RULES);
     }
   }
 
@@ -120,7 +137,12 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     QueueFull(String lock, String text) {
-      super("the queue of the lock " + lock + " is full (" + text + "); try again later, or raise the server's limit");
+      super(
+          "the queue of the lock "
+              + lock
+              + " is full ("
+              + text
+              + "); try again later, or raise the server's limit");
     }
   }
 
@@ -147,7 +169,8 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     Unreachable(String text) {
-      super("no answer from the server (" + text + "); check its address, its state and the network");
+      super(
+          "no answer from the server (" + text + "); check its address, its state and the network");
     }
   }
 
@@ -174,7 +197,9 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     Unflushed(int locks) {
-      super(locks + " locks were not released when the client closed; they are free at their lease ends");
+      super(
+          locks
+              + " locks were not released when the client closed; they are free at their lease ends");
     }
   }
 }

@@ -102,7 +102,8 @@ public final class Settings {
   }
 
   /**
-   * Receives what happens to locks and connections, one event after the other, in a thread of its own.
+   * Receives what happens to locks and connections, one event after the other, in a thread of its
+   * own.
    *
    * @param receiver of events
    * @return a copy
@@ -112,10 +113,11 @@ public final class Settings {
   }
 
   /**
-   * Uses the threads and the options of TLS and sockets of your client of Lettuce. Its connections, time-outs and retries are
-   * not used.
+   * Uses the threads and the options of TLS and sockets of your client of Lettuce. Its connections,
+   * time-outs and retries are not used.
    *
-   * @param driver a {@code RedisClient} or a {@code RedisClusterClient}, which you shut down after the client
+   * @param driver a {@code RedisClient} or a {@code RedisClusterClient}, which you shut down after
+   *     the client
    * @return a copy
    */
   public Settings withDriver(AbstractRedisClient driver) {

@@ -25,7 +25,6 @@ import rlock.client.Machine.Failed;
 import rlock.client.Machine.Failure;
 import rlock.client.Machine.Granted;
 import rlock.client.Machine.Notice;
-import rlock.client.Machine.Plan;
 import rlock.client.Machine.Waits;
 import rlock.client.RlockException.ModuleMissing;
 import rlock.client.RlockException.NotALock;

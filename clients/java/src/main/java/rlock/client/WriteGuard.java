@@ -14,7 +14,7 @@ public final class WriteGuard extends Guard {
   public Guard downgrade() {
     check();
     Wire.Spec spec = one.spec();
-    Machine.Plan plan = spec.plan().withWait(0).withFenced(false);
+    Plan plan = spec.plan().withWait(0).withFenced(false);
     Wire.Spec read = new Wire.Spec(spec.lock(), plan, Wire.Mode.READ, 0, false);
     Acquisition reader = new Acquisition(one.engine, read, owner());
     reader.begin();

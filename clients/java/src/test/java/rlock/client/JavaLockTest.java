@@ -140,7 +140,8 @@ class JavaLockTest {
     lock.lock();
     server.force("a");
     Server.until("it is lost", () -> !alive(lock));
-    IllegalMonitorStateException error = assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    IllegalMonitorStateException error =
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
     assertEquals(LostReason.TAKEN, assertInstanceOf(LockLost.class, error.getCause()).why());
     assertThrows(IllegalMonitorStateException.class, lock::unlock);
     // The thread was told: it may lock anew.
@@ -150,7 +151,8 @@ class JavaLockTest {
 
   /** By the guard itself, which tells the thread nothing. */
   private boolean alive(JavaLock lock) {
-    Holds.Hold hold = client.holds.of(new Holds.Key(Thread.currentThread(), lock.getName(), Wire.Mode.LOCK));
+    Holds.Hold hold =
+        client.holds.of(new Holds.Key(Thread.currentThread(), lock.getName(), Wire.Mode.LOCK));
     return !hold.guard.lost().isDone();
   }
 
@@ -280,7 +282,8 @@ class JavaLockTest {
     ReadWriteLock lock = client.readWriteLock("a").javaLock();
     lock.writeLock().lock();
     lock.readLock().lock();
-    assertEquals(1, server.commands.hkeys("a").stream().filter(field -> field.endsWith(":write")).count());
+    assertEquals(
+        1, server.commands.hkeys("a").stream().filter(field -> field.endsWith(":write")).count());
     lock.writeLock().unlock();
     // Another reader may come, no writer.
     assertTrue(elsewhere(() -> client.readWriteLock("a").javaLock().readLock().tryLock()));

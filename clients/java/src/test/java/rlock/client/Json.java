@@ -5,7 +5,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Reads and writes JSON, for tests and the driver program: maps, lists, strings, longs, doubles, booleans, null. */
+/**
+ * Reads and writes JSON, for tests and the driver program: maps, lists, strings, longs, doubles,
+ * booleans, null.
+ */
 public final class Json {
   private final String text;
   private int at;

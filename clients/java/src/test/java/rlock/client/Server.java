@@ -38,7 +38,14 @@ final class Server implements AutoCloseable {
     String module = env.getOrDefault("RLOCK_MODULE", "../../target/release/librlock.so");
     List<String> words = new ArrayList<>();
     words.add(env.getOrDefault("REDIS_SERVER", "redis-server"));
-    words.addAll(List.of("--port", "" + port, "--save", "", "--loadmodule", Path.of(module).toAbsolutePath().toString()));
+    words.addAll(
+        List.of(
+            "--port",
+            "" + port,
+            "--save",
+            "",
+            "--loadmodule",
+            Path.of(module).toAbsolutePath().toString()));
     words.addAll(List.of(options));
     try {
       Path folder = Files.createTempDirectory("rlock");
@@ -69,12 +76,19 @@ final class Server implements AutoCloseable {
 
   /** What RLOCK.INFO says of it. */
   long waiters(String lock) {
-    List<?> info = commands.eval("return redis.call('RLOCK.INFO', KEYS[1])", io.lettuce.core.ScriptOutputType.MULTI, lock);
+    List<?> info =
+        commands.eval(
+            "return redis.call('RLOCK.INFO', KEYS[1])",
+            io.lettuce.core.ScriptOutputType.MULTI,
+            lock);
     return (Long) info.get(info.indexOf("waiter-count") + 1);
   }
 
   void force(String lock) {
-    commands.eval("return redis.call('RLOCK.FORCERELEASE', KEYS[1])", io.lettuce.core.ScriptOutputType.INTEGER, lock);
+    commands.eval(
+        "return redis.call('RLOCK.FORCERELEASE', KEYS[1])",
+        io.lettuce.core.ScriptOutputType.INTEGER,
+        lock);
   }
 
   static void pause(long ms) {

@@ -22,13 +22,15 @@ import rlock.client.Machine.Failure;
 import rlock.client.Machine.Notice;
 import rlock.client.Machine.Null;
 import rlock.client.Machine.Output;
-import rlock.client.Machine.Plan;
 import rlock.client.Machine.Send;
 import rlock.client.Machine.Timer;
 import rlock.client.Machine.Told;
 import rlock.client.RlockException.Refused;
 
-/** The machine's stories, the same for all clients: clients/conformance/machine/README.md is their contract. */
+/**
+ * The machine's stories, the same for all clients: clients/conformance/machine/README.md is their
+ * contract.
+ */
 class StoriesTest {
   private static final Path STORIES = Path.of("../conformance/machine");
   private static final RlockException WHY = new Refused("test");
@@ -40,7 +42,10 @@ class StoriesTest {
       files
           .filter(file -> file.toString().endsWith(".jsonl"))
           .sorted()
-          .forEach(file -> tests.add(DynamicTest.dynamicTest(file.getFileName().toString(), () -> follow(file))));
+          .forEach(
+              file ->
+                  tests.add(
+                      DynamicTest.dynamicTest(file.getFileName().toString(), () -> follow(file))));
     }
     assertFalse(tests.isEmpty());
     return tests;
@@ -54,11 +59,14 @@ class StoriesTest {
     long grace = told.containsKey("grace") ? ns(told.get("grace")) : 0;
     boolean renew = !Boolean.FALSE.equals(told.get("renew"));
     boolean fenced = Boolean.TRUE.equals(told.get("fenced"));
-    Machine machine = new Machine(new Plan(ns(told.get("lease")), wait, renew, fenced, response, grace, 0), true);
+    Machine machine =
+        new Machine(new Plan(ns(told.get("lease")), wait, renew, fenced, response, grace, 0), true);
     for (String text : lines.subList(1, lines.size())) {
       Map<String, Object> line = fields(Json.read(text));
       List<Object> shown = new ArrayList<>();
-      machine.take(ns(line.get("at")), each -> give(each, line)).forEach(each -> shown.add(shown(each, machine)));
+      machine
+          .take(ns(line.get("at")), each -> give(each, line))
+          .forEach(each -> shown.add(shown(each, machine)));
       List<Object> expected = new ArrayList<>();
       ((List<?>) line.get("out")).forEach(each -> expected.add(normal(each)));
       assertEquals(expected, shown, text);
@@ -69,9 +77,12 @@ class StoriesTest {
   private static void give(Machine machine, Map<String, Object> line) {
     switch ((String) line.get("in")) {
       case "start" -> machine.start();
-      case "reply" -> machine.reply(((Long) line.get("n")).intValue(), ns(line.get("sent")), answer(line));
+      case "reply" ->
+          machine.reply(((Long) line.get("n")).intValue(), ns(line.get("sent")), answer(line));
       case "message" ->
-          machine.message(Notice.valueOf(((String) line.get("word")).toUpperCase(Locale.ROOT)), (Long) line.get("token"));
+          machine.message(
+              Notice.valueOf(((String) line.get("word")).toUpperCase(Locale.ROOT)),
+              (Long) line.get("token"));
       case "alive" -> machine.alive(ns(line.get("sent")));
       case "down" -> machine.linkDown();
       case "up" -> machine.linkUp();
@@ -126,7 +137,10 @@ class StoriesTest {
   /** Numbers as doubles: an output may have a fraction. */
   private static Object normal(Object output) {
     Map<String, Object> normal = new LinkedHashMap<>();
-    fields(output).forEach((name, value) -> normal.put(name, value instanceof Long n ? (Object) (double) n : value));
+    fields(output)
+        .forEach(
+            (name, value) ->
+                normal.put(name, value instanceof Long n ? (Object) (double) n : value));
     return normal;
   }
 
