@@ -4,7 +4,7 @@ use rlock_core::locks::HotLock;
 use rlock_core::{Error, hot, request};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, Locks, Respond, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
 use crate::waiters::core;
 
 /// Shows the locks that cost most waiting.
@@ -24,7 +24,7 @@ impl Command for Hot {
         name: c"rlock.hot",
         flags: c"readonly",
         acl: c"read slow dangerous",
-        locks: Locks::No,
+        audience: Audience::Operators,
         summary: c"Shows the locks of all databases that cost most waiting on this server, or forgets them",
         complexity: c"O(n * log m) for the n locks of the table (rlock.hot-locks) and m locks with waiters",
         tips: Some(c"nondeterministic_output"),
