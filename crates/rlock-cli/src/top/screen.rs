@@ -47,10 +47,13 @@ fn draw_totals(frame: &mut Frame<'_>, view: &View, area: Rect) {
     if silent > 0 {
         spans.push(Span::styled(format!(", {silent} without an answer"), view.coloured(Color::Red)));
     }
-    frame.render_widget(Line::from(spans), area);
+    let totals = Line::from(spans);
+    let widths = [Constraint::Length(u16::try_from(totals.width()).unwrap_or(u16::MAX)), Constraint::Min(0)];
+    let [left, area] = Layout::horizontal(widths).spacing(2).areas(area);
+    frame.render_widget(totals, left);
     let right = match (&view.fault, view.is_paused()) {
         (_, true) => Span::styled("paused", Modifier::REVERSED),
-        (Some(fault), false) => Span::styled(names::cut(fault, 40), view.coloured(Color::Red)),
+        (Some(fault), false) => Span::styled(names::cut(fault, area.width.into()), view.coloured(Color::Red)),
         (None, false) => Span::raw(format!("by {}", view.sort.word())),
     };
     frame.render_widget(Paragraph::new(right).alignment(Alignment::Right), area);
