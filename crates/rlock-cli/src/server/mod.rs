@@ -1,6 +1,8 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod diagnosis;
+#[allow(dead_code, reason = "for the commands that follow")]
+mod hot;
 mod info;
 mod link;
 mod locks;
