@@ -36,6 +36,9 @@ impl Error {
                 return format!("make it executable (chmod +x), or name the interpreter: -- sh {program}");
             }
             Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
+            Error::Listen { .. } => {
+                "choose an address of this machine and a free port: --listen 127.0.0.1:9121"
+            }
             Error::Output(_) => "check the file or the program that receives the output",
         };
         text.to_string()

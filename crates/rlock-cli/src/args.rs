@@ -138,6 +138,27 @@ pub(crate) enum Action {
     /// that it discovers, with the same user and password. The user needs the permission for INFO, in a cluster also for
     /// CLUSTER NODES.
     Ping,
+    /// Serve metrics of all servers to Prometheus until TERM or INT
+    ///
+    /// rlock serves http://ADDRESS/metrics: all servers that it discovers from the URL, as `rlock ping` does. Each server gets a few
+    /// questions for each scrape, on a connection that stays open. A server that does not answer within 2s is reported
+    /// as `rlock_up 0`; a scrape takes at most 5s, or as long as Prometheus waits.
+    ///
+    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES.
+    Exporter {
+        /// The address and the port to listen on; there is no login and no encryption
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        listen: String,
+        #[command(flatten)]
+        metrics: MetricsArgs,
+    },
+    /// Print the metrics of all servers once, as `rlock exporter` serves them
+    ///
+    /// The exit code is 1 if a server does not answer a question.
+    Metrics {
+        #[command(flatten)]
+        metrics: MetricsArgs,
+    },
     /// Print completions for a shell; save them in its completion directory
     Completions {
         /// The shell
@@ -149,6 +170,14 @@ pub(crate) enum Action {
         #[arg(long, value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
+}
+
+/// What `rlock exporter` and `rlock metrics` take.
+#[derive(Debug, Args)]
+pub(crate) struct MetricsArgs {
+    /// Show the N locks of each server that cost most waiting, with their names; 0 shows none
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) hot_locks: u32,
 }
 
 /// What `rlock run` takes.

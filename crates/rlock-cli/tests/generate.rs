@@ -7,8 +7,19 @@ use std::process::Command;
 
 use support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 9] =
-    ["run", "status", "release", "force-release", "ls", "watch", "ping", "completions", "man"];
+const SUBCOMMANDS: [&str; 11] = [
+    "run",
+    "status",
+    "release",
+    "force-release",
+    "ls",
+    "watch",
+    "ping",
+    "exporter",
+    "metrics",
+    "completions",
+    "man",
+];
 
 #[track_caller]
 fn printed(arguments: &[&str]) -> Ended {
