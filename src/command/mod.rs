@@ -18,7 +18,7 @@ pub(crate) use renew::Renew;
 
 use std::ffi::CStr;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{

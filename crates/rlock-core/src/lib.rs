@@ -26,7 +26,7 @@
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
 //! - [`note`]: events for the statistics.
-//! - [`call`]: the steps of each command.
+//! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
 //! - `serve`: the hand-off of a free lock to the first waiter.
@@ -50,7 +50,7 @@
 )]
 
 mod access;
-pub mod call;
+pub mod commands;
 pub mod core;
 pub mod decision;
 pub mod departures;

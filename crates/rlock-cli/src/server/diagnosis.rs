@@ -103,7 +103,7 @@ fn by_sentinel(place: &Place) -> Option<Error> {
 /// A Sentinel knows no commands of the module either, nor does a module that is older than this command know all.
 fn no_module(place: &Place) -> Option<Error> {
     for target in &place.starts {
-        let Ok(fields) = servers::about(&mut Link::new(target.clone()), &servers::SECTIONS) else { continue };
+        let Ok(fields) = servers::about(&mut Link::new(target.clone())) else { continue };
         if servers::is_sentinel(&fields) {
             if place.service().is_none() {
                 return Some(a_sentinel(target));
@@ -116,7 +116,7 @@ fn no_module(place: &Place) -> Option<Error> {
     let mut missing = Vec::new();
     let mut versions = Vec::new();
     for primary in primaries {
-        let Ok(fields) = servers::about(&mut Link::new(primary.clone()), &servers::SECTIONS) else {
+        let Ok(fields) = servers::about(&mut Link::new(primary.clone())) else {
             continue;
         };
         match fields.get("rlock_version") {
@@ -174,7 +174,7 @@ fn refused(place: &Place, text: &str) -> Option<Error> {
 /// A replica knows its primary.
 fn replica(place: &Place) -> Option<Error> {
     place.starts.iter().find_map(|target| {
-        let fields = servers::about(&mut Link::new(target.clone()), &servers::SECTIONS).ok()?;
+        let fields = servers::about(&mut Link::new(target.clone())).ok()?;
         let (host, port) = (fields.get("master_host")?, fields.get("master_port")?.parse().ok()?);
         Some(Error::Mismatch {
             what: format!("{} is a replica and accepts no writes (READONLY)", target.address()),

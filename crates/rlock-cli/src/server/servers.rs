@@ -44,7 +44,7 @@ pub(super) struct Node {
 }
 
 /// What INFO says of servers.
-pub(super) const SECTIONS: [&str; 4] = ["server", "replication", "cluster", "rlock"];
+const SECTIONS: [&str; 4] = ["server", "replication", "cluster", "rlock"];
 
 /// The servers asked first, then all that they and the others know of.
 pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
@@ -104,7 +104,7 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
 
 fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
-    let fields = about(&mut link, &SECTIONS)?;
+    let fields = about(&mut link)?;
     check_kind(target, kind, &fields)?;
     let service = match kind {
         Kind::Sentinel(service) => Some(service.as_str()),
@@ -136,12 +136,17 @@ pub(super) fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Resul
 
 /// Whether the server is a node of a cluster; where it does not say, it is taken for none.
 pub(crate) fn is_node(place: &Place) -> bool {
-    let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone()), &SECTIONS));
+    let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone())));
     fields.is_some_and(|fields| fields.is_ok_and(|fields| is_cluster(&fields)))
 }
 
+/// The fields of INFO that matter for every command.
+pub(crate) fn about(link: &mut Link) -> Result<Fields, Error> {
+    info(link, &SECTIONS)
+}
+
 /// The fields of these sections of INFO.
-pub(super) fn about(link: &mut Link, sections: &[&str]) -> Result<Fields, Error> {
+pub(super) fn info(link: &mut Link, sections: &[&str]) -> Result<Fields, Error> {
     let mut questions = pipe();
     for section in sections {
         questions.cmd("INFO").arg(section);

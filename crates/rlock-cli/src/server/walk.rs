@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::servers::{Address, Fields, about, check_kind, is_cluster, is_sentinel, listed, nodes, watched};
+use super::servers::{Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, nodes, watched};
 use super::{Kind, Link, Place, Target};
 use crate::error::Error;
 
@@ -83,7 +83,7 @@ pub(crate) fn is_start(place: &Place, target: &Target) -> bool {
 /// A server's own words in INFO, of these sections too, and whom it knows.
 pub(crate) fn look(link: &mut Link, place: &Place, sections: &[&str]) -> Result<Seen, Error> {
     let target = link.target().clone();
-    let mut fields = about(link, sections)?;
+    let mut fields = info(link, sections)?;
     // Those that are found are servers, whatever the URL names.
     check_kind(&target, if is_start(place, &target) { &place.kind } else { &Kind::Server }, &fields)?;
     let neighbours = if is_sentinel(&fields) {

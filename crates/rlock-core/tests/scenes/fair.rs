@@ -3,7 +3,7 @@
 use crate::fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, MINUTE, NOW, PLAIN, TURN, lock, waiting,
 };
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::request::Renew;
 use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, events};
 

@@ -3,7 +3,7 @@
 use crate::fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
 use rlock_core::settings::Settings;

@@ -4,7 +4,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, call, events, sessions};
+use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, events, sessions};
 use rlock_sim::{Sim, World};
 
 use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
@@ -156,8 +156,8 @@ impl Real {
         let request = Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(client, &id(lock), &request) {
-            Ok(call::Answer::Now(reply)) => answer(reply),
-            Ok(call::Answer::Later) => {
+            Ok(commands::Answer::Now(reply)) => answer(reply),
+            Ok(commands::Answer::Later) => {
                 let newest = self.sim.with(|world| world.clients.keys().next_back().copied());
                 self.tickets.extend(newest);
                 Answer::Blocked

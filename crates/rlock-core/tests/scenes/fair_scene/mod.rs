@@ -4,7 +4,7 @@
 
 mod redisson;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};

@@ -1,11 +1,9 @@
 //! Completions and the manual pages.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
-use support::{Ended, Files, Running, bare};
+use crate::support::{Ended, Files, Running, bare};
 
 const SUBCOMMANDS: [&str; 11] = [
     "run",

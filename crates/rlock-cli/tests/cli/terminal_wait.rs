@@ -1,12 +1,10 @@
 //! What `rlock run` shows on a terminal while it waits.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::terminal::Terminal;
+use crate::support::{SOON, ask, await_waiters, rlock, start};
 use rlock_testkit::{Subscriber, TestServer};
-use support::terminal::Terminal;
-use support::{SOON, ask, await_waiters, rlock, start};
 
 #[test]
 fn a_wait_shows_who_holds_the_lock_and_who_is_before() {

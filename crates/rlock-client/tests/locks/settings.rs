@@ -200,7 +200,7 @@ async fn owners_and_connections_say_whose_they_are() {
     assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
     // The program's name, unless there is another. Two clients of a process differ all the same.
     let (one, other) = (clients::connect(&server).await, clients::connect(&server).await);
-    assert!(one.identity().starts_with("settings-"), "{}", one.identity());
+    assert!(one.identity().starts_with("locks-"), "{}", one.identity());
     assert_ne!(one.identity(), other.identity());
 }
 

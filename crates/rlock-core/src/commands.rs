@@ -1,4 +1,4 @@
-//! The commands. Each has the same steps: serve the queue, read the lock, decide, perform or wait.
+//! The steps of each command: serve the queue, read the lock, decide, write or wait.
 
 use crate::core::Core;
 use crate::decision::{Decision, Reply};
@@ -59,7 +59,7 @@ pub fn acquire<P: InCommand>(
             arrival.wait(lock, request, wait)
         }
         _ => {
-            let (lock, reply) = arrival.perform(picture, owner, &decision, tying)?;
+            let (lock, reply) = arrival.conclude(picture, owner, &decision, tying)?;
             if request.fair && reply != Reply::Denied {
                 fair::leave_unless_waiting(core, lock, owner);
             }
@@ -129,7 +129,7 @@ fn change_holds<P: InCommand>(
     if tying.ties() {
         tying.check(core, picture.name(), owner, &decision)?;
     }
-    let (_, reply) = arrival.perform(picture, owner, &decision, tying)?;
+    let (_, reply) = arrival.conclude(picture, owner, &decision, tying)?;
     Ok(reply)
 }
 
@@ -222,9 +222,9 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         awaited || shares && yielding::holds_back(self.core, picture, mode)
     }
 
-    /// Performs what was decided.
+    /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
     #[inline(always)]
-    fn perform<'l, 'n>(
+    fn conclude<'l, 'n>(
         self,
         picture: Picture<'l, P::Lock<'n>>,
         owner: &[u8],

@@ -1,14 +1,12 @@
 //! `rlock metrics`: what the metrics say of the servers.
 
-mod support;
-
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::support::metrics::{Exporter, address, each, printed};
+use crate::support::{SOON, ask, url};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
-use support::metrics::{address, each, printed};
-use support::{SOON, ask, url};
 
 fn replica_of(primary: &TestServer) -> ServerBuilder {
     TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()))
@@ -170,7 +168,7 @@ fn a_user_with_few_permissions_is_enough() {
 fn a_scrape_costs_a_server_less_than_a_millisecond() {
     const SCRAPES: u32 = 200;
     let server = TestServer::start();
-    let exporter = support::metrics::Exporter::of(&server);
+    let exporter = Exporter::of(&server);
     exporter.scrape();
     let used = || {
         let info = server.info("cpu");

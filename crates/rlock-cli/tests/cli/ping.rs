@@ -1,10 +1,8 @@
 //! `rlock ping`: every server that may become the primary.
 
-mod support;
-
+use crate::support::{Ended, SOON, ask, rlock};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 use serde_json::Value;
-use support::{Ended, SOON, ask, rlock};
 
 fn replica_of(primary: &TestServer) -> ServerBuilder {
     TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()))
@@ -127,9 +125,9 @@ fn the_url_of_a_service_is_enough_for_everything() {
     let sentinel = sentinel(&primary);
     let url = |service: &str| format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/{service}", sentinel.port());
     let at = |service: &str, arguments: &[&str]| {
-        let mut command = support::bare();
+        let mut command = crate::support::bare();
         command.env("REDIS_URL", url(service)).args(arguments);
-        support::Running::start(command).ended()
+        crate::support::Running::start(command).ended()
     };
     at("app", &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
@@ -153,10 +151,10 @@ fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
     ask::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     let at = |query: &str, arguments: &[&str]| {
-        let mut command = support::bare();
+        let mut command = crate::support::bare();
         let url = format!("redis+sentinel://127.0.0.1:{}/app{query}", sentinel.port());
         command.env("REDIS_URL", url).args(arguments);
-        support::Running::start(command).ended()
+        crate::support::Running::start(command).ended()
     };
     for query in ["?sentinel_password=p%40ss", "?sentinel_username=asker&sentinel_password=other"] {
         // One of these asks by the client crate, the others by themselves.
@@ -210,9 +208,11 @@ fn a_cluster_is_asked_node_by_node() {
     for start in [&one, &two] {
         rlock(start, &["run", "foo", "--", "echo", "ran"]).is(0, "ran\n");
         rlock(start, &["run", "bar", "--", "echo", "ran"]).is(0, "ran\n");
-        let script = format!("{} ls", support::RLOCK);
-        let ended =
-            rlock(start, &["run", "foo", "--", support::RLOCK, "run", "bar", "--", "sh", "-c", &script]);
+        let script = format!("{} ls", crate::support::RLOCK);
+        let ended = rlock(
+            start,
+            &["run", "foo", "--", crate::support::RLOCK, "run", "bar", "--", "sh", "-c", &script],
+        );
         let mut keys: Vec<&str> = ended.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["bar", "foo"], "{ended:?}");

@@ -1,15 +1,13 @@
 //! `rlock watch`: a line for each change.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use crate::support::{SOON, ask, bare, url};
 use rlock_testkit::TestServer;
 use serde_json::Value;
-use support::{SOON, ask, bare, url};
 
 /// A watch that runs, and its lines.
 struct Watch {

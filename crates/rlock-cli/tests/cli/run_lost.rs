@@ -1,16 +1,14 @@
 //! `rlock run`: a lock that is lost ends the whole group, before the lease ends.
 
-mod support;
-
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::Connection;
-use rlock_testkit::{TestServer, eventually};
-use support::{
+use crate::support::{
     Files, Running, SOON, ask, await_end_of, await_owner, await_waiters, bare, rlock, runs, start, url,
 };
+use redis::Connection;
+use rlock_testkit::{TestServer, eventually};
 
 /// Long enough that a third of it is long for a busy machine too, and so is what is kept in reserve.
 const LEASE: u64 = 8_000;

@@ -1,11 +1,9 @@
 //! Servers that cannot be reached or do not do: every error says what to do next.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{Ended, Files, Running, ask, bare, rlock, url};
 use rlock_testkit::TestServer;
-use support::{Ended, Files, Running, ask, bare, rlock, url};
 
 /// Every subcommand that asks a server, and must not do anything without it.
 const ALL: [&[&str]; 7] = [
@@ -64,7 +62,7 @@ fn a_server_that_hangs() {
     let server = TestServer::start();
     server.signal(libc::SIGSTOP);
     let start = Instant::now();
-    let ended: Vec<Running> = ALL.iter().map(|arguments| support::start(&server, arguments)).collect();
+    let ended: Vec<Running> = ALL.iter().map(|arguments| crate::support::start(&server, arguments)).collect();
     for ended in ended {
         ended.ended().fails(125, &["no reply within 5.0s", "overloaded"]);
     }
@@ -84,8 +82,8 @@ fn refusals_of_the_server() {
     run("data").fails(125, &["WRONGLOCK", "nothing was changed"]);
     ask::<redis::Value>(client, "CONFIG SET rlock.max-waiters 1");
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
-    let _waits = support::start(&server, &["run", "job", "--", "true"]);
-    support::await_waiters(client, "job", 1);
+    let _waits = crate::support::start(&server, &["run", "job", "--", "true"]);
+    crate::support::await_waiters(client, "job", 1);
     run("job").fails(125, &["QUEUEFULL", "rlock.max-waiters"]);
     let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", server.port())).start();
     rlock(&replica, &["run", "job", "--", "echo", "ran"]).fails(125, &["READONLY", "the URL of the primary"]);
@@ -143,7 +141,7 @@ fn unix_sockets() {
 #[test]
 fn tls() {
     let files = Files::new();
-    let (server, port) = support::tls::server(&files, "no");
+    let (server, port) = crate::support::tls::server(&files, "no");
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     let url = format!("rediss://localhost:{port}");
     let mut command = bare();

@@ -46,7 +46,7 @@ async fn what_a_killed_process_held_is_free_after_the_grace() {
     let client = connect(&server).await;
     let mut process = Process::start(
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "holds_until_it_is_killed", "--nocapture"])
+            .args(["--exact", "session::holds_until_it_is_killed", "--nocapture"])
             .env("RLOCK_TEST_URL", clients::url(&server)),
     );
     process.says("holds all");

@@ -1,14 +1,12 @@
 //! The wrong server, protocol, database, user or kind of lock: each error says what is wrong, then what to do.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{Files, Running, ask, bare};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
-use support::{Files, Running, ask, bare};
 
 /// Subcommands that ask in different ways: by the client crate once, for as long as it takes, and server by server.
 const ALL: [&[&str]; 4] = [&["status", "job"], &["run", "job", "--", "echo", "ran"], &["ls"], &["ping"]];
@@ -137,7 +135,7 @@ fn tls_that_is_not_there() {
 #[test]
 fn tls_that_is_not_asked_for() {
     let files = Files::new();
-    let (_server, port) = support::tls::server(&files, "no");
+    let (_server, port) = crate::support::tls::server(&files, "no");
     let url = format!("redis://localhost:{port}");
     let words = [&format!("localhost:{port} accepts TLS connections only")[..], "write rediss://"];
     all_fail(&ALL, &url, &words);
@@ -146,9 +144,9 @@ fn tls_that_is_not_asked_for() {
 #[test]
 fn certificates_that_are_wrong_or_missing() {
     let files = Files::new();
-    let (_server, port) = support::tls::server(&files, "no");
+    let (_server, port) = crate::support::tls::server(&files, "no");
     all_fail(&ALL, &format!("rediss://localhost:{port}"), &["UnknownIssuer", "SSL_CERT_FILE"]);
-    let (_server, asking) = support::tls::server(&files, "yes");
+    let (_server, asking) = crate::support::tls::server(&files, "yes");
     for (host, port, words) in [
         ("127.0.0.1", port, ["not valid for name", "use a host name of the server's certificate in the URL"]),
         ("localhost", asking, ["CertificateRequired", "tls-auth-clients optional"]),

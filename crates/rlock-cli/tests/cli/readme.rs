@@ -1,13 +1,11 @@
 //! The session in the README prints what it shows.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::support::{RLOCK, Running, url};
 use rlock_testkit::TestServer;
-use support::{RLOCK, Running, url};
 
 /// The lines of the block that shows the command.
 fn session() -> Vec<String> {

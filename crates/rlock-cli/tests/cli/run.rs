@@ -1,12 +1,10 @@
 //! `rlock run`: the command, its code, and waiting for the lock.
 
-mod support;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::support::{Files, Running, SOON, ask, await_owner, await_waiters, bare, rlock, start, url};
 use rlock_testkit::{TestServer, eventually};
-use support::{Files, Running, SOON, ask, await_owner, await_waiters, bare, rlock, start, url};
 
 #[test]
 fn exits_with_the_commands_code() {

@@ -1,11 +1,9 @@
 //! `rlock run --session-grace`: free soon after a crash, no loss by a short break, and an end in time by a long one.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{Files, SOON, ask, await_end_of, await_owner, rlock, start};
 use rlock_testkit::{TestServer, eventually};
-use support::{Files, SOON, ask, await_end_of, await_owner, rlock, start};
 
 /// Works until the file `go` is there.
 const WORK: &str =

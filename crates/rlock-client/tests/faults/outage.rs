@@ -152,7 +152,7 @@ fn wait_to_be_stopped_and_continued(begin: Instant) {
 fn other(role: &str, server: &TestServer) -> Process {
     Process::start(
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "in_a_process_of_its_own", "--nocapture"])
+            .args(["--exact", "outage::in_a_process_of_its_own", "--nocapture"])
             .env("RLOCK_TEST_ROLE", role)
             .env("RLOCK_TEST_URL", clients::url(server)),
     )

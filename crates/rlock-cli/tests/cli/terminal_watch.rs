@@ -1,10 +1,8 @@
 //! `rlock watch` on terminals of any size.
 
-mod support;
-
+use crate::support::ask;
+use crate::support::terminal::Terminal;
 use rlock_testkit::{Subscriber, TestServer};
-use support::ask;
-use support::terminal::Terminal;
 
 /// What a picture begins and ends with: no wrapping, the first line, nothing left of the last picture.
 const FRAME: (&str, &str) = ("\x1b[?7l\x1b[H\x1b[J", "\x1b[?7h");

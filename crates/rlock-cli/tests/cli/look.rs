@@ -1,10 +1,8 @@
 //! status, release, force-release and ls, as text and as JSON.
 
-mod support;
-
+use crate::support::{ask, await_waiters, rlock, start};
 use rlock_testkit::TestServer;
 use serde_json::{Value, json};
-use support::{ask, await_waiters, rlock, start};
 
 /// Replaces numbers that depend on time by whether they are within the range.
 #[track_caller]
@@ -267,9 +265,9 @@ fn a_closed_output_ends_ls_quietly() {
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number} alice:1 100000"));
     }
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", &format!("{} ls | head -n 1", support::RLOCK)]);
-    command.env("REDIS_URL", support::url(&server)).stdin(std::process::Stdio::null());
-    let ended = support::Running::start(command).ended();
+    command.args(["-c", &format!("{} ls | head -n 1", crate::support::RLOCK)]);
+    command.env("REDIS_URL", crate::support::url(&server)).stdin(std::process::Stdio::null());
+    let ended = crate::support::Running::start(command).ended();
     assert!(ended.stdout.starts_with("job:") && ended.stdout.lines().count() == 1, "{ended:?}");
     assert_eq!(ended.stderr, "");
 }

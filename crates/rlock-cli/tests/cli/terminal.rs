@@ -1,10 +1,8 @@
 //! On a terminal: colours, questions, and commands that read what is typed.
 
-mod support;
-
+use crate::support::terminal::Terminal;
+use crate::support::{Files, SOON, ask, await_end_of, url};
 use rlock_testkit::{TestServer, eventually};
-use support::terminal::Terminal;
-use support::{Files, SOON, ask, await_end_of, url};
 
 #[test]
 fn colours_only_where_they_are_wanted() {
@@ -26,7 +24,7 @@ fn colours_only_where_they_are_wanted() {
     }
     let (_, json) = Terminal::start(&server, &["ping", "--json"], &[]).ended();
     assert!(!json.contains('\x1b'), "{json:?}");
-    assert!(!support::rlock(&server, &["ping"]).stdout.contains('\x1b'), "no terminal, no colours");
+    assert!(!crate::support::rlock(&server, &["ping"]).stdout.contains('\x1b'), "no terminal, no colours");
 }
 
 #[test]
@@ -69,7 +67,7 @@ fn a_question_that_goes_to_a_file_has_no_colours() {
     let server = TestServer::start();
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     let files = Files::new();
-    let script = format!("{} --url {} force-release job 2> question", support::RLOCK, url(&server));
+    let script = format!("{} --url {} force-release job 2> question", crate::support::RLOCK, url(&server));
     let script = files.script(&script);
     let mut terminal = Terminal::start(&server, &["run", "other", "--", "sh", "-c", &script], &[]);
     let question = eventually("the question", SOON, || {

@@ -179,7 +179,7 @@ async fn the_environment_names_authorities_to_trust() {
     let authority = Authority::new();
     let (server, port) = start(lenient, &authority, &authority.certify("127.0.0.1"));
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "in_a_process_of_its_own", "--nocapture"]);
+    command.args(["--exact", "tls::in_a_process_of_its_own", "--nocapture"]);
     command.env("SSL_CERT_FILE", server.dir().join("ca.crt"));
     command.env("RLOCK_TEST_URL", format!("rediss://127.0.0.1:{port}"));
     Process::start(&mut command).says("it was locked");

@@ -1,15 +1,13 @@
 //! A run inside a run of the same lock would wait for itself for ever.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{RLOCK, Running, ask, await_owner, bare, rlock, start, url};
 use rlock_testkit::TestServer;
-use support::{RLOCK, Running, ask, await_owner, bare, rlock, start, url};
 
 /// Runs `outer`, which runs `inner`.
 #[track_caller]
-fn nested(server: &TestServer, outer: &[&str], inner: &[&str]) -> support::Ended {
+fn nested(server: &TestServer, outer: &[&str], inner: &[&str]) -> crate::support::Ended {
     let words = [&["run"], outer, &["--", RLOCK, "run"], inner, &["--", "echo", "ran"]].concat();
     start(server, &words).ended_within(Duration::from_secs(30))
 }
@@ -109,7 +107,7 @@ fn a_variable_that_outlives_its_run_forbids_nothing() {
     // Nor does it when the lock is another's by now, or when it is nonsense.
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
     let runs = [with(&ended.stdout), with("nonsense , ,,, %zz,plain,a,job")];
-    support::await_waiters(client, "job", 2);
+    crate::support::await_waiters(client, "job", 2);
     assert_eq!(await_owner(client, "job"), "other");
     ask::<i64>(client, "RLOCK.RELEASE job other");
     for run in runs {

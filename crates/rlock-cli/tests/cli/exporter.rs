@@ -1,13 +1,11 @@
 //! `rlock exporter`: what it serves, from scrape to scrape.
 
-mod support;
-
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::support::metrics::{Exporter, Metrics, address, each, read};
+use crate::support::{Running, SOON, ask, bare, url};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use support::metrics::{Exporter, address, each, read};
-use support::{Running, SOON, ask, bare, url};
 
 #[test]
 fn it_serves_metrics_and_nothing_else() {
@@ -103,7 +101,7 @@ fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
         let start = Instant::now();
         let page = exporter.request("GET", "/metrics", timeout);
         assert!(start.elapsed() < Duration::from_secs(at_most), "{:?} for {timeout:?}", start.elapsed());
-        let metrics = support::metrics::Metrics(page.body);
+        let metrics = Metrics(page.body);
         assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&replica, "0")]));
     }
     for _ in 0..5 {

@@ -1,11 +1,9 @@
 //! `rlock run`: signals reach the whole group.
 
-mod support;
-
 use std::process::Command;
 
+use crate::support::{Files, RLOCK, Running, SOON, ask, await_end_of, await_owner, runs, start, url};
 use rlock_testkit::TestServer;
-use support::{Files, RLOCK, Running, SOON, ask, await_end_of, await_owner, runs, start, url};
 
 /// A command of several processes; two of them leave a note when they get a signal. (A pipeline, since
 /// shells let processes in the background ignore INT.)

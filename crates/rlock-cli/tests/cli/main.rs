@@ -1,0 +1,20 @@
+//! The command, run as a process of its own.
+
+mod diagnosis;
+mod errors;
+mod exporter;
+mod generate;
+mod look;
+mod metrics;
+mod ping;
+mod readme;
+mod run;
+mod run_lost;
+mod run_nested;
+mod run_session;
+mod run_signals;
+mod support;
+mod terminal;
+mod terminal_wait;
+mod terminal_watch;
+mod watch;
