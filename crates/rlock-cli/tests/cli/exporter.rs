@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::metrics::{Exporter, Metrics, address, each, read};
+use crate::support::metrics::{Exporter, Metrics, address, each, read, send};
 use crate::support::{Running, SOON, ask, bare, url};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
@@ -125,7 +125,7 @@ fn a_signal_ends_it_after_the_scrapes_that_are_under_way() {
         // An idle connection keeps nothing alive.
         let _idle = TcpStream::connect(exporter.address()).unwrap();
         server.signal(libc::SIGSTOP);
-        let scrape = exporter.send("GET", "/metrics", "");
+        let scrape = send(exporter.address(), "GET", "/metrics", "");
         // Sent before the signal, on another connection: once this is answered, the scrape is read too.
         assert_eq!(exporter.request("GET", "/", "").status, 200);
         exporter.running.signal(signal);

@@ -1,5 +1,6 @@
 //! The command, run as a process of its own.
 
+mod alerts;
 mod diagnosis;
 mod errors;
 mod exporter;

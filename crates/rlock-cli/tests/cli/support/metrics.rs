@@ -113,19 +113,17 @@ impl Exporter {
     /// Sends a request on a connection of its own, with these lines of the header.
     #[track_caller]
     pub(crate) fn request(&self, method: &str, path: &str, lines: &str) -> Page {
-        read(self.send(method, path, lines))
+        read(send(&self.address, method, path, lines))
     }
+}
 
-    /// As [`Exporter::request`], without waiting for the answer.
-    #[track_caller]
-    pub(crate) fn send(&self, method: &str, path: &str, lines: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).expect("the exporter listens");
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: exporter\r\nConnection: close\r\n{lines}\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
-    }
+/// Sends a request of HTTP 1.0: the answer ends with its connection.
+#[track_caller]
+pub(crate) fn send(address: &str, method: &str, path: &str, lines: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {address}\r\n{lines}\r\n").unwrap();
+    stream
 }
 
 /// Reads an answer to its end.
