@@ -2,15 +2,15 @@
 
 use super::page::{Definition, counter, gauge};
 
-/// What is told of a server that answers, with or without the module.
+/// Fields of every server, with or without the module.
 pub(super) const SERVER: [(&str, Definition); 4] = [
     ("used_memory", gauge("rlock_server_used_memory_bytes", "Memory that the server uses.")),
-    ("maxmemory", gauge("rlock_server_max_memory_bytes", "The option maxmemory; 0 is no limit.")),
+    ("maxmemory", gauge("rlock_server_max_memory_bytes", "The option maxmemory; 0 is unlimited.")),
     ("connected_clients", gauge("rlock_server_connected_clients", "Connections of clients now.")),
     ("maxclients", gauge("rlock_server_max_clients", "The option maxclients.")),
 ];
 
-/// What the module tells of itself.
+/// Fields of the module.
 pub(super) const MODULE: [(&str, Definition); 28] = [
     ("rlock_accept", gauge("rlock_accept", "The option rlock.accept: 0 while the server drains.")),
     (

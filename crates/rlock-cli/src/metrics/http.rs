@@ -32,7 +32,7 @@ const CONNECTIONS: usize = 64;
 /// How long a connection may be open without a request.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// How long scrapes that are under way may go on after the signal to stop.
+/// The time that scrapes under way get after the signal to stop.
 const LAST_SCRAPES: Duration = Duration::from_secs(5);
 
 /// Prometheus says here how long it waits.
@@ -78,7 +78,7 @@ async fn run(scraper: Shared, listen: &str, notes: Notes) -> Result<(), Error> {
         _ = interrupt.recv() => {}
     }
     drop(listener);
-    // What is not answered by then is cut off.
+    // Later answers are cut off.
     let _ = timeout(LAST_SCRAPES, connections.shutdown()).await;
     Ok(())
 }

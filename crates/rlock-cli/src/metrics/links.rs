@@ -90,7 +90,7 @@ impl Slot {
             let answer = question.ask(&mut link);
             // Before the answer is read: the next scrape may follow at once.
             drop(busy);
-            // Where nobody waits any longer, the connection is closed.
+            // After the deadline, the connection is closed.
             let _ = outcomes.send((link, answer));
         };
         thread::Builder::new().name("question".to_string()).spawn(ask)?;
@@ -98,7 +98,7 @@ impl Slot {
     }
 }
 
-/// The outcomes of so many questions, as far as they come in time.
+/// The outcomes of the pending questions that arrive in time.
 fn gather(outcomes: &Receiver<Outcome>, pending: usize, within: Duration) -> Vec<Outcome> {
     let start = Instant::now();
     let mut gathered = Vec::new();

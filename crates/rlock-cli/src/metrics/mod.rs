@@ -22,7 +22,7 @@ use crate::server::Place;
 /// How long a scrape may take, unless Prometheus names another time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Prints the metrics; the answer is no where something of them is missing.
+/// Prints the metrics; [`NO`] if a question of the scrape failed.
 pub(crate) fn print(place: Place, hot_locks: u32, output: Output) -> Result<u8, Error> {
     let scrape = Scraper::new(place, hot_locks, Notes::new(output.json)).scrape(after(PATIENCE));
     output.line(text::of(&scrape)?.trim_end())?;

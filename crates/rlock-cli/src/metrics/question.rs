@@ -20,7 +20,7 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) seen: Seen,
-    /// The locks that cost most waiting; none where the module has no such list.
+    /// The locks that cost most waiting; empty if the module does not know RLOCK.HOT.
     pub(super) hot: Result<Vec<HotLock>, Error>,
     /// How long its answers took.
     pub(super) took: Duration,

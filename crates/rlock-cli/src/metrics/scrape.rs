@@ -1,4 +1,4 @@
-//! One look at all servers, and what is remembered from one to the next.
+//! One scrape of all servers, and the memory from one scrape to the next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::server::{Place, Target};
 /// How long a server that does not answer, and that no other names, is reported as down.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 
-/// Looks at the servers again and again.
+/// Scrapes the servers again and again.
 pub(super) struct Scraper {
     question: Arc<Question>,
     links: Links,
     /// Those that have answered, by address.
     known: HashMap<String, Known>,
     errors: BTreeMap<Fault, u64>,
-    /// What was told of those that do not answer.
+    /// The last log line about each server that does not answer.
     told: HashMap<String, String>,
     notes: Notes,
 }

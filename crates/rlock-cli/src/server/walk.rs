@@ -80,7 +80,7 @@ pub(crate) fn is_start(place: &Place, target: &Target) -> bool {
     place.starts.iter().any(|start| start.address() == target.address())
 }
 
-/// A server's own words in INFO, of these sections too, and whom it knows.
+/// The fields of a server in these sections of INFO, and its neighbours.
 pub(crate) fn look(link: &mut Link, place: &Place, sections: &[&str]) -> Result<Seen, Error> {
     let target = link.target().clone();
     let mut fields = info(link, sections)?;

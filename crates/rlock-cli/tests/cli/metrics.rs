@@ -52,7 +52,7 @@ fn they_count_what_happened_to_locks() {
     );
 }
 
-/// Locks are named in labels, whatever bytes their names have; of each server at most so many as are asked for.
+/// Locks are named in labels, whatever bytes their names have; the option bounds their number for each server.
 #[test]
 fn they_name_hot_locks() {
     let server = TestServer::start();
@@ -215,7 +215,7 @@ fn a_scrape_costs_a_server_less_than_a_millisecond() {
         let seconds = |name: &str| info[name].parse::<f64>().unwrap();
         seconds("used_cpu_user") + seconds("used_cpu_sys")
     };
-    // What it spends without scrapes is no cost of them.
+    // Its idle time is subtracted.
     let start = used();
     sleep(Duration::from_millis(500));
     let idle = used() - start;

@@ -179,7 +179,7 @@ impl Running {
         Ended { code: status.code(), signal: status.signal(), stdout, stderr }
     }
 
-    /// What it has told on standard error so far.
+    /// Its standard error so far.
     pub(crate) fn told(&self) -> String {
         self.stderr.so_far()
     }
