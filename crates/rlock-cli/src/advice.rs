@@ -142,8 +142,8 @@ fn permission(text: &str) -> &'static str {
              +scan +hlen +hexists +zrange +pttl, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
         }
         "rlock.hot" => {
-            "allow the user this command: ACL SETUSER <user> +rlock.hot; `rlock exporter` and `rlock metrics` do without \
-             it with --hot-locks 0"
+            "allow the user these commands: ACL SETUSER <user> +rlock.hot +info; for `rlock top` also +rlock.info ~*, in a \
+             cluster +cluster|nodes; `rlock exporter` does without +rlock.hot with --hot-locks 0"
         }
         _ => {
             "allow the user the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without this \

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 11] = [
+const SUBCOMMANDS: [&str; 12] = [
     "run",
     "status",
     "release",
     "force-release",
     "ls",
     "watch",
+    "top",
     "ping",
     "exporter",
     "metrics",
