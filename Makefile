@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test exporter dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -136,7 +136,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 		command -v $$tool >/dev/null 2>&1 || { \
 			echo "lint: $$tool is missing, what it checks is not checked: install the package $$tool" >&2; exit 1; }; \
 	done
-	yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github/workflows
+	yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github/workflows packaging
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
 msrv: setup ## Build with the oldest Rust that is promised
@@ -157,6 +157,9 @@ deb: build ## Make a Debian package of the module and the command, in target/deb
 
 deb-test: deb ## Install the package, try it on the distribution's server, and remove it
 	@$(ENV) ./scripts/deb-test.sh
+
+exporter: build ## Check the alerts and the dashboard, and scrape the exporter with a real Prometheus
+	@$(ENV) ./scripts/exporter.sh
 
 dist: override COMMAND :=
 dist: addresses deb-test ## Gather what a release gives out, in target/dist

@@ -7,6 +7,7 @@
 //!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
+//! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
 //! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `owners`, `duration`: text in and out.
 
 // All of it is in run/system.rs, with the reasons.
@@ -24,6 +25,7 @@ mod clock;
 mod command;
 mod duration;
 mod error;
+mod metrics;
 mod names;
 mod output;
 mod owners;
@@ -89,6 +91,8 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
+        Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
+        Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
         Action::Completions { shell } => generate::completions(*shell),
         Action::Man { dir } => generate::man(dir.as_deref()),
     }

@@ -9,6 +9,7 @@ mod probe;
 mod reply;
 pub(crate) mod servers;
 mod target;
+pub(crate) mod walk;
 
 use std::time::Duration;
 

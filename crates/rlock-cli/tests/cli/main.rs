@@ -1,9 +1,12 @@
 //! The command, run as a process of its own.
 
+mod alerts;
 mod diagnosis;
 mod errors;
+mod exporter;
 mod generate;
 mod look;
+mod metrics;
 mod ping;
 mod readme;
 mod run;
