@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what needs many servers at a time, and long waits for fail-overs: a primary, two replicas and three sentinels;
-# clusters of three primaries and three replicas. On the oldest and the newest Redis, and the newest Valkey. A server that
-# cannot be had is a failure, by its name.
+# clusters of three primaries and three replicas; chaos in clusters whose slots move as a whole. On the oldest and the newest
+# Redis, and the newest Valkey. A server that cannot be had is a failure, by its name.
 #
 #   integration/cluster.sh               all of them
 #   integration/cluster.sh 'valkey-*'    only those whose name matches
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 servers=$PWD/target/servers
 wanted="redis-7.0 redis-8.6 valkey-9.1"
 # Those that take longest first.
-targets="sentinels shard_changes shards"
+targets="sentinels shard_changes shards shard_moves"
 only=${1:-*}
 
 say() { printf '\n=== %s ===\n' "$*"; }
@@ -74,6 +74,13 @@ done
 wait
 
 failed=
+# The same round each time: its slots move as a whole half of the time, where the server can.
+for name in "${chosen[@]}"; do
+    case $name in redis-8.6 | valkey-9.1) ;; *) continue ;; esac
+    say "chaos in a cluster of $name"
+    RLOCK_TEST_SERVER=$(binary_of "$name") "${CARGO:-cargo}" run --quiet --locked -p rlock-chaos -- \
+        --seconds 10 --seed 120 --round 1 || failed="$failed; chaos on $name"
+done
 for target in $targets; do
     for name in "${chosen[@]}"; do
         label="$target on $name"

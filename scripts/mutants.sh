@@ -11,6 +11,9 @@
 #
 # MODEL=0 leaves the model out, which takes more than half of the time; its column stays as it is.
 #
+# A test that only some servers can run has a line `Server:` in the header, with a name such as valkey-9.1: the newest of
+# that name of integration/servers.sh is used.
+#
 # A new one: change the code, `git diff --full-index` into mutants/NAME.patch, undo the change, put the header before it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -152,7 +155,24 @@ fails() { # folder, seconds, command...
 
 corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
 model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
-server_finds() { fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"; }
+server_finds() {
+    RLOCK_TEST_SERVER=${3-$default_server}
+    export RLOCK_TEST_SERVER
+    fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"
+}
+
+default_server=${RLOCK_TEST_SERVER:-}
+servers=$PWD/target/servers
+
+# The program of the server that a mutant's test needs; nothing for the one under test.
+server_of() { # name
+    needed=$(header "$1" Server)
+    [ -n "$needed" ] || return 0
+    [ -e "$servers/servers.tsv" ] || integration/servers.sh "$servers" "$needed" >&2 || true
+    binary=$(awk -F '\t' -v name="$needed" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1)
+    [ -n "$binary" ] || die "$1 needs a server $needed, which could not be had"
+    echo "$binary"
+}
 
 build_corpus() { corpus_program=$(build_tests -p rlock-core --test "${corpus_test% *}"); }
 
@@ -223,7 +243,8 @@ list=$(wanted "$@")
 rows=$out/rows
 : >"$rows"
 copy_tree
-named=$(for each in $list; do header "$each" Test; done | sort -u)
+for each in $list; do server_of "$each" >"$log"; done
+named=$(for each in $list; do echo "$(header "$each" Test) $(server_of "$each")"; done | sort -u)
 say "building the proofs and the module without a mutant"
 # shellcheck disable=SC2046 # a list of arguments
 tests=$(build_tests -p rlock-module $(for each in $(printf '%s\n' "$named" | cut -d ' ' -f 1); do echo "--test $(room_of "$each")"; done | sort -u))
@@ -238,7 +259,8 @@ if [ "${MODEL:-1}" != 0 ]; then
         die "the model does not pass without a mutant"
     fi
 fi
-while read -r file test; do passes server_finds "$file" "$test"; done <<EOT
+# shellcheck disable=SC2086 # no word where there is no server
+while read -r file test server; do passes server_finds "$file" "$test" $server; done <<EOT
 $named
 EOT
 
@@ -260,7 +282,9 @@ show_one() { # name, server test file, server test
         model_cell=$(model_cell "$1")
     fi
     build_module
-    server_cell=$(cell server_finds "$2" "$3")
+    needed_server=$(server_of "$1")
+    # shellcheck disable=SC2086 # no word where there is no server
+    server_cell=$(cell server_finds "$2" "$3" $needed_server)
     [ "$server_cell" = found ] || fault "$1: the server test that it names does not find it: $2 $3"
     [ "$server_cell" = – ] || server_cell="\`$2\`: $(echo "$3" | tr _ ' ')"
     # shellcheck disable=SC2016 # for Markdown

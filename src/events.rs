@@ -6,11 +6,12 @@ use std::ffi::CStr;
 
 use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, Databases, LockName, LockRef};
+use rlock_core::slots::SlotRange;
 use rlock_core::{MonoMs, departures, events, names, sessions, timing};
 
-use crate::ffi::{EventCtx, ServerEvent, Shared, StringRef, TaskCtx, is_primary};
+use crate::ffi::{EventCtx, ServerEvent, Shared, SlotMove, StringRef, TaskCtx, is_primary};
 use crate::site::SiteLock;
-use crate::{discovery, effects, eviction, keyspace, perform, waiters};
+use crate::{arriving, discovery, effects, eviction, keyspace, perform, waiters};
 
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
@@ -125,10 +126,28 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
             }
             discovery::loaded(*ctx);
         }
-        ServerEvent::SlotsCame => events::data_came(waiters::core(&ctx)),
+        ServerEvent::Slots(moves, ranges) => slots_move(ctx, moves, &ranges),
         ServerEvent::Snapshot => effects::begin(),
         ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
         ServerEvent::MaxMemoryChanged => eviction::check(*ctx),
+    }
+}
+
+/// Slots move as a whole.
+fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
+    match moves {
+        SlotMove::Begins => arriving::begin(ranges),
+        SlotMove::Came | SlotMove::Failed => arriving::end(ranges),
+        SlotMove::Left => {}
+    }
+    if !is_primary(*ctx) {
+        return;
+    }
+    match moves {
+        // Also before slots come: they may have been here before.
+        SlotMove::Begins | SlotMove::Left => events::slots_elsewhere(waiters::core(&ctx), ranges),
+        SlotMove::Came => events::data_came(waiters::core(&ctx)),
+        SlotMove::Failed => {}
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`scope`]: in what kind of callback a lock is changed: a command, or none.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: who waits: queues, blocked clients, the timer.
+//! - [`arriving`]: slots whose keys come before the slot does.
 //! - [`discovery`]: waiters and read leases of which nobody here knows, after a start or a promotion.
 //! - [`events`]: what happens to keys and to the server outside our commands.
 //! - [`options`]: the options `rlock.*`.
@@ -24,6 +25,7 @@
 // The page of links above is for readers of the source; nothing here is public to other crates.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod arriving;
 mod command;
 mod discovery;
 mod effects;

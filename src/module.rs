@@ -7,7 +7,7 @@ use crate::ffi::{
     apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
-use crate::{command, discovery, effects, events, eviction, options, readers, stats, waiters};
+use crate::{arriving, command, discovery, effects, events, eviction, options, readers, stats, waiters};
 
 /// rlock.
 pub(crate) struct Rlock;
@@ -34,6 +34,7 @@ impl Callbacks for Rlock {
     fn tear_down(&self) {
         waiters::tear_down();
         readers::tear_down();
+        arriving::tear_down();
     }
 
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {

@@ -17,7 +17,7 @@ use crate::ffi::{
     CommandCtx, Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary, listen_to_keys,
 };
 use crate::scope::Scope;
-use crate::{keyspace, options, perform, permits, readers, stats, waiters};
+use crate::{arriving, keyspace, options, perform, permits, readers, stats, waiters};
 
 impl<S: Scope> Server for ScopedCtx<'_, S> {
     type Lock<'s> = SiteLock<'s, S>;
@@ -92,6 +92,9 @@ impl InTask for TaskCtx<'_> {
             return None;
         }
         let name = OwnedString::new(lock.key);
+        if arriving::is_arriving(**self, name.borrow()) {
+            return None;
+        }
         Some(body(&mut SiteLock::new(*self, name.borrow())))
     }
 }

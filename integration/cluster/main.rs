@@ -6,3 +6,4 @@ mod migration_arrivals;
 mod migration_modes;
 mod migration_ties;
 mod permits_elsewhere;
+mod whole_slots;

@@ -1,16 +1,14 @@
 //! Every kind of lock in a cluster of three primaries and three replicas: names and slots, redirections, messages,
-//! slots that move key by key or at one moment, and primaries that fail or are replaced. `make cluster` runs this.
+//! and slots that move key by key. `make cluster` runs this.
 
 mod slots;
-
-use std::time::Duration;
 
 use redis::Connection;
 use rlock_testkit::clients;
 use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::held::{Awaited, KINDS, hold};
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
-use slots::{AtOnce, Move, await_slot, cluster, move_at_once, place_on, replica_agrees};
+use slots::{Move, cluster, place_on, replica_agrees};
 
 #[track_caller]
 fn is_redirected(client: &mut Connection, line: &str, word: &str, to: &TestServer) {
@@ -203,85 +201,4 @@ fn a_slot_moves_key_by_key() {
         replica_agrees(&cluster.primaries[to], &cluster.replicas[to]);
         replica_agrees(source, &cluster.replicas[from]);
     }
-}
-
-/// Redis from 8.4 on. Valkey, from 9.0 on, does so only where every module declares that it can bear it; this one does
-/// not, and says so.
-#[test]
-fn a_slot_moves_at_one_moment() {
-    let cluster = cluster();
-    let place = place_on(&cluster, 0);
-    let source = &cluster.primaries[0];
-    let slot = number(&mut source.connect(), &format!("CLUSTER KEYSLOT {place}"));
-    let token = hold(&mut source.connect(), &place);
-    let mut awaited = Awaited::start(source, &place);
-    match (AtOnce::of(source), move_at_once(&cluster, slot, 0, 1)) {
-        (AtOnce::Redis, Ok(())) => {
-            await_slot(&cluster, slot, &cluster.primaries[1]);
-            awaited.were_sent_away();
-            eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
-            let there = &mut cluster.primaries[1].connect();
-            for kind in &KINDS {
-                story(there, &[(&kind.ask(&place, "s:1"), "null")]);
-            }
-            let awaited = Awaited::start(&cluster.primaries[1], &place);
-            awaited.are_served(there, token);
-            replica_agrees(&cluster.primaries[1], &cluster.replicas[1]);
-        }
-        (AtOnce::Valkey, Err(refusal)) => {
-            assert!(refusal.contains("module rlock does not support atomic slot migrations"), "{refusal}");
-            awaited.wait_on();
-            awaited.are_served(&mut source.connect(), token);
-        }
-        (AtOnce::Never, Err(_)) => println!("this server moves no slots so"),
-        (way, outcome) => panic!("{way:?}: {outcome:?}"),
-    }
-}
-
-/// Leases end while the slot is copied, and those who wait here get the locks by the timer. All that was granted here
-/// is held there.
-#[test]
-fn what_is_granted_while_a_slot_is_copied_is_held_there() {
-    const LOCKS: usize = 60;
-    let cluster = cluster();
-    let source = &cluster.primaries[0];
-    if AtOnce::of(source) != AtOnce::Redis {
-        println!("this server moves no slots so");
-        return;
-    }
-    let place = place_on(&cluster, 0);
-    let client = &mut source.connect();
-    let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
-    // The copy takes half a second and more.
-    story(client, &[("CONFIG SET rdb-key-save-delay 1000", "OK")]);
-    for key in 0..600 {
-        story(client, &[(&format!("SET {place}:{key} x"), "OK")]);
-    }
-    let mut grants = Subscriber::connect(source).ssubscribe(&[format!("{place}grants")]);
-    for lock in 0..LOCKS {
-        let line = format!("RLOCK.ACQUIRE {place}{lock} n:1 {}", 200 + lock * 20);
-        assert!(say(client, &line).starts_with("[1, "));
-        let line = format!("RLOCK.ACQUIRE {place}{lock} e:1 60000 ENQUEUE 0 {place}grants");
-        story(client, &[("CONFIG SET rlock.grant-confirm-ms 60000", "OK"), (&line, "[0, 0, 0]")]);
-    }
-    move_at_once(&cluster, slot, 0, 1).unwrap();
-    await_slot(&cluster, slot, &cluster.primaries[1]);
-    let there = &mut cluster.primaries[1].connect();
-    let mut granted = 0;
-    // The subscription ends with the slot, after all that was granted.
-    while let Some(Some((_, message))) = catch(|| grants.next(Duration::from_secs(2))) {
-        let message = String::from_utf8(message).unwrap();
-        if message.starts_with("granted ") {
-            granted += 1;
-            let key = message.split(' ').nth(3).unwrap();
-            story(there, &[(&format!("HGETALL {key}"), r#"["e:1", "1"]"#)]);
-        }
-    }
-    println!("{granted} of {LOCKS} were granted before the slot had moved");
-    assert!(granted > 0);
-}
-
-/// Runs what panics when a subscription was ended by the server.
-fn catch<T>(work: impl FnOnce() -> T) -> Option<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
 }

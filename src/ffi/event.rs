@@ -9,12 +9,14 @@ use redis_module::raw;
 use redis_module::server_events::{ROLE_CHANGED_SERVER_EVENTS_LIST, ServerRole};
 use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
+use rlock_core::slots::SlotRange;
 
 use super::api::{api, optional_api};
 use super::contexts::{Event, ScopedCtx, Task};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
+use super::slots::{self, SlotMove};
 use super::{callbacks, key_event};
 
 /// The server events that the module listens to from its load on.
@@ -40,7 +42,6 @@ pub(crate) enum LoadedFrom {
 }
 
 /// What happened to the server.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
     /// A database, or all of them, was emptied without an event for each key.
     Flushed(Databases),
@@ -56,8 +57,8 @@ pub(crate) enum ServerEvent {
     Loads(LoadedFrom),
     /// It has loaded what was stored, or what its primary has sent.
     Loaded,
-    /// Slots have come from another server, all at one moment.
-    SlotsCame,
+    /// Slots move as a whole, with all their keys at one moment.
+    Slots(SlotMove, Vec<SlotRange>),
     /// It has forked, as it does to save a snapshot, or saves one without that.
     Snapshot,
     /// A connection has ended; its client id.
@@ -98,9 +99,7 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgot what an earlier load listened to, but the module's memory may have outlived it.
     key_event::forget();
     HEARS_CLIENTS.store(false, Ordering::Relaxed);
-    // From Redis 8.4 on, which a function that came with it shows; others use the number for something else.
-    let moves_slots = optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some();
-    let slots = moves_slots.then_some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
+    let slots = slots::event(ctx);
     let events = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
     let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
@@ -190,7 +189,6 @@ unsafe extern "C" fn on_server_event(
             return role_changed(ctx, subevent);
         }
         let linked = raw::REDISMODULE_SUBEVENT_MASTER_LINK_UP;
-        let came = raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED;
         let born = raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN;
         let gone = raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED;
         let emptied = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
@@ -207,7 +205,6 @@ unsafe extern "C" fn on_server_event(
             }
             raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE if subevent == linked => ServerEvent::Synchronised,
             raw::REDISMODULE_EVENT_FORK_CHILD if subevent == born => ServerEvent::Snapshot,
-            raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION if subevent == came => ServerEvent::SlotsCame,
             raw::REDISMODULE_EVENT_PERSISTENCE => ServerEvent::Snapshot,
             raw::REDISMODULE_EVENT_LOADING => match subevent {
                 raw::REDISMODULE_SUBEVENT_LOADING_ENDED => ServerEvent::Loaded,
@@ -216,7 +213,11 @@ unsafe extern "C" fn on_server_event(
                 | raw::REDISMODULE_SUBEVENT_LOADING_REPL_START => ServerEvent::Loads(LoadedFrom::Snapshot),
                 _ => return,
             },
-            _ => return,
+            id => match slots::slot_move(id, subevent) {
+                // SAFETY: the data are those of this event.
+                Some(moves) => ServerEvent::Slots(moves, unsafe { slots::ranges(id, data) }),
+                None => return,
+            },
         };
         callbacks::with(|module| module.server_event(ScopedCtx::new(ctx, Event), event));
     });

@@ -14,6 +14,7 @@ use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
 use super::log::warn;
 use super::reply::reset_errors;
+use super::slots;
 use super::string::{OwnedString, free_constants};
 
 const MODULE_NAME: &CStr = c"rlock";
@@ -156,11 +157,13 @@ fn check_server(ctx: Ctx<'_>) -> Result<(), LoadError> {
 /// Tells the server what holds for the whole module: the first step of a load, once everything is checked. The ACL
 /// category stays on some servers if the load fails, and does no harm.
 pub(crate) fn declare(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // SAFETY: the context is valid. From here on closing a key does not break WATCH: perform does.
-    unsafe {
-        let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
-        api!(RedisModule_SetModuleOptions)(ctx.as_ptr(), options);
-    }
+    // From here on closing a key does not break WATCH: perform does. A replica may answer reads with its old data while it loads
+    // its primary's, since the module keeps no state of a replica's keys. HANDLE_IO_ERRORS concerns data types, and rlock has
+    // none.
+    let options =
+        raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    // SAFETY: the context is valid.
+    unsafe { api!(RedisModule_SetModuleOptions)(ctx.as_ptr(), options as c_int | slots::option(ctx)) };
     add_acl_category(ctx)
 }
 

@@ -33,7 +33,7 @@ impl<'a, P: Server> Core<'a, P> {
 }
 
 impl<P: InTask> Core<'_, P> {
-    /// Visits a lock outside commands; `None` if its database does not exist.
+    /// Visits a lock outside commands: see [`InTask::at`].
     pub(crate) fn at<T>(&self, name: LockName<'_>, body: impl FnOnce(&mut P::Lock<'_>) -> T) -> Option<T> {
         self.port.at(name, body)
     }

@@ -11,6 +11,7 @@
 //! - [`types`]: the words of the field as types: owner, holds, lease, point in time.
 //! - [`request`]: the arguments of each command, parsed.
 //! - [`shape`]: which hashes are locks.
+//! - [`slots`]: slots of a cluster that move as a whole.
 //! - [`decision`]: the result of a rule.
 //! - [`view`]: one picture of a lock, for every kind.
 //! - [`rules`]: the rules of all locks.
@@ -78,6 +79,7 @@ mod serve;
 pub mod sessions;
 pub mod settings;
 pub mod shape;
+pub mod slots;
 pub mod timer;
 pub mod timing;
 pub mod token;

@@ -159,6 +159,11 @@ pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
     channel == key || slot(channel) == slot(key)
 }
 
+/// The cluster slot of a key.
+pub fn slot_of(key: &[u8]) -> u16 {
+    slot(hash_tag(key))
+}
+
 /// The cluster slot of what has this hash tag: 14 bits of CRC-16/XMODEM.
 fn slot(tag: &[u8]) -> u16 {
     let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };

@@ -80,7 +80,8 @@ pub trait InCommand: Server {
 /// A server outside commands, as the timer and the heartbeat call the rules. There is no client whose database could
 /// change, so any lock of any database can be visited.
 pub trait InTask: Server {
-    /// Visits a lock; `None` if its database does not exist.
+    /// Visits a lock; `None` if its database does not exist, or if its slot is about to come as a whole: the other server
+    /// still decides about it.
     fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 }
 

@@ -12,7 +12,7 @@ use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
-use crate::locks::{DropReason, Job, Locks, Wanted};
+use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
 use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_reads;
@@ -80,8 +80,10 @@ fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
     let most = core.port.settings().at_once.looked;
     for lock in core.locks(|locks| locks.due(now, most)) {
-        if core.at(lock.name(), |lock| check(core, lock)) == Some(Outcome::Refused) {
-            looked = Outcome::Refused;
+        match core.at(lock.name(), |lock| check(core, lock)) {
+            Some(Outcome::Refused) => looked = Outcome::Refused,
+            Some(Outcome::Done) => {}
+            None => drop_moved(core, lock.name()),
         }
         if share.is_used_up(core) {
             break;
@@ -104,7 +106,7 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
                 return Outcome::Refused;
             }
             Some((Outcome::Done, read)) => done = done.saturating_add(read),
-            // There is no such database any more.
+            // There is no such database, or it is not this server that decides about the lock.
             None => core.locks(|locks| locks.forget_read_end(lock.name())),
         }
     }
@@ -129,7 +131,7 @@ fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
     match *asked.get_or_init(|| lock.write_access()) {
         WriteAccess::Allowed => serve_found_free(core, lock, core.port.now()),
         WriteAccess::Refused => return Outcome::Refused,
-        WriteAccess::SlotMoved => return drop_moved(core, lock),
+        WriteAccess::SlotMoved => drop_moved(core, lock.name()),
     }
     Outcome::Done
 }
@@ -152,7 +154,10 @@ fn repair_list<P: Server>(
         return Ok(());
     }
     match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed if is_elsewhere => return Err(drop_moved(core, lock)),
+        WriteAccess::Allowed if is_elsewhere => {
+            drop_moved(core, lock.name());
+            return Err(Outcome::Done);
+        }
         WriteAccess::Allowed => {
             // Asking is a command, which other modules may have heard of: the list is read again.
             fair::repair(core, lock, core.port.now());
@@ -171,17 +176,16 @@ fn repair_list<P: Server>(
 }
 
 /// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
-fn drop_moved<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Outcome {
+fn drop_moved<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let most = core.port.settings().at_once.served;
     // Those who are left wait on, and the lock is due again.
     let moved = core.locks(|locks| {
-        locks.end_count(lock.name());
-        let moved = locks.drain(lock.name(), most);
+        locks.end_count(lock);
+        let moved = locks.drain(lock, most);
         locks.count_served(moved.len());
         moved
     });
-    let name = lock.name().to_ref();
+    let name = lock.to_ref();
     let moved = moved.into_iter().map(|waiter| (name.clone(), waiter)).collect();
     drop_waiters(core, moved, DropReason::Moved);
-    Outcome::Done
 }

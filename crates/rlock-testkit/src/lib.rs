@@ -42,6 +42,7 @@ pub mod valgrind;
 mod version;
 mod wait;
 pub mod waiting;
+pub mod whole_slots;
 mod wire;
 
 pub use aof::{aof_all_commands, aof_commands};

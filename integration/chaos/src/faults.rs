@@ -1,6 +1,7 @@
 //! Makes happen what was planned, and writes down what it may have done.
 
 mod clients;
+mod slots;
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -45,9 +46,6 @@ const COMES_BACK: &[&str] = &["LOADING", "CLUSTERDOWN", "EXECABORT"];
 
 /// The reason of the message to a tied waiter whose connection has ended.
 const ENDS: &[&str] = &["session"];
-
-/// What servers say between which a slot moves.
-const MOVES: &[&str] = &["moved", "TRYAGAIN", "ASK"];
 
 /// A lock gets another name, and is deleted under that.
 const RENAME: &str = "redis.call('rename', KEYS[1], '{' .. KEYS[1] .. '}:away')
@@ -269,26 +267,5 @@ impl Faults {
         // Of several servers one has it; the others say so.
         self.everywhere(&[words, &[name.as_str()]].concat());
         self.event(fault, begin, Some(key), Harm { holds: true, ..Harm::default() });
-    }
-
-    fn move_slot(&mut self, fault: Fault, dice: &mut Dice, together: bool) {
-        let shared = Arc::clone(&self.shared);
-        let Place::Cluster(cluster) = &shared.place else { return };
-        let key = dice.below(shared.scene.keys.len() as u64) as usize;
-        let (name, begin) = (&shared.scene.keys[key].name, self.now());
-        let mut trouble = None;
-        for _ in 0..50 {
-            trouble = cluster.move_slot_of(name, together).err();
-            if trouble.is_none() {
-                break;
-            }
-            sleep(Duration::from_millis(20));
-        }
-        if let Some(error) = trouble {
-            shared.recorder.violation("move", key, format!("the slot of {name} does not move: {error}"));
-        }
-        // Whoever waits there may learn of it only by the next beat.
-        sleep(Duration::from_millis(300));
-        self.event(fault, begin, Some(key), Harm { places: true, answers: MOVES, ..STALLS });
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
         match core.at(lock.name(), |lock| remove_departed(core, lock)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at),
             Some(None) => return Outcome::Refused,
-            // There is no such database any more.
+            // There is no such database, or it is not this server that decides about the lock.
             None => core.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }

@@ -1,10 +1,11 @@
-//! Reasons to check many locks: keys that changed without an event for each, a step of the clock, the ten-second check of fair
-//! lists and running waits. They are processed a few locks at a time.
+//! Reasons to check many locks: keys that changed without an event for each, slots that are on another server, a step of the
+//! clock, the ten-second check of fair lists and running waits. They are processed a few locks at a time.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
 
 use super::{Cause, Due, Job, LockName, LockRef, Locks};
+use crate::slots::SlotRange;
 use crate::types::UnixMs;
 
 /// One database or all.
@@ -21,6 +22,8 @@ pub enum Databases {
 pub enum Sweep {
     /// Keys of these databases were created or removed without an event for each.
     Keys(Databases, Cause),
+    /// The locks in these slots are on another server.
+    Elsewhere(SlotRange),
     /// The wall clock was set forward or back.
     Clock,
     /// Ten seconds have gone by: fair lists may have changed without an event, and waiters have waited.
@@ -52,7 +55,7 @@ impl Sweep {
     fn databases(self) -> Databases {
         match self {
             Self::Keys(databases, _) => databases,
-            Self::Clock | Self::Periodic => Databases::All,
+            Self::Elsewhere(_) | Self::Clock | Self::Periodic => Databases::All,
         }
     }
 }
@@ -89,15 +92,14 @@ impl Locks {
         }
     }
 
-    /// The next locks for a sweep after this one, `most` at most: only keys that changed without an event concern locks that
-    /// have no waiters.
+    /// The next locks for a sweep after this one, `most` at most: only keys and slots concern locks that have no waiters.
     fn next_swept(&self, sweep: Sweep, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
         let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
             Databases::All => (Bound::Unbounded, None),
         };
         let here = |lock: &LockRef| one.is_none_or(|db| db == lock.db);
-        if let Sweep::Keys(..) = sweep {
+        if let Sweep::Keys(..) | Sweep::Elsewhere(_) = sweep {
             let from = after.as_ref().map_or(first, |after| Bound::Excluded(after.name()));
             return self.records.from(from).map(|(lock, _)| lock).take_while(here).take(most).collect();
         }
@@ -124,9 +126,20 @@ impl Locks {
                 self.remove_void_ties(lock);
                 if awaited { self.note_cause(lock, cause) } else { self.end_count(lock) }
             }
+            Sweep::Elsewhere(slots) if slots.has(lock.key) => self.forget_elsewhere(lock),
+            Sweep::Elsewhere(_) => return,
             Sweep::Clock => {}
         }
         self.note_fair_change(lock);
         self.check_at(lock, Some(Due::At(now)));
+    }
+
+    /// A lock is on another server, with its holds and its fair list: they are forgotten. Its waiters leave when the lock is
+    /// checked.
+    fn forget_elsewhere(&mut self, lock: LockName<'_>) {
+        self.untie_all(lock);
+        self.forget_read_end(lock);
+        self.set_yielding(lock, None);
+        self.forget_all_departed(lock);
     }
 }

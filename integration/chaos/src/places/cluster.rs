@@ -1,10 +1,11 @@
 //! Three primaries between which slots move.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::whole_slots::moves_whole_slots;
+use rlock_testkit::{ServerName, TestServer, eventually};
 
 use super::{logs, server};
 
@@ -12,6 +13,9 @@ use super::{logs, server};
 const NODES: usize = 3;
 
 const SLOTS: usize = 16_384;
+
+/// How long a slot that moves as a whole may take.
+const MOVED: Duration = Duration::from_secs(10);
 
 /// How long they may take to agree.
 const AGREED: Duration = Duration::from_secs(30);
@@ -119,6 +123,39 @@ impl Cluster {
         }
         for node in [to, from].into_iter().chain((0..NODES).filter(|node| *node != to && *node != from)) {
             run::<()>(&mut clients[node], &format!("CLUSTER SETSLOT {slot} NODE {target}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the servers move slots as a whole.
+    pub(crate) fn moves_whole_slots(&self) -> bool {
+        self.with_node(0, moves_whole_slots)
+    }
+
+    /// Moves the slot of a lock to the next node, with all its keys at one moment, and every node learns it. The copy of
+    /// each key takes this many microseconds, in which leases end and are renewed.
+    pub(crate) fn move_whole_slot_of(&self, key: &str, copy_us: u64) -> Result<(), redis::RedisError> {
+        let nodes = self.nodes();
+        let mut clients: Vec<Connection> = nodes.iter().flatten().map(TestServer::connect).collect();
+        let slot: usize = run(&mut clients[0], &format!("CLUSTER KEYSLOT {key}"))?;
+        let from = owner(&mut clients[0], slot, &self.ports)?;
+        let to = (from + 1) % NODES;
+        run::<()>(&mut clients[from], &format!("CONFIG SET rdb-key-save-delay {copy_us}"))?;
+        if nodes[from].as_ref().expect("a node").version().name == ServerName::Valkey {
+            let target = &self.ids[to];
+            let order = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {target}");
+            run::<()>(&mut clients[from], &order)?;
+        } else {
+            run::<String>(&mut clients[to], &format!("CLUSTER MIGRATION IMPORT {slot} {slot}"))?;
+        }
+        let deadline = Instant::now() + MOVED;
+        for client in &mut clients {
+            while owner(client, slot, &self.ports)? != to {
+                if Instant::now() > deadline {
+                    return Err((redis::ErrorKind::Client, "the slot does not move as a whole").into());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         Ok(())
     }
