@@ -220,7 +220,7 @@ fn go() -> Outcome {
 /// With the libraries that Redisson's part has brought.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
-    place.write("Page.java", &page("java", "java"));
+    place.write("Page.java", &page("jedis", "java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Page.java"])?;
     place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
 }
