@@ -48,7 +48,7 @@ SECONDS = 60
 fuzz: setup ## Run the fuzz targets side by side for SECONDS=60, or one of them: TARGET=arguments
 	@$(ENV) ./scripts/fuzz.sh '$(SECONDS)' '$(TARGET)'
 
-# ONLY='valkey-*' runs fewer of them, EXCEPT=redis-7.0 all but that.
+# ONLY='valkey-* redis-8.6' runs fewer of them, EXCEPT=redis-7.0 all but that.
 ONLY ?= *
 EXCEPT ?=
 # On these the tests of the client and the command too.

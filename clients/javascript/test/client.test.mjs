@@ -150,6 +150,8 @@ test("a grant whose acquisition is over is given back", async () => {
   const raw = new Raw(server.port);
   const lock = client.lock("late");
   const held = await lock.acquire();
+  // It leads to this process: docs/OPERATIONS.md.
+  assert.match(held.owner, new RegExp(`^[\\w.-]+@[\\w.-]+:${process.pid}:[0-9a-f]{32}:\\d+$`));
   // As a request that the server reads late from a broken connection.
   const owner = `${client.identity}:999`;
   const channel = `rlock:grants:${client.identity.split(":").at(-1)}`;
