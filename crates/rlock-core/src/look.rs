@@ -203,6 +203,12 @@ impl<'a, L: Lock> Picture<'a, L> {
         read_leases::last_end(self.lock, count, at_most, self.view.key_end)
     }
 
+    /// Whether the first fields are those of a lock. A look does not check each field of a lock that is known: the hash of a user may
+    /// have taken its place.
+    pub(crate) fn shows_readers_only(&self) -> bool {
+        self.lock.readers_from(0, read_leases::MANY).is_ok()
+    }
+
     /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
     /// another server: it would be on both, and the later one could not be moved to the server of the other.
     #[inline]
