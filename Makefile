@@ -48,7 +48,7 @@ SECONDS = 60
 fuzz: setup ## Run the fuzz targets side by side for SECONDS=60, or one of them: TARGET=arguments
 	@$(ENV) ./scripts/fuzz.sh '$(SECONDS)' '$(TARGET)'
 
-# ONLY='valkey-*' runs fewer of them, EXCEPT=redis-7.0 all but that.
+# ONLY='valkey-* redis-8.6' runs fewer of them, EXCEPT=redis-7.0 all but that.
 ONLY ?= *
 EXCEPT ?=
 # On these the tests of the client and the command too.
@@ -64,14 +64,15 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
-# that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without these three, each
-# package's own check.sh comes first, with at most CLIENT_SECONDS=900. What is missing of the languages is named.
+# that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without SCENARIO and MIXED, each
+# package's own check.sh comes first, with at most CLIENT_SECONDS=900, and with LONG=1 it tries the oldest drivers too. What is
+# missing of the languages is named.
 MIXED ?=
 SCENARIO ?=
 LONG ?=
 clients: build ## Check the clients' packages, and run the conformance suite with all of them
 	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
-	@$(ENV) $(if $(SCENARIO)$(LONG)$(MIXED),,./scripts/clients.sh $(filter-out *,$(ONLY)))
+	@$(ENV) $(if $(SCENARIO)$(MIXED),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls or clients is stored beside the other

@@ -138,6 +138,10 @@ fn permission(text: &str) -> &'static str {
             "allow the user these commands: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; for `ls` also \
              +scan +hlen +hexists +zrange +pttl, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
         }
+        "rlock.hot" => {
+            "allow the user these commands: ACL SETUSER <user> +rlock.hot; for `rlock top` also +info +rlock.info ~*, in a \
+             cluster +cluster|nodes"
+        }
         _ => {
             "allow the user the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without this \
              category +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info"

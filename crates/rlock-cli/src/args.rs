@@ -10,6 +10,7 @@ use clap_complete::Shell;
 
 use crate::duration;
 use crate::run::{EndSignal, parse_signal};
+use crate::top::Sort;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -132,6 +133,21 @@ pub(crate) enum Action {
         /// The lock
         key: OsString,
     },
+    /// Show the locks that cost most waiting, on all primaries, as a live table
+    ///
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all primaries for RLOCK.HOT,
+    /// for the holders of these locks, and for the counters of `INFO rlock`, whose rates per second it shows. A new primary
+    /// appears after a fail-over; a server that does not answer is a red line.
+    ///
+    /// WAITED is the time that all waiters of a lock have waited together, since the lock came into the server's table. `≤` marks a
+    /// time that may contain the waiting for another lock. HOLDER is one of the holders, as name, host and process where the owner
+    /// tells them.
+    ///
+    /// Keys: q quits, p pauses, s changes the order, / filters by lock and holder, Esc removes the filter, arrows scroll.
+    ///
+    /// With --once the exit code is 1 if a server did not answer. The user needs permissions for INFO, RLOCK.HOT and RLOCK.INFO, for
+    /// locks in other databases also for SELECT, in a cluster also for CLUSTER NODES.
+    Top(TopArgs),
     /// Check that every server that can become primary has the module
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers
@@ -149,6 +165,26 @@ pub(crate) enum Action {
         #[arg(long, value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
+}
+
+/// What `rlock top` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Print the table one time, after one interval
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// The time from one question to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
+
+    /// The order of the locks
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    pub(crate) sort: Sort,
+
+    /// Only locks whose name or holder contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
 }
 
 /// What `rlock run` takes.
@@ -215,6 +251,18 @@ fn variable(name: &str) -> Result<OsString, String> {
     }
     Ok(name.into())
 }
+
+/// Questions that come too often cost the servers more than they tell.
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        interval if interval < SHORTEST_INTERVAL => {
+            Err("an interval below 100ms costs the servers too much: set 100ms or more".to_string())
+        }
+        interval => Ok(interval),
+    }
+}
+
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A session's grace must leave time to notice a broken connection, and to end the command.
 fn session_grace(text: &str) -> Result<Duration, String> {

@@ -6,7 +6,8 @@
 //! * `run`: the lock is kept by the client crate (`keeper`), the command's group (`group`) is watched by the main
 //!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
 //! * `server`: asking for one lock by the client crate, and finding all servers.
-//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `duration`: text in and out.
+//! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
+//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `owners`, `duration`: text in and out.
 
 // All of it is in run/system.rs, with the reasons.
 #![deny(unsafe_code)]
@@ -25,8 +26,10 @@ mod duration;
 mod error;
 mod names;
 mod output;
+mod owners;
 mod run;
 mod server;
+mod top;
 
 use std::env::args_os;
 use std::io::ErrorKind;
@@ -84,6 +87,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
         Action::Ls { pattern, waiting: false } => ls::ls(&place()?, &bytes(pattern), output),
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
+        Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
         Action::Completions { shell } => generate::completions(*shell),
         Action::Man { dir } => generate::man(dir.as_deref()),

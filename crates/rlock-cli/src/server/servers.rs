@@ -35,7 +35,7 @@ pub(crate) struct Described {
     pub(crate) may_lead: bool,
 }
 
-pub(super) type Fields = HashMap<String, String>;
+pub(crate) type Fields = HashMap<String, String>;
 type Address = (String, u16);
 
 /// A node in CLUSTER NODES.
@@ -166,7 +166,7 @@ fn look(target: &Target, kind: &Kind, service: Option<&str>) -> Result<(Fields, 
 }
 
 /// The fields of INFO that matter here.
-pub(super) fn about(link: &mut Link) -> Result<Fields, Error> {
+pub(crate) fn about(link: &mut Link) -> Result<Fields, Error> {
     let mut questions = pipe();
     for section in ["server", "replication", "cluster", "rlock"] {
         questions.cmd("INFO").arg(section);
