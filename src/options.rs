@@ -114,7 +114,7 @@ fn pairs(args: Args<'_>) -> Result<Vec<Pair<'_>>, LoadError> {
         names.any(|known| name.eq_ignore_ascii_case(known.to_bytes()))
     };
     let mut pairs: Vec<Pair<'_>> = Vec::new();
-    let mut words = args.all();
+    let mut words = args.from(0);
     while let Some(name) = words.next() {
         let shown = name.escape_ascii();
         if !known(name) {

@@ -41,7 +41,7 @@ impl Command for Hot {
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Answer, Error> {
-        Ok(match request::Hot::parse(ctx.args().all().skip(1))? {
+        Ok(match request::Hot::parse(ctx.args().from(1))? {
             request::Hot::Show { limit } => {
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
                 Answer::Shown(hot::hottest(core(&ctx), limit))

@@ -61,10 +61,11 @@ fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {
 
 /// What follows the command's name and the key.
 fn after_key(ctx: CommandCtx<'_>) -> impl Iterator<Item = &[u8]> {
-    ctx.args().all().skip(2)
+    ctx.args().from(2)
 }
 
 /// The lock that a command is about.
+#[inline(always)]
 fn lock(ctx: CommandCtx<'_>) -> Result<SiteLock<'_, Args<'_>>, Error> {
     waiters::clear_doubt(&ctx);
     Ok(SiteLock::new(ctx, key_name(ctx)?))

@@ -264,8 +264,9 @@ fn monitor_shows_the_permission_probe() {
     let mut confirmed = String::new();
     monitor.read_line(&mut confirmed).unwrap();
     assert_eq!(confirmed, "+OK\r\n");
-    let probes =
-        |lines: Vec<String>| lines.iter().filter(|line| line.ends_with(r#""hdel" "lock" """#)).count();
+    let probes = |lines: Vec<String>| {
+        lines.iter().filter(|line| line.ends_with(r#""zremrangebyrank" "lock" "1" "0""#)).count()
+    };
     // Commands alone, also one that hands the lock on: no probe.
     let mut bob = server.connect();
     let answer = std::thread::scope(|scope| {
