@@ -10,6 +10,7 @@ mod enqueue;
 mod enqueue_beside;
 mod handoff;
 mod histories;
+mod hot;
 mod list;
 mod pauses;
 mod waiting_edges;

@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
+use crate::hot::note_denied;
 use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
@@ -60,8 +61,10 @@ pub fn acquire<P: InCommand>(
         }
         _ => {
             let (lock, reply) = arrival.conclude(picture, owner, &decision, tying)?;
-            if request.fair && reply != Reply::Denied {
-                fair::leave_unless_waiting(core, lock, owner);
+            match reply {
+                Reply::Denied => note_denied(core, lock.name()),
+                _ if request.fair => fair::leave_unless_waiting(core, lock, owner),
+                _ => {}
             }
             Ok(Answer::Now(reply))
         }
