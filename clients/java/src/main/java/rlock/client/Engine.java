@@ -359,11 +359,11 @@ final class Engine {
     }
   }
 
-  /** A receiver that blocks, or that closes the client, keeps its thread. */
   private void awaitEvents() {
     try {
       if (!events.awaitTermination(1, TimeUnit.SECONDS)) {
-        Loop.LOG.log(Level.WARNING, "the receiver of events has not returned yet");
+        Loop.LOG.log(Level.WARNING, "the receiver of events blocks, and is interrupted");
+        events.shutdownNow();
       }
     } catch (InterruptedException nobodyDoes) {
       Thread.currentThread().interrupt();
