@@ -3,9 +3,9 @@
 # to load on one that is too old; and on those that CLIENTS names, the tests of the client and the command. A server that
 # cannot be had is a failure, by its name.
 #
-#   integration/matrix.sh                 all of them
-#   integration/matrix.sh 'valkey-*'      only those whose name matches
-#   integration/matrix.sh '*' redis-7.0   all but those
+#   integration/matrix.sh                           all of them
+#   integration/matrix.sh 'valkey-* redis-8.6'      only those whose name matches one of these
+#   integration/matrix.sh '*' 'redis-7.0'           all but those
 #   CLIENTS='valkey-9.1' integration/matrix.sh
 #
 # The servers are Debian's packages, unpacked under target/servers; nothing is installed.
@@ -15,8 +15,11 @@ cd "$(dirname "$0")/.."
 servers=$PWD/target/servers
 wanted="redis-7.0 redis-8.0 redis-8.6 valkey-8.0 valkey-8.1 valkey-9.1 redict-7.3"
 too_old="redis-6.0"
-only=${1:-*}
-except=${2:-}
+# Patterns of this script, not of files.
+set -f
+read -ra only <<<"${1:-*}"
+read -ra except <<<"${2:-}"
+set +f
 
 say() { printf '\n=== %s ===\n' "$*"; }
 
@@ -50,7 +53,7 @@ for file in tests/*/main.rs integration/*.rs integration/*/main.rs; do
     module_tests+=(--test "${file%.rs}")
 done
 client_tests=()
-for file in crates/rlock-client/tests/*.rs crates/rlock-cli/tests/*.rs; do
+for file in crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs; do
     file=${file##*/}
     client_tests+=(--test "${file%.rs}")
 done
@@ -75,10 +78,19 @@ tests_of() {
 say "building the tests"
 "${CARGO:-cargo}" test --workspace "${module_tests[@]}" ${CLIENTS:+"${client_tests[@]}"} --locked --no-run --quiet
 
+matches() { # name patterns...
+    local name=$1 pattern
+    shift
+    for pattern in "$@"; do
+        # shellcheck disable=SC2053 # a pattern is wanted
+        [[ $name != $pattern ]] || return 0
+    done
+    return 1
+}
+
 chosen=()
 for name in $wanted; do
-    # shellcheck disable=SC2254 # a pattern is wanted
-    case $name in $except) continue ;; $only) chosen+=("$name") ;; esac
+    if matches "$name" "${only[@]}" && ! matches "$name" "${except[@]}"; then chosen+=("$name"); fi
 done
 labels=("${chosen[@]}" "${clients[@]/#/clients-}")
 # The clients' wait longest: they run beside all others.

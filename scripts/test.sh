@@ -25,8 +25,9 @@ names_in() {
         printf '%s\n' "${file%.rs}"
     done | sort -u
 }
-clients=$(names_in crates/rlock-client/tests/*.rs crates/rlock-cli/tests/*.rs)
-others=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs crates/*/tests/*.rs clients/*/tests/*.rs | grep -vxF "$clients")
+clients=$(names_in crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs)
+others=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs |
+    grep -vxF "$clients")
 
 lane() { # name arguments...
     local name=$1

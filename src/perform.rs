@@ -34,7 +34,7 @@ pub(crate) fn perform<S: Scope>(
     change: &Change,
 ) -> Result<(), Error> {
     if change.mode == Mode::Permit {
-        return permits::perform(ctx, key, owner, change);
+        return permits::write_permits(ctx, key, owner, change);
     }
     let name = key.name();
     // A writer's field has another name than its owner; for all else the owner's own string will do.

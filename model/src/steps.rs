@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};

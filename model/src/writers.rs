@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::request::{Acquire, Cancel};
 use rlock_core::{Expiry, Holds, LeaseMs, Mode, Owner, Reply};
 use rlock_sim::{ReadWrite, Sim, Value, World};

@@ -1,13 +1,13 @@
 //! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE | PERMITS n] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
-use rlock_core::call::{self, Answer};
+use rlock_core::commands::{self, Answer};
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
 use super::{after_key, check_session, lock};
 use crate::fair::FairQueue;
 use crate::ffi::{
-    Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec, listen_to_keys, listen_to_lists,
+    Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
     listen_to_sorted_sets,
 };
 use crate::keyspace;
@@ -33,7 +33,7 @@ impl Command for Acquire {
         name: c"rlock.acquire",
         flags: c"write deny-oom",
         acl: c"write slow blocking",
-        locks: Locks::Yes,
+        audience: Audience::LockUsers,
         summary:
             c"Acquires a lock for a lease, adds a hold, or waits for the lock; null if another owner holds it",
         complexity: super::COST,
@@ -90,7 +90,7 @@ impl Command for Acquire {
         if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx) {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
-        let answer = call::acquire(core(&ctx), &mut lock(ctx)?, &request);
+        let answer = commands::acquire(core(&ctx), &mut lock(ctx)?, &request);
         if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
     }
 }

@@ -1,9 +1,9 @@
 //! `RLOCK.CANCEL key owner`
 
-use rlock_core::{Error, Reply, call, request};
+use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Takes a waiter out of the queue.
@@ -15,7 +15,7 @@ impl Command for Cancel {
         name: c"rlock.cancel",
         flags: c"write",
         acl: c"write slow",
-        locks: Locks::Yes,
+        audience: Audience::LockUsers,
         summary:
             c"Ends an owner's wait for a lock; 0 if it did not wait, for example after it was granted the lock",
         complexity: super::COST,
@@ -27,6 +27,6 @@ impl Command for Cancel {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(after_key(ctx))?;
-        call::cancel(core(&ctx), &mut lock(ctx)?, &request)
+        commands::cancel(core(&ctx), &mut lock(ctx)?, &request)
     }
 }

@@ -1,9 +1,9 @@
 //! `RLOCK.FORCERELEASE key [owner]`
 
-use rlock_core::{Error, Reply, call, request};
+use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Takes a lock from its holders.
@@ -16,7 +16,7 @@ impl Command for ForceRelease {
         flags: c"write",
         acl: c"write slow dangerous",
         // Permission to lock is not permission to take locks from others.
-        locks: Locks::No,
+        audience: Audience::Operators,
         summary: c"Releases a lock without its owner, or only if the given owner holds it; 0 if nothing was released",
         complexity: super::COST,
         tips: None,
@@ -27,6 +27,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(ctx))?;
-        call::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -8,7 +8,8 @@ mod queue;
 
 use super::{after_key, key_name, pair};
 use crate::ffi::{
-    Arg, ArgKind, CallReply, Command, CommandCtx, Ctx, Key, KeyKind, KeyUse, Locks, Respond, Spec, StringRef,
+    Arg, ArgKind, Audience, CallReply, Command, CommandCtx, Ctx, Key, KeyKind, KeyUse, Respond, Spec,
+    StringRef,
 };
 use crate::{keyspace, waiters};
 
@@ -33,7 +34,7 @@ impl Command for Info {
         name: c"rlock.info",
         flags: c"readonly",
         acl: c"read slow",
-        locks: Locks::Yes,
+        audience: Audience::LockUsers,
         summary: c"Shows the holders of a lock with their holds and leases, and its waiters",
         complexity: c"O(n) for the n entries shown and the dead readers",
         tips: Some(c"nondeterministic_output"),

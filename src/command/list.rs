@@ -4,7 +4,7 @@ use rlock_core::request::{self, Cursor};
 use rlock_core::{Error, MonoMs};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, Locks, Respond, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
 use crate::waiters;
 
 /// Lists the locks with waiters.
@@ -30,7 +30,7 @@ impl Command for List {
         name: c"rlock.list",
         flags: c"readonly",
         acl: c"read slow dangerous",
-        locks: Locks::No,
+        audience: Audience::Operators,
         summary:
             c"Lists the locks of the database with waiters on this server, their number and longest wait",
         complexity: c"O(n + log m) for the n entries shown of m locks with waiters",

@@ -3,6 +3,7 @@
 mod acquire;
 mod cancel;
 mod force_release;
+mod hot;
 mod info;
 mod list;
 mod release;
@@ -11,6 +12,7 @@ mod renew;
 pub(crate) use acquire::Acquire;
 pub(crate) use cancel::Cancel;
 pub(crate) use force_release::ForceRelease;
+pub(crate) use hot::Hot;
 pub(crate) use info::Info;
 pub(crate) use list::List;
 pub(crate) use release::Release;
@@ -18,7 +20,7 @@ pub(crate) use renew::Renew;
 
 use std::ffi::CStr;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{

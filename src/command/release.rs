@@ -1,9 +1,9 @@
 //! `RLOCK.RELEASE key owner [READ | WRITE] [ALL | HOLDS n] [LEASE lease-ms]`
 
-use rlock_core::{Error, Reply, call, request};
+use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Releases holds.
@@ -15,7 +15,7 @@ impl Command for Release {
         name: c"rlock.release",
         flags: c"write",
         acl: c"write slow",
-        locks: Locks::Yes,
+        audience: Audience::LockUsers,
         summary: c"Releases one hold of a lock, or all; 1 if the lock is free now, 0 if holds remain, null if the owner holds nothing",
         complexity: super::COST,
         tips: None,
@@ -39,6 +39,6 @@ impl Command for Release {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(ctx))?;
-        call::release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

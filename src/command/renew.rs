@@ -1,9 +1,9 @@
 //! `RLOCK.RENEW key owner lease-ms [READ | WRITE] [SESSION grace-ms]`
 
-use rlock_core::{Error, Reply, call, request};
+use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, check_session, lock};
-use crate::ffi::{Arg, ArgKind, Command, CommandCtx, KeyUse, Locks, Spec};
+use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Lets a lease count from now.
@@ -15,7 +15,7 @@ impl Command for Renew {
         name: c"rlock.renew",
         flags: c"write",
         acl: c"write slow",
-        locks: Locks::Yes,
+        audience: Audience::LockUsers,
         summary: c"Restarts the lease of a held lock from now; 0 if the owner holds nothing",
         complexity: super::COST,
         tips: None,
@@ -35,6 +35,6 @@ impl Command for Renew {
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        call::renew(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::renew(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -7,8 +7,8 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::call::CallReply;
+use super::contexts::CommandCtx;
 use super::ctx::{Ctx, clear_errno, free, reply_kind};
-use super::scope::CommandCtx;
 use super::string::{OwnedString, StringRef};
 
 /// The prefix of all commands of the module.

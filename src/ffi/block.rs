@@ -10,9 +10,9 @@ use rlock_core::{Error, Reply};
 
 use super::api::{api, optional_api};
 use super::callbacks;
+use super::contexts::{Event, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::scope::{Event, ScopedCtx};
 
 /// How a wait ended.
 pub(crate) struct Outcome {

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use super::args::Args;
 use super::block::{Handle, Outcome};
+use super::contexts::{EventCtx, TaskCtx};
 use super::ctx::Ctx;
 use super::event::ServerEvent;
 use super::info::InfoPage;
 use super::load_error::LoadError;
-use super::scope::{EventCtx, TaskCtx};
 use super::string::StringRef;
 
 /// The module. Each method runs inside the guard.

@@ -11,12 +11,12 @@ use rlock_core::Error;
 use super::api::{api, optional_api};
 use super::args::Args;
 use super::block::blocked_so_far;
+use super::contexts::{CommandCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::reply::count_error;
-use super::scope::{CommandCtx, ScopedCtx};
-use super::spec::{Arena, Locks, Spec, text};
+use super::spec::{Arena, Audience, Spec, text};
 
 /// The module's ACL category, on servers where modules can have one.
 pub(super) const ACL_CATEGORY: &CStr = c"rlock";
@@ -44,8 +44,8 @@ pub(crate) fn register<C: Command>(ctx: Ctx<'_>) -> Result<(), LoadError> {
     let key = c_int::from(spec.key.flags() != 0);
     let (name, flags) = (spec.name.as_ptr(), spec.flags.as_ptr());
     let create = api!(RedisModule_CreateCommand);
-    // SAFETY: the context is that of the load; `call::<C>` is a function for as long as the module is loaded.
-    let status = unsafe { create(ctx.as_ptr(), name, Some(call::<C>), flags, key, key, key) };
+    // SAFETY: the context is that of the load; `handle::<C>` is a function for as long as the module is loaded.
+    let status = unsafe { create(ctx.as_ptr(), name, Some(handle::<C>), flags, key, key, key) };
     // SAFETY: as above; null if the command is unknown.
     let command = unsafe { api!(RedisModule_GetCommand)(ctx.as_ptr(), name) };
     if status != raw::REDISMODULE_OK as c_int || command.is_null() {
@@ -66,7 +66,7 @@ pub(crate) fn register<C: Command>(ctx: Ctx<'_>) -> Result<(), LoadError> {
 /// Redis 7.2 takes categories for a command, and none of a module's own.
 fn categories(spec: &Spec) -> CString {
     let mut categories = spec.acl.to_bytes().to_vec();
-    if spec.locks == Locks::Yes && optional_api!(RedisModule_AddACLCategory).is_some() {
+    if spec.audience == Audience::LockUsers && optional_api!(RedisModule_AddACLCategory).is_some() {
         categories.push(b' ');
         categories.extend_from_slice(ACL_CATEGORY.to_bytes());
     }
@@ -126,7 +126,7 @@ pub(super) fn add_acl_category(ctx: Ctx<'_>) -> Result<(), LoadError> {
 }
 
 /// What the server calls for the command `C`.
-unsafe extern "C" fn call<C: Command>(
+unsafe extern "C" fn handle<C: Command>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::contexts::{Event, EventCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
-use super::scope::{Event, EventCtx, ScopedCtx};
 
 /// A yes-or-no option, `rlock.<name>` for CONFIG.
 pub(crate) struct BoolOption {

@@ -11,10 +11,10 @@ use redis_module_macros::role_changed_event_handler;
 use rlock_core::locks::Databases;
 
 use super::api::{api, optional_api};
+use super::contexts::{Event, ScopedCtx, Task};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
-use super::scope::{Event, ScopedCtx, Task};
 use super::{callbacks, key_event};
 
 /// The server events that the module listens to from its load on.

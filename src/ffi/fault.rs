@@ -39,7 +39,7 @@ mod on {
 
     use super::super::guard::Callback;
     use super::super::{
-        self as ffi, Arg, ArgKind, Command, CommandCtx, Ctx, KeyUse, LoadError, Locks, Respond, Spec,
+        self as ffi, Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, LoadError, Respond, Spec,
     };
 
     /// The environment variable by which a test lets the load itself panic.
@@ -112,7 +112,7 @@ mod on {
             name: c"rlock.fault",
             flags: c"fast",
             acl: c"fast dangerous",
-            locks: Locks::No,
+            audience: Audience::Operators,
             summary: c"Lets the next callback of a kind panic",
             complexity: c"O(1)",
             tips: None,

@@ -7,9 +7,9 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::callbacks;
+use super::contexts::{Event, EventCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::scope::{Event, EventCtx, ScopedCtx};
 use super::string::StringRef;
 
 /// The callback of an event.

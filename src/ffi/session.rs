@@ -6,8 +6,8 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::block::flags;
+use super::contexts::CommandCtx;
 use super::ctx::{free, reply_kind};
-use super::scope::CommandCtx;
 
 impl CommandCtx<'_> {
     /// Whether the command under way came on a connection. In scripts, functions and calls of other modules the server

@@ -14,8 +14,8 @@ pub(crate) struct Spec {
     pub(crate) flags: &'static CStr,
     /// The server's ACL categories, from Redis 7.2 on.
     pub(crate) acl: &'static CStr,
-    /// Whether it belongs to those that lock, and so to the module's category.
-    pub(crate) locks: Locks,
+    /// Its users: the commands of lock users are the module's ACL category.
+    pub(crate) audience: Audience,
     /// One line for COMMAND DOCS.
     pub(crate) summary: &'static CStr,
     /// Its cost for COMMAND DOCS.
@@ -30,13 +30,13 @@ pub(crate) struct Spec {
     pub(crate) args: &'static [Arg],
 }
 
-/// Whether a command is one that every user of locks needs.
+/// The users of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Locks {
-    /// It is: the module's ACL category has it, where the server lets modules have one.
-    Yes,
-    /// It is for operators.
-    No,
+pub(crate) enum Audience {
+    /// Every user of locks: the command is in the module's ACL category, if the server lets modules have one.
+    LockUsers,
+    /// Operators only.
+    Operators,
 }
 
 /// What a command does to its key.

@@ -7,9 +7,9 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::callbacks;
+use super::contexts::{ScopedCtx, Task};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-use super::scope::{ScopedCtx, Task};
 
 /// A timer of the server's.
 pub(crate) struct Timer(raw::RedisModuleTimerID);

@@ -8,7 +8,7 @@ use crate::scope::Scope;
 
 /// Performs a change of the permits at `key`, as [`super::perform`] does for other locks.
 #[inline(never)]
-pub(super) fn perform<S: Scope>(
+pub(super) fn write_permits<S: Scope>(
     ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,

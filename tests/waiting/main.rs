@@ -10,6 +10,7 @@ mod drain;
 mod enqueue;
 mod enqueue_beside;
 mod handoff;
+mod hot;
 mod list;
 mod pauses;
 mod waiting_edges;

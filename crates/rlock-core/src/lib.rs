@@ -26,7 +26,7 @@
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
 //! - [`note`]: events for the statistics.
-//! - [`call`]: the steps of each command.
+//! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
 //! - `serve`: the hand-off of a free lock to the first waiter.
@@ -35,6 +35,7 @@
 //! - `permits_repair`: keys of locks with permits that outlast their permits.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
+//! - [`hot`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`departures`]: leaving the queues without a grant.
@@ -50,7 +51,7 @@
 )]
 
 mod access;
-pub mod call;
+pub mod commands;
 pub mod core;
 pub mod decision;
 pub mod departures;
@@ -58,6 +59,7 @@ pub mod error;
 pub mod events;
 pub mod facts;
 pub mod fair;
+pub mod hot;
 pub mod limits;
 pub mod locks;
 mod look;

@@ -18,7 +18,7 @@ mod world;
 
 use std::cell::RefCell;
 
-use rlock_core::call::{self, Answer};
+use rlock_core::commands::{self, Answer};
 use rlock_core::core::Core;
 use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
@@ -74,27 +74,27 @@ impl Sim {
     /// [`World::clients`] has.
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
         self.call_on(client, lock);
-        call::acquire(self.core(), &mut self.lock(lock), request)
+        commands::acquire(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RELEASE.
     pub fn release(&self, lock: &LockRef, request: &Release<'_>) -> Result<Reply, Error> {
-        call::release(self.core(), &mut self.lock(lock), request)
+        commands::release(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RENEW.
     pub fn renew(&self, lock: &LockRef, request: &Renew<'_>) -> Result<Reply, Error> {
-        call::renew(self.core(), &mut self.lock(lock), request)
+        commands::renew(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.CANCEL.
     pub fn cancel(&self, lock: &LockRef, request: &Cancel<'_>) -> Result<Reply, Error> {
-        call::cancel(self.core(), &mut self.lock(lock), request)
+        commands::cancel(self.core(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.FORCERELEASE.
     pub fn force_release(&self, lock: &LockRef, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-        call::force_release(self.core(), &mut self.lock(lock), request)
+        commands::force_release(self.core(), &mut self.lock(lock), request)
     }
 
     /// Time passes on both clocks; a timer that falls due waits to be fired.

@@ -211,6 +211,8 @@ fn go() -> Outcome {
     let place = Place::new("go");
     place.take("go", &["go.mod", "go.sum"]);
     place.write("main.go", &page("go", "go"));
+    let package = format!("-replace=rlock.invalid/client={}", root().join("clients/go").display());
+    place.run("go", &["mod", "edit", &package])?;
     place.run("go", &["build", "-o", "page", "."])?;
     place.run_with("./page", &[], &[url(&TestServer::start())])
 }

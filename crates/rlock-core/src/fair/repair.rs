@@ -20,7 +20,7 @@ pub(crate) fn repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: Unix
     // Before the list is read: a change that is heard of after that is another one.
     core.locks(|locks| locks.fair_list_checked(lock.name()));
     if let Some(repair) = needed_repair(core, lock, &owners, now) {
-        repair.perform(lock, now);
+        repair.write(lock, now);
     }
 }
 
@@ -71,7 +71,7 @@ fn needed_repair<P: Server>(
 
 impl Repair {
     /// Writes the change. Writing must be allowed.
-    fn perform<L: Lock>(&self, lock: &L, now: UnixMs) {
+    fn write<L: Lock>(&self, lock: &L, now: UnixMs) {
         match self {
             Self::PutBack(owners) => put_back(lock, owners, now),
             Self::KeepAlive(owner) => lock.fair_list().set_deadline(owner, far_ahead(now)),
@@ -107,6 +107,6 @@ pub(crate) fn join<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8
     let now = core.port.now();
     let head = lock.fair_list().head().filter(|head| *head.owner == *owner);
     if let Some(repair) = head.and_then(|head| keep_alive(core, lock, head, now)) {
-        repair.perform(lock, now);
+        repair.write(lock, now);
     }
 }

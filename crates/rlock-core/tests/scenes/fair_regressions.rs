@@ -3,7 +3,7 @@
 use crate::fair_scene::{
     Ask, FAIR, HOUR, Happens, How, LEASE, MESSAGE, NOW, PLAIN, Scene, TURN, lock, settings, waiting,
 };
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
 use rlock_core::settings::Settings;
@@ -128,7 +128,7 @@ fn who_has_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        events::check_fair_lists(scene.sim.core());
+        events::sweep_periodically(scene.sim.core());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

@@ -2,7 +2,7 @@
 //! kind in an event-loop cycle.
 
 use crate::fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Reply, departures, events};

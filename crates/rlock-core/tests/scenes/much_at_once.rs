@@ -1,6 +1,6 @@
 //! Much to do outside commands at once: no callback takes the server's time for all of it.
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::events::ListChange;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Turns};

@@ -1,6 +1,6 @@
 //! Sessions whose ends came at the wrong moment.
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;

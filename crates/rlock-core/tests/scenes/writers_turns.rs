@@ -1,6 +1,6 @@
 //! Natives read while a Redisson writer waits: how often the module checks that, and until when it holds readers back.
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;

@@ -4,7 +4,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Ticket, Turns};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, call, events, sessions};
+use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, events, sessions};
 use rlock_sim::{Sim, World};
 
 use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
@@ -31,6 +31,7 @@ impl Real {
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
             max_ties: 1_000,
+            hot_locks: 2,
             at_once: match options.budget {
                 Budget::Usual => AtOnce::USUAL,
                 Budget::HalfDone(few) => AtOnce { ended: few, listed: few, served: few, looked: few },
@@ -96,7 +97,7 @@ impl Real {
 
     /// The server's beat.
     pub(super) fn beat(&self) {
-        events::check_fair_lists(self.sim.core());
+        events::sweep_periodically(self.sim.core());
         sessions::on_beat(self.sim.core());
     }
 
@@ -156,8 +157,8 @@ impl Real {
         let request = Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(client, &id(lock), &request) {
-            Ok(call::Answer::Now(reply)) => answer(reply),
-            Ok(call::Answer::Later) => {
+            Ok(commands::Answer::Now(reply)) => answer(reply),
+            Ok(commands::Answer::Later) => {
                 let newest = self.sim.with(|world| world.clients.keys().next_back().copied());
                 self.tickets.extend(newest);
                 Answer::Blocked

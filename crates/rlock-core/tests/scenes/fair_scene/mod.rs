@@ -4,7 +4,7 @@
 
 mod redisson;
 
-use rlock_core::call::Answer;
+use rlock_core::commands::Answer;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
@@ -84,6 +84,7 @@ pub(crate) fn settings() -> Settings {
         foreign_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
         max_ties: 1_000,
+        hot_locks: 0,
         at_once: AtOnce::USUAL,
     }
 }

@@ -1,0 +1,315 @@
+//! The wrong server, protocol, database, user or kind of lock: each error says what is wrong, then what to do.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Files, Running, ask, bare};
+use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
+
+/// Subcommands that ask in different ways: by the client crate once, for as long as it takes, and server by server.
+const ALL: [&[&str]; 4] = [&["status", "job"], &["run", "job", "--", "echo", "ran"], &["ls"], &["ping"]];
+
+/// An answer that needs no waiting has come within this time, on a busy machine too; a time-out takes 5 s.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+/// Shows that each of the commands fails at once, and says these words.
+#[track_caller]
+fn all_fail(commands: &[&[&str]], url: &str, words: &[&str]) {
+    for arguments in commands {
+        let mut command = bare();
+        command.arg("--url").arg(url).args(*arguments);
+        let begin = Instant::now();
+        let ended = Running::start(command).ended();
+        assert!(begin.elapsed() < AT_ONCE, "{arguments:?} at {url}: {:?} {ended:?}", begin.elapsed());
+        assert_eq!(ended.stdout, "", "{arguments:?} at {url}: {ended:?}");
+        ended.fails(125, &[words, &["\n  → "]].concat());
+        assert!(ended.stderr.lines().count() == 2, "what is wrong, then what to do: {ended:?}");
+    }
+}
+
+fn address(server: &TestServer) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+fn sentinel(primary: &TestServer) -> TestServer {
+    let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
+    TestServer::builder().sentinel().conf("sentinel", watched).start()
+}
+
+/// It said that the module is not loaded, and `ping` of a server by the URL of a Sentinel said `ok`.
+#[test]
+fn servers_and_sentinels_are_told_apart() {
+    let server = TestServer::start();
+    let sentinel = sentinel(&server);
+    let (at, by) = (address(&server), address(&sentinel));
+    let not = format!("{at} is not a Sentinel");
+    all_fail(&ALL, &format!("redis+sentinel://{at}/app"), &[&not, &format!("write redis://{at} ")]);
+    let is = format!("{by} is a Sentinel, which has no locks");
+    let right = format!("write redis+sentinel://{by}/app");
+    // `ls` and `ping` find the servers by any Sentinel.
+    all_fail(&ALL[..2], &format!("redis://{by}"), &[&is, &right]);
+    all_fail(&ALL, &format!("redis+cluster://{by}"), &[&is, &right]);
+    let unknown = format!("the Sentinel {by} watches no primary called other");
+    all_fail(&ALL, &format!("redis+sentinel://{by}/other"), &[&unknown, "end of the URL: app"]);
+}
+
+/// One wrong address among the Sentinels is told, though the others lead to the servers.
+#[test]
+fn ping_names_a_sentinel_that_is_none() {
+    let server = TestServer::start();
+    let sentinel = sentinel(&server);
+    let mut command = bare();
+    let url = format!("redis+sentinel://{},{}/app", address(&sentinel), address(&server));
+    command.args(["--url", &url, "ping"]);
+    let ended = Running::start(command).ended();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.contains("is not a Sentinel") && ended.stdout.contains("→ write"), "{ended:?}");
+}
+
+#[test]
+fn what_a_sentinel_names_may_be_wrong_itself() {
+    let without = TestServer::builder().without_module().start();
+    let by = sentinel(&without);
+    let missing = format!("the module rlock is not loaded on {}", address(&without));
+    all_fail(&ALL[..3], &format!("redis+sentinel://{}/app", address(&by)), &[&missing, "loadmodule"]);
+    let down = TestServer::start();
+    let (by, at) = (sentinel(&down), address(&down));
+    drop(down);
+    let refused = format!("no answer from {at}: Connection refused");
+    all_fail(
+        &ALL[..3],
+        &format!("redis+sentinel://{}/app", address(&by)),
+        &[&refused, "check that a server runs"],
+    );
+}
+
+#[test]
+fn servers_and_clusters_are_told_apart() {
+    let server = TestServer::start();
+    let at = address(&server);
+    let not = format!("{at} is not a node of a cluster");
+    all_fail(&ALL, &format!("redis+cluster://{at}"), &[&not, "write redis:// in place of redis+cluster://"]);
+    let node = TestServer::builder().conf("cluster-enabled", "yes").start();
+    let at = address(&node);
+    for kind in ["redis", "redis+cluster"] {
+        all_fail(&ALL[..2], &format!("{kind}://{at}"), &["CLUSTERDOWN", "give every slot to a node"]);
+    }
+    let right = format!("write redis+cluster://{at} ");
+    all_fail(&ALL, &format!("redis+sentinel://{at}/app"), &["is not a Sentinel", &right]);
+}
+
+/// It said `no answer`, though the server had answered.
+#[test]
+fn databases_that_are_not_there() {
+    let server = TestServer::start();
+    let at = address(&server);
+    all_fail(
+        &ALL,
+        &format!("redis://{at}/99"),
+        &[&format!("{at} has no database 99"), "redis://host:port/0"],
+    );
+    let sentinel = sentinel(&server);
+    let url = format!("redis+sentinel://{}/app/99", address(&sentinel));
+    all_fail(&ALL[..3], &url, &["has no database 99", "redis://host:port/0"]);
+    // Valkey 9 has databases in a cluster too, if it is told to.
+    let node = TestServer::builder().conf("cluster-enabled", "yes").start();
+    ask::<String>(&mut node.connect(), "CLUSTER ADDSLOTSRANGE 0 16383");
+    for kind in ["redis", "redis+cluster"] {
+        all_fail(&ALL, &format!("{kind}://{}/1", address(&node)), &["has no database 1"]);
+    }
+}
+
+/// A server without TLS says nothing to who begins with it: that took 5 s, and blamed the load.
+#[test]
+fn tls_that_is_not_there() {
+    let server = TestServer::start();
+    let at = address(&server);
+    let words = [&format!("{at} accepts no TLS connections")[..], "write redis:// in place of rediss://"];
+    all_fail(&ALL, &format!("rediss://{at}"), &words);
+    all_fail(&ALL, &format!("rediss+cluster://{at}"), &words);
+    all_fail(&ALL[..3], &format!("rediss+sentinel://{at}/app"), &words);
+}
+
+#[test]
+fn tls_that_is_not_asked_for() {
+    let files = Files::new();
+    let (_server, port) = crate::support::tls::server(&files, "no");
+    let url = format!("redis://localhost:{port}");
+    let words = [&format!("localhost:{port} accepts TLS connections only")[..], "write rediss://"];
+    all_fail(&ALL, &url, &words);
+}
+
+#[test]
+fn certificates_that_are_wrong_or_missing() {
+    let files = Files::new();
+    let (_server, port) = crate::support::tls::server(&files, "no");
+    all_fail(&ALL, &format!("rediss://localhost:{port}"), &["UnknownIssuer", "SSL_CERT_FILE"]);
+    let (_server, asking) = crate::support::tls::server(&files, "yes");
+    for (host, port, words) in [
+        ("127.0.0.1", port, ["not valid for name", "use a host name of the server's certificate in the URL"]),
+        ("localhost", asking, ["CertificateRequired", "tls-auth-clients optional"]),
+    ] {
+        for arguments in ALL {
+            let mut command = bare();
+            command.args(["--url", &format!("rediss://{host}:{port}")]).args(arguments);
+            command.env("SSL_CERT_FILE", files.path("ca.crt"));
+            Running::start(command).ended().fails(125, &words);
+        }
+    }
+}
+
+/// Answers each connection so, as soon as it has said something, or at once.
+fn other_server(listens: bool, answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let serve = move |mut stream: TcpStream| {
+        if listens {
+            let _ = stream.read(&mut [0; 4096]);
+        }
+        let _ = stream.write_all(answer);
+        // Until the client has gone.
+        let _ = stream.read_to_end(&mut Vec::new());
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || serve(stream));
+        }
+    });
+    port
+}
+
+#[test]
+fn ports_of_other_servers() {
+    let http = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+    let cases: [(bool, &'static [u8], &str); 3] = [
+        (true, http, "is a web server, not a Redis or Valkey server"),
+        (false, b"SSH-2.0-OpenSSH_9.2\r\n", "is not a Redis or Valkey server"),
+        (false, b"J\0\0\0\n8.0.36\0", "is not a Redis or Valkey server"),
+    ];
+    for (listens, answer, what) in cases {
+        let port = other_server(listens, answer);
+        let words = [&format!("127.0.0.1:{port} {what}")[..], "correct the host and the port"];
+        all_fail(&ALL, &format!("redis://127.0.0.1:{port}"), &words);
+        all_fail(&ALL, &format!("rediss://127.0.0.1:{port}"), &words);
+    }
+}
+
+#[test]
+fn addresses_where_nobody_is() {
+    all_fail(&ALL, "redis://127.0.0.1:1", &["Connection refused", "check that a server runs at 127.0.0.1:1"]);
+    all_fail(&ALL, "redis+cluster://127.0.0.1:1", &["Connection refused", "check that a server runs"]);
+    all_fail(&ALL, "redis+sentinel://127.0.0.1:1/app", &["Connection refused", "check that a server runs"]);
+    all_fail(&ALL, "redis://no-such-host.invalid", &["no-such-host.invalid", "check the host name"]);
+    all_fail(&ALL, "unix:///no/such/socket", &["No such file", "check the path"]);
+}
+
+#[test]
+fn servers_that_answer_but_do_not_serve() {
+    let server = TestServer::start();
+    let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", server.port())).start();
+    wait_for_replicas_in_sync(&server, &replica);
+    let words =
+        [&format!("{} is a replica", address(&replica))[..], "the URL of the primary, ", &address(&server)];
+    all_fail(&ALL[1..2], &format!("redis://{}", address(&replica)), &words);
+    let stale = TestServer::builder().conf("replica-serve-stale-data", "no").start();
+    ask::<String>(&mut stale.connect(), "REPLICAOF 127.0.0.1 1");
+    all_fail(&ALL[..3], &format!("redis://{}", address(&stale)), &["MASTERDOWN", "without its primary"]);
+    let full = TestServer::start();
+    // The one connection that there may be.
+    let only = &mut full.connect();
+    ask::<String>(only, "CONFIG SET maxclients 1");
+    all_fail(
+        &ALL,
+        &format!("redis://{}", address(&full)),
+        &["max number of clients", "raise the server's option `maxclients`"],
+    );
+}
+
+/// Users and what they may: told apart by what is missing.
+#[test]
+fn users_that_may_not() {
+    let server = TestServer::builder().conf("requirepass", "top-secret").start();
+    let admin = &mut server.connect();
+    let locks = "-@all +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
+    for rules in [
+        format!("locks on >pass ~* {locks}"),
+        format!("keys on >pass ~other {locks}"),
+        "nothing on >pass ~* -@all +info".to_string(),
+        "noscan on >pass ~* +@all -scan".to_string(),
+        "nodb on >pass ~* +@all -select".to_string(),
+        "off off >pass ~* +@all".to_string(),
+    ] {
+        ask::<String>(admin, &format!("ACL SETUSER {rules}"));
+    }
+    let url = |login: &str| format!("redis://{login}{}", address(&server));
+    all_fail(&ALL, &url(""), &["NOAUTH Authentication required.", "write redis://user:password@host"]);
+    for login in [":wrong@", "nobody:pass@", "locks:wrong@", "off:pass@"] {
+        all_fail(&ALL, &url(login), &["WRONGPASS", "correct the user and the password"]);
+    }
+    // Locking needs no INFO; `ls` and `ping` do, and say so.
+    let waiting: &[&str] = &["ls", "--waiting"];
+    all_fail(
+        &[ALL[2], ALL[3], waiting],
+        &url("locks:pass@"),
+        &["'info'", "+info for `rlock ping` and `rlock ls`"],
+    );
+    all_fail(&ALL[2..3], &url("noscan:pass@"), &["'scan'", "+scan +hlen +hexists"]);
+    all_fail(&ALL[..1], &url("nothing:pass@"), &["'rlock.info'", "+@rlock"]);
+    all_fail(&ALL[1..2], &url("nothing:pass@"), &["'rlock.acquire'", "+@rlock"]);
+    all_fail(&ALL[..2], &url("keys:pass@"), &["NOPERM", "allow the user the lock's key"]);
+    all_fail(&ALL, &format!("{}/2", url("nodb:pass@")), &["'select'", "+select"]);
+}
+
+/// What `run` asks for by the wrong word.
+#[test]
+fn locks_of_the_other_kind() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE pages a:1 100000 READ");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job a:1 100000");
+    let url = format!("redis://{}", address(&server));
+    for (words, advice) in [
+        (&["run", "pages"][..], "add --read or --write"),
+        (&["run", "pages", "--fair"], "add --read or --write"),
+        (&["run", "pages", "--no-wait"], "add --read or --write"),
+        (&["run", "job", "--read"], "leave out --read and --write"),
+        (&["run", "job", "--write"], "leave out --read and --write"),
+    ] {
+        all_fail(&[&[words, &["--", "echo", "ran"]].concat()], &url, &["WRONGLOCK", advice]);
+    }
+}
+
+/// A module that is older than this command, which no server here has: what such a one would say.
+#[test]
+fn a_module_that_is_older() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let serve = move |mut stream: TcpStream| {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            let words = String::from_utf8_lossy(&buffer[..length]).to_ascii_uppercase();
+            // Commands begin with the number of their words.
+            for command in words.split('*').skip(1) {
+                let answer = match command {
+                    _ if command.contains("HELLO") => "%1\r\n+proto\r\n:3\r\n",
+                    _ if command.contains("RLOCK.LIST") => "-ERR unknown command 'RLOCK.LIST'\r\n",
+                    _ if command.contains("INFO") => "$21\r\nrlock_version:0.0.1\r\n\r\n",
+                    _ if command.contains("RLOCK.RENEW") => "-ERR wrong number of arguments\r\n",
+                    _ => "+OK\r\n",
+                };
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || serve(stream));
+        }
+    });
+    let words = ["is older than this command (rlock 0.0.1)", "update the module to"];
+    all_fail(&[&["ls", "--waiting"]], &format!("redis://127.0.0.1:{port}"), &words);
+}

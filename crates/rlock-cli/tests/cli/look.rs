@@ -1,0 +1,273 @@
+//! status, release, force-release and ls, as text and as JSON.
+
+use crate::support::{ask, await_waiters, rlock, start};
+use rlock_testkit::TestServer;
+use serde_json::{Value, json};
+
+/// Replaces numbers that depend on time by whether they are within the range.
+#[track_caller]
+fn check_time(object: &mut Value, field: &str, from: i64, to: i64) {
+    let time = object.get(field).and_then(Value::as_i64).unwrap_or_else(|| panic!("no {field} in {object}"));
+    assert!((from..=to).contains(&time), "{field} of {object}");
+    object.as_object_mut().unwrap().remove(field);
+}
+
+#[test]
+fn status_shows_a_free_lock() {
+    let server = TestServer::start();
+    rlock(&server, &["status", "job"]).is(1, "job  free\n");
+    let ended = rlock(&server, &["status", "job", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    let expected = json!({
+        "key": "job", "kind": "none", "held": false, "lease_ms": -2, "token": 0,
+        "holder_count": 0, "waiter_count": 0, "probably_no_lock": false, "holders": [], "queue": [],
+    });
+    assert_eq!(ended.json(), [expected]);
+}
+
+#[test]
+fn status_shows_who_holds_and_who_waits() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 2");
+    let _waits = start(&server, &["run", "job", "--wait", "1000s", "--", "true"]);
+    await_waiters(client, "job", 1);
+    let text = rlock(&server, &["status", "job"]);
+    assert_eq!(text.code, Some(0));
+    let lines: Vec<&str> = text.stdout.lines().collect();
+    assert!(lines[0].starts_with("job  held, 1m3") && lines[0].ends_with("s left"), "{lines:?}");
+    assert_eq!(lines[1], "  holder  alice:1  2 holds");
+    assert!(lines[2].starts_with("     1.  ") && lines[2].contains(":1  waits "), "{lines:?}");
+    assert!(lines[2].contains(" by enqueue, gives up in 16m") && lines.len() == 3, "{lines:?}");
+
+    let mut found = rlock(&server, &["--json", "status", "job"]).json();
+    check_time(&mut found[0], "lease_ms", 50_000, 100_000);
+    check_time(&mut found[0]["holders"][0], "lease_ms", 50_000, 100_000);
+    check_time(&mut found[0]["queue"][0], "age_ms", 0, 50_000);
+    check_time(&mut found[0]["queue"][0], "wait_left_ms", 900_000, 1_000_000);
+    check_time(&mut found[0]["queue"][0], "client_id", 1, 1_000);
+    assert!(found[0]["queue"][0]["owner"].as_str().unwrap().ends_with(":1"));
+    assert_eq!(found[0]["queue"][0]["via"], "enqueue");
+    assert_eq!(found[0]["holders"], json!([{"owner": "alice:1", "mode": null, "holds": 2}]));
+    assert_eq!(found[0]["waiter_count"], 1);
+}
+
+#[test]
+fn a_lock_without_an_expiry_is_shown_as_such() {
+    let server = TestServer::start();
+    ask::<i64>(&mut server.connect(), "HSET job alice:1 1");
+    rlock(&server, &["status", "job"]).is(0, "job  held, for ever\n  holder  alice:1  1 hold\n");
+}
+
+#[test]
+fn release_gives_back_all_holds_of_an_owner() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 2");
+    rlock(&server, &["release", "job", "--owner", "bob:1"])
+        .is(1, "job  nothing was released: bob:1 does not hold it\n");
+    rlock(&server, &["release", "job", "--owner", "alice:1"]).is(0, "job  released\n");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+    let ended = rlock(&server, &["release", "job", "--owner", "alice:1", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.json(), [json!({"key": "job", "owner": "alice:1", "released": false})]);
+    rlock(&server, &["release", "job"]).fails(125, &["--owner"]);
+}
+
+#[test]
+fn force_release_wants_a_yes() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000");
+    rlock(&server, &["force-release", "job"]).fails(125, &["no terminal", "--yes"]);
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 1);
+    rlock(&server, &["force-release", "job", "--yes"]).is(0, "job  released\n");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+    rlock(&server, &["force-release", "job", "--yes"]).is(1, "job  nothing was released\n");
+    let ended = rlock(&server, &["force-release", "job", "-y", "--json"]);
+    assert_eq!(ended.json(), [json!({"key": "job", "owner": null, "released": false})]);
+}
+
+#[test]
+fn names_of_any_bytes_do_no_harm_on_a_terminal() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let server = TestServer::start();
+    let key = b"\x1b[2J\xff\\ \n";
+    let mut acquire = redis::cmd("RLOCK.ACQUIRE");
+    acquire.arg(key).arg(b"\x07bell\xfe").arg(100_000);
+    acquire.query::<redis::Value>(&mut server.connect()).unwrap();
+    let ended = rlock(&server, &[OsStr::new("status"), OsStr::from_bytes(key)]);
+    assert!(ended.stdout.starts_with("\\x1b[2J\\xff\\\\ \\x0a  held"), "{ended:?}");
+    assert!(ended.stdout.contains("holder  \\x07bell\\xfe  1 hold"), "{ended:?}");
+    let found = rlock(&server, &["ls", "--json"]).json();
+    assert_eq!(found[0]["key"], "\\x1b[2J\\xff\\\\ \\x0a");
+}
+
+/// Locks, and everything that is none, in a database of many keys.
+#[test]
+#[expect(clippy::too_many_lines, reason = "one scene, listed in several ways")]
+fn ls_finds_locks_by_their_shape() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in [
+        "RLOCK.ACQUIRE invoice:7 alice:1 100000",
+        "RLOCK.ACQUIRE invoice:8 bob:1 100000",
+        "RLOCK.ACQUIRE report carol:1 100000",
+        "SET text 1",
+        "HSET two a 1 b 2",
+        "HSET word a b",
+        "HSET mode-only mode read",
+        "HSET reading mode read alice:1 1",
+        "RPUSH list a",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let mut filler = redis::pipe();
+    for number in 0..5_000 {
+        filler.cmd("HSET").arg(format!("data:{number}")).arg("a").arg("x").arg("b").arg(1).ignore();
+    }
+    filler.query::<()>(client).unwrap();
+    let _waits = start(&server, &["run", "invoice:7", "--", "true"]);
+    await_waiters(client, "invoice:7", 1);
+
+    let ended = rlock(&server, &["ls"]);
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    let expected =
+        [("invoice:7  alice:1", ", 1 waiting"), ("invoice:8  bob:1", " left"), ("report  carol:1", " left")];
+    assert_eq!(lines.len(), expected.len(), "{ended:?}");
+    for (line, (start, end)) in lines.iter().zip(expected) {
+        assert!(line.starts_with(start) && line.contains("1 hold, 1m") && line.ends_with(end), "{line}");
+    }
+    let mut keys: Vec<String> = rlock(&server, &["--json", "ls", "invoice:*"])
+        .json()
+        .into_iter()
+        .map(|lock| format!("{} {}", lock["key"], lock["holders"][0]["owner"]))
+        .collect();
+    keys.sort();
+    assert_eq!(keys, [r#""invoice:7" "alice:1""#, r#""invoice:8" "bob:1""#]);
+    rlock(&server, &["ls", "nothing*"]).is(0, "");
+    // No KEYS, and thousands of keys that the module was not asked for.
+    assert!(!server.info("commandstats").contains_key("cmdstat_keys"));
+    assert_eq!(server.info("rlock")["rlock_errors"], "1", "`word` could be a lock");
+}
+
+#[test]
+fn permits_in_use_are_shown() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in [
+        "RLOCK.ACQUIRE printers alice:1 100000 PERMITS 2",
+        "RLOCK.ACQUIRE printers bob:1 90000 PERMITS 2",
+        "RLOCK.ACQUIRE scanner carol:1 100000 PERMITS 1",
+        "ZADD leaders 100 ann 200 bob",
+        "EXPIRE leaders 1000",
+        "ZADD times 1700000000000 x",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let _waits = start(&server, &["run", "printers", "--permits", "2", "--", "true"]);
+    await_waiters(client, "printers", 1);
+    let status = rlock(&server, &["status", "printers"]);
+    let lines: Vec<&str> = status.stdout.lines().collect();
+    assert!(lines[0].starts_with("printers  2 permits in use, 1m3"), "{lines:?}");
+    assert!(lines[1].starts_with("  holder  bob:1  1 permit, 1m2"), "{lines:?}");
+    assert!(lines[2].starts_with("  holder  alice:1  1 permit, 1m3"), "{lines:?}");
+    assert!(lines[3].contains(" by enqueue, permit, "), "{lines:?}");
+    let ended = rlock(&server, &["ls"]);
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    assert!(
+        lines[0].starts_with("printers  2 permits in use, 1m3") && lines[0].ends_with(", 1 waiting"),
+        "{lines:?}"
+    );
+    assert!(lines[1].starts_with("scanner  1 permit in use, 1m3") && lines.len() == 2, "{lines:?}");
+    assert_eq!(server.info("rlock")["rlock_errors"], "0", "the module was asked for locks only");
+}
+
+#[test]
+fn ls_shows_what_is_waited_for() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for line in ["RLOCK.ACQUIRE invoice:7 alice:1 100000", "RLOCK.ACQUIRE invoice:8 bob:1 100000"] {
+        ask::<redis::Value>(client, line);
+    }
+    assert_eq!(rlock(&server, &["ls", "--waiting"]).stdout, "");
+    // More than one page of them, in the order of their names.
+    for number in 0..1_200 {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number:04} alice:1 100000"));
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number:04} carol:1 1000 ENQUEUE 0 news"));
+    }
+    let _waits = start(&server, &["run", "invoice:7", "--", "true"]);
+    await_waiters(client, "invoice:7", 1);
+    let ended = rlock(&server, &["ls", "--waiting"]);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 1_201, "{}", ended.stderr);
+    assert!(lines[0].starts_with("invoice:7  alice:1") && lines[0].ends_with(", 1 waiting"), "{}", lines[0]);
+    assert!(lines[1_200].starts_with("job:1199  alice:1"), "{}", lines[1_200]);
+    let json = rlock(&server, &["ls", "--waiting", "--json"]).stdout;
+    assert_eq!(json.lines().filter(|line| line.contains(r#""waiter_count":1"#)).count(), 1_201);
+    let both = rlock(&server, &["ls", "--waiting", "invoice:*"]);
+    assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
+}
+
+/// A counter in a hash looks like a lock: it was listed as one, and `force-release` deleted it.
+#[test]
+fn what_is_probably_no_lock_is_marked_and_left_alone() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let uuid = "0f8fad5b-d9cb-469f-a165-70867728950e:1";
+    for line in [
+        "HSET counter visits 17",
+        "HSET settings mode write retries:write 3",
+        &format!("HSET redisson {uuid} 1"),
+        "HSET lease alice:1 1",
+        "PEXPIRE lease 1000000",
+        "HSET token alice:1 1",
+        "SET redisson_lock_token:{token} 7",
+        "HSET waited alice:1 1",
+        "RLOCK.ACQUIRE persisted alice:1 1000000 HOLDS 1",
+        "PERSIST persisted",
+    ] {
+        ask::<redis::Value>(client, line);
+    }
+    let _waits = start(&server, &["run", "waited", "--", "true"]);
+    await_waiters(client, "waited", 1);
+    let doubtful = ["counter", "persisted", "settings"];
+    let locks = ["lease", "redisson", "token", "waited"];
+    let listed = rlock(&server, &["ls"]);
+    let json = rlock(&server, &["ls", "--json"]).json();
+    for (key, doubt) in doubtful.map(|key| (key, true)).into_iter().chain(locks.map(|key| (key, false))) {
+        let line = listed.stdout.lines().find(|line| line.starts_with(&format!("{key}  ")));
+        let line = line.unwrap_or_else(|| panic!("no {key} in {listed:?}"));
+        assert_eq!(line.ends_with("(probably no lock)"), doubt, "{line}");
+        let object = json.iter().find(|object| object["key"] == key).expect("JSON");
+        assert_eq!(object["probably_no_lock"], doubt, "{object}");
+        if doubt {
+            let ended = rlock(&server, &["force-release", key, "--yes"]);
+            ended.fails(125, &[&format!("{key} is probably no lock"), "nothing was changed", "add --any"]);
+            assert_eq!(ask::<i64>(client, &format!("EXISTS {key}")), 1);
+            rlock(&server, &["force-release", key, "--yes", "--any"]).is(0, &format!("{key}  released\n"));
+        } else {
+            rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
+        }
+    }
+}
+
+#[test]
+fn a_closed_output_ends_ls_quietly() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for number in 0..20 {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number} alice:1 100000"));
+    }
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("{} ls | head -n 1", crate::support::RLOCK)]);
+    command.env("REDIS_URL", crate::support::url(&server)).stdin(std::process::Stdio::null());
+    let ended = crate::support::Running::start(command).ended();
+    assert!(ended.stdout.starts_with("job:") && ended.stdout.lines().count() == 1, "{ended:?}");
+    assert_eq!(ended.stderr, "");
+}

@@ -1,0 +1,24 @@
+//! The command, run as a process of its own.
+
+mod alerts;
+mod diagnosis;
+mod errors;
+mod exporter;
+mod generate;
+mod look;
+mod metrics;
+mod ping;
+mod readme;
+mod run;
+mod run_lost;
+mod run_nested;
+mod run_session;
+mod run_signals;
+mod support;
+mod terminal;
+mod terminal_top;
+mod terminal_wait;
+mod terminal_watch;
+mod top;
+mod watch;
+mod who_holds;

@@ -1,0 +1,276 @@
+//! `rlock run`: a lock that is lost ends the whole group, before the lease ends.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::support::{
+    Files, Running, SOON, ask, await_end_of, await_owner, await_waiters, bare, rlock, runs, start, url,
+};
+use redis::Connection;
+use rlock_testkit::{TestServer, eventually};
+
+/// Long enough that a third of it is long for a busy machine too, and so is what is kept in reserve.
+const LEASE: u64 = 8_000;
+
+/// A command and a process in its background, neither of which heeds TERM. As long as they live they note the
+/// time: a test that is late itself can still tell when they died.
+const STUBBORN: &str = "trap '' TERM; \
+    beat() { n=0; while [ $((n+=1)) -le 1200 ]; do date +%s%3N >> $1; sleep 0.05; done; }; \
+    beat child.beat & echo $! > child.pid; echo $$ > leader.pid; beat leader.beat";
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+/// Stops the server before the lease is renewed, and returns when the lease ends by the clock, in milliseconds.
+#[track_caller]
+fn stop_within_lease(server: &TestServer, client: &mut Connection) -> u64 {
+    eventually("the server to be stopped before a renewal", SOON, || {
+        let lease_end = u64::try_from(ask::<i64>(client, "PEXPIRETIME job")).expect("a lease");
+        server.signal(libc::SIGSTOP);
+        // It is renewed when two thirds are left, so not in between.
+        if lease_end - now_ms() > LEASE * 2 / 3 {
+            return Some(lease_end);
+        }
+        server.signal(libc::SIGCONT);
+        None
+    })
+}
+
+#[test]
+fn a_server_that_hangs_ends_the_group_before_the_lease_ends() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(STUBBORN);
+    let run = start(&server, &["run", "job", "--lease", "8s", "--", "sh", "-c", &script]);
+    let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+    let lease_end = stop_within_lease(&server, client);
+    await_end_of(&pids, SOON);
+    let ended = run.ended();
+    server.signal(libc::SIGCONT);
+    ended.fails(123, &["could not be renewed yet", "could not be renewed before its lease end"]);
+    for beat in ["leader.beat", "child.beat"] {
+        let last: u64 = files.line(beat).parse().unwrap();
+        assert!(last < lease_end, "alive {} ms after the lease", last - lease_end);
+        // What is kept in reserve is no more than needed: 5 % for the KILL, and 1 % for the clocks.
+        assert!(lease_end - last < 2_000, "dead {} ms before the lease ends", lease_end - last);
+        eprintln!("the group had ended {} ms before the lease of {LEASE} ms", lease_end - last);
+    }
+}
+
+/// What is told goes to standard error, and whoever reads there may stand still, as a pager does: the words about the
+/// loss were waited for before the command was ended.
+#[test]
+fn a_reader_that_stands_still_keeps_no_command_alive() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // SAFETY: the call takes plain numbers, and the pipe is open.
+    let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    writer.write_all(&vec![b'.'; usize::try_from(size).unwrap()]).unwrap();
+    let mut command = bare();
+    command.env("REDIS_URL", url(&server)).args(["run", "job", "--lease", "8s", "--", "sh", "-c"]);
+    command.arg(files.script(STUBBORN)).stderr(writer);
+    let run = Running::start_with_stderr(command);
+    let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+    let lease_end = stop_within_lease(&server, client);
+    let ends = || (!pids.iter().any(|pid| runs(*pid))).then(now_ms);
+    let ended = eventually("the end of the command", SOON, ends);
+    assert!(ended < lease_end, "alive {} ms after the lease", ended - lease_end);
+    let ended = run.ended();
+    server.signal(libc::SIGCONT);
+    ended.is(123, "");
+}
+
+#[test]
+fn a_server_that_is_gone_ends_the_group_before_the_lease_ends() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    // This one ends when it is told to, and takes some time for it.
+    let script = "trap 'date +%s%3N > term; sleep 0.5; date +%s%3N > done; exit 0' TERM; echo $$ > leader.pid; \
+                  n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done";
+    let script = files.script(script);
+    let run = start(&server, &["run", "job", "--lease", "8s", "--", "sh", "-c", &script]);
+    files.pid("leader.pid");
+    let lease_end = stop_within_lease(&server, client);
+    let _stopped = server.kill9();
+    run.ended().fails(123, &["no answer from", "ending the command"]);
+    let (told, done): (u64, u64) = (files.line("term").parse().unwrap(), files.line("done").parse().unwrap());
+    assert!(told < done && done < lease_end, "{told} {done} {lease_end}");
+}
+
+#[test]
+fn an_outage_that_is_shorter_than_the_lease_harms_nobody() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files
+        .script("echo $$ > leader.pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
+    // Renewed when 10 s are left, and ended when 6 s are: there is time for an outage between them. With
+    // a lease of 3 s there was not always, when a busy machine was slow to start the outage.
+    let run = start(&server, &["run", "job", "--lease", "15s", "--", "sh", "-c", &script]);
+    let pid = files.pid("leader.pid");
+    eventually("a renewal that is due", SOON, || (ask::<i64>(client, "PTTL job") < 10_500).then_some(()));
+    server.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(1_500));
+    server.signal(libc::SIGCONT);
+    eventually("a renewal", SOON, || (ask::<i64>(client, "PTTL job") > 11_000).then_some(()));
+    assert!(runs(pid));
+    std::fs::write(files.path("go"), "").unwrap();
+    run.ended().is(0, "");
+}
+
+#[test]
+fn a_lock_that_is_taken_away_ends_the_command() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let told = |key: &'static str, signal: &[&str], trap: &'static str| {
+        let files = Files::new();
+        let script = files.script(&format!(
+            "trap 'echo {trap} > told; exit 0' {trap}; echo $$ > pid; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done"
+        ));
+        let arguments = [&["run", key, "--lease", "12s"], signal, &["--", "sh", "-c", &script]].concat();
+        (key, trap, start(&server, &arguments), files)
+    };
+    let cases = [told("by-term", &[], "TERM"), told("by-usr1", &["--signal", "usr1"], "USR1")];
+    for (key, _, _, files) in &cases {
+        files.pid("pid");
+        rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
+    }
+    for (key, trap, run, files) in cases {
+        run.ended().fails(123, &["the lock was lost: the server no longer has it"]);
+        assert_eq!(files.line("told"), trap);
+        assert_eq!(ask::<i64>(client, &format!("EXISTS {key}")), 0);
+    }
+}
+
+#[test]
+fn the_next_holder_is_left_alone() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(STUBBORN);
+    let run = start(&server, &["run", "job", "--lease", "9s", "--", "sh", "-c", &script]);
+    let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+    ask::<i64>(client, "RLOCK.FORCERELEASE job");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+    // It heeds no TERM: KILL comes after the grace, a third of the lease.
+    await_end_of(&pids, SOON);
+    run.ended().fails(123, &["the server no longer has it"]);
+    assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), ["other"]);
+}
+
+#[test]
+fn the_grace_is_the_time_between_the_signal_and_kill() {
+    let server = TestServer::start();
+    let started = ["0s", "1s"].map(|grace| {
+        let files = Files::new();
+        let script = files.script(
+            "trap 'date +%s%3N > term' TERM; echo $$ > pid; \
+             n=0; while [ $((n+=1)) -le 1200 ]; do date +%s%3N >> beat; sleep 0.05; done",
+        );
+        let arguments = ["run", grace, "--lease", "9s", "--grace", grace, "--", "sh", "-c", &script];
+        (grace, start(&server, &arguments), files)
+    });
+    for (key, _, files) in &started {
+        files.pid("pid");
+        rlock(&server, &["force-release", key, "--yes"]).is(0, &format!("{key}  released\n"));
+    }
+    for (grace, run, files) in started {
+        run.ended().fails(123, &["the server no longer has it"]);
+        let pid = files.pid("pid");
+        assert!(!runs(pid));
+        // Without grace it may be killed before it has noted anything. With one, it notes the signal a
+        // little after it was sent; the usual grace would be 3 s.
+        if grace == "1s" {
+            let [last, term]: [u64; 2] = ["beat", "term"].map(|name| files.line(name).parse().unwrap());
+            assert!((300..2_500).contains(&(last - term)), "{} ms", last - term);
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_only_the_release_shows_is_a_loss() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script =
+        files.script("echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
+    let run = start(&server, &["run", "job", "--lease", "10m", "--", "sh", "-c", &script]);
+    files.pid("pid");
+    await_owner(client, "job");
+    ask::<i64>(client, "DEL job");
+    std::fs::write(files.path("go"), "").unwrap();
+    run.ended().fails(123, &["the command ended with code 0, but the lock was lost before its release"]);
+}
+
+#[test]
+fn a_key_that_becomes_something_else_is_a_loss() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let run = start(&server, &["run", "job", "--lease", "9s", "--", "sleep", "60"]);
+    await_owner(client, "job");
+    ask::<redis::Value>(client, "SET job data");
+    run.ended().fails(123, &["the server no longer has it"]);
+    assert_eq!(ask::<String>(client, "GET job"), "data");
+}
+
+/// The command went on while the run could not renew, and the lease is over: there is no time for a grace.
+#[test]
+fn a_run_that_was_stopped_beyond_its_lease_kills_at_once() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(STUBBORN);
+    let run = start(&server, &["run", "job", "--lease", "3s", "--", "sh", "-c", &script]);
+    let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+    run.stop();
+    let next = start(&server, &["run", "job", "--", "echo", "next"]);
+    next.ended().is(0, "next\n");
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    run.signal(libc::SIGCONT);
+    await_end_of(&pids, SOON);
+    let ended = run.ended();
+    ended.fails(123, &["its lease ended while this process did not run; killing the command"]);
+    assert!(!ended.stderr.contains("ending the command"), "no grace: {ended:?}");
+    assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
+}
+
+/// Stopped while it waited: the grant is for nobody once its lease is over, and is asked for again.
+#[test]
+fn a_run_that_was_stopped_while_it_waited_starts_nothing_without_the_lock() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job first 100000");
+    let mut run = start(&server, &["run", "job", "--lease", "3s", "--", "echo", "ran"]);
+    await_waiters(client, "job", 1);
+    run.stop();
+    ask::<i64>(client, "RLOCK.RELEASE job first");
+    // Its grant lies in a buffer until its lease is over, and the next comes.
+    eventually("the lease to end", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job second 100000");
+    run.signal(libc::SIGCONT);
+    await_waiters(client, "job", 1);
+    run.still_runs();
+    ask::<i64>(client, "RLOCK.RELEASE job second");
+    run.ended().is(0, "ran\n");
+}
+
+#[test]
+fn a_command_that_is_stopped_is_ended_too() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let run = start(&server, &["run", "job", "--lease", "9s", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    // SAFETY: kill takes plain numbers.
+    unsafe { libc::kill(pid, libc::SIGSTOP) };
+    rlock(&server, &["force-release", "job", "--yes"]).is(0, "job  released\n");
+    let ended = run.ended();
+    ended.fails(123, &["the server no longer has it"]);
+    assert!(!runs(pid));
+}

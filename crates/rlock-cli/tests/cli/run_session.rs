@@ -1,0 +1,77 @@
+//! `rlock run --session-grace`: free soon after a crash, no loss by a short break, and an end in time by a long one.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Files, SOON, ask, await_end_of, await_owner, rlock, start};
+use rlock_testkit::{TestServer, eventually};
+
+/// Works until the file `go` is there.
+const WORK: &str =
+    "echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do date +%s%3N > beat; sleep 0.05; done";
+
+#[test]
+fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(WORK);
+    let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    await_owner(client, "job");
+    let id: String = ask(client, "CLIENT LIST TYPE normal");
+    let tied = rlock(&server, &["status", "job"]).stdout;
+    let client_id =
+        tied.split("tied to client ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&tied);
+    assert!(id.contains(&format!("id={client_id} ")), "{tied}{id}");
+    run.signal(libc::SIGKILL);
+    let killed = Instant::now();
+    await_end_of(&[pid], SOON);
+    eventually("the lock to be free", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
+    let took = killed.elapsed();
+    // The lease had 30 s.
+    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn a_broken_connection_ends_no_command() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(WORK);
+    let run = start(&server, &["run", "job", "--session-grace", "2s", "--", "sh", "-c", &script]);
+    files.pid("pid");
+    for _ in 0..3 {
+        assert_eq!(ask::<i64>(client, "CLIENT KILL TYPE normal SKIPME yes"), 1);
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert!(ask::<i64>(client, "PTTL job") > 20_000, "it is tied to another connection");
+    }
+    std::fs::write(files.path("go"), "").unwrap();
+    run.ended().is(0, "");
+}
+
+#[test]
+fn a_server_that_hangs_ends_the_group_before_the_grace_is_over() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    let script = files.script(WORK);
+    let run = start(&server, &["run", "job", "--session-grace", "4s", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    await_owner(client, "job");
+    let stopped = Instant::now();
+    server.signal(libc::SIGSTOP);
+    await_end_of(&[pid], SOON);
+    let took = stopped.elapsed();
+    assert!(took < Duration::from_secs(4), "alive {took:?} after the server was heard last");
+    let ended = run.ended();
+    server.signal(libc::SIGCONT);
+    ended.fails(123, &["the lock was lost", "ending the command"]);
+}
+
+#[test]
+fn a_grace_that_leaves_no_time_is_refused() {
+    let server = TestServer::start();
+    rlock(&server, &["run", "job", "--session-grace", "900ms", "--", "true"]).fails(125, &["set 1s or more"]);
+    let too_long = ["run", "job", "--session-grace", "4s", "--grace", "2s", "--", "true"];
+    rlock(&server, &too_long).fails(125, &["quarter of the session grace", "lengthen --session-grace"]);
+}

@@ -1,0 +1,110 @@
+//! `rlock run`: signals reach the whole group.
+
+use std::process::Command;
+
+use crate::support::{Files, RLOCK, Running, SOON, ask, await_end_of, await_owner, runs, start, url};
+use rlock_testkit::TestServer;
+
+/// A command of several processes; two of them leave a note when they get a signal. (A pipeline, since
+/// shells let processes in the background ignore INT.)
+const FAMILY: &str = r#"
+note() { trap "echo $2 >> $1; exit $3" $2; }
+note leader TERM 40; note leader INT 41; note leader HUP 42; note leader USR1 43
+{ note child TERM 1; note child INT 1; note child HUP 1; note child USR1 1
+  sh -c 'echo $PPID' > child.pid; n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done; } | cat"#;
+
+#[test]
+fn signals_are_forwarded_to_the_whole_group() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let cases = [
+        (libc::SIGTERM, "TERM", 40),
+        (libc::SIGINT, "INT", 41),
+        (libc::SIGHUP, "HUP", 42),
+        (libc::SIGUSR1, "USR1", 43),
+    ];
+    for (signal, name, code) in cases {
+        let files = Files::new();
+        let script = files.script(&format!("echo $$ > leader.pid; {FAMILY}"));
+        let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+        let pids = [files.pid("leader.pid"), files.pid("child.pid")];
+        run.signal(signal);
+        let ended = run.ended();
+        ended.is(code, "");
+        assert_eq!(files.line("leader"), name);
+        assert_eq!(files.line("child"), name);
+        assert!(!pids.iter().any(|pid| runs(*pid)), "the whole group has ended before");
+        assert_eq!(ask::<i64>(client, "EXISTS job"), 0, "{ended:?}");
+    }
+}
+
+/// The script counts by itself: where it asked `seq`, a busy machine sometimes took so long for that that the signal
+/// ended `seq`, and the command ended as if it were done.
+#[test]
+fn a_command_may_go_on_after_a_signal() {
+    let server = TestServer::start();
+    let files = Files::new();
+    // The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
+    let script =
+        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; exit 0");
+    let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    files.pid("pid");
+    run.signal(libc::SIGHUP);
+    assert_eq!(files.line("notes"), "got");
+    run.still_runs();
+    std::fs::write(files.path("go"), "").unwrap();
+    run.ended().is(0, "");
+}
+
+/// Where the command has not got the terminal, or not yet, Ctrl-Z is meant for us. We were suspended, the command
+/// went on, and nobody renewed its lock.
+#[test]
+fn a_run_that_holds_a_lock_is_not_suspended() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    run.signal(libc::SIGTSTP);
+    run.tells("cannot be suspended");
+    // The command itself has the usual action.
+    let ignored = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let mask = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
+    assert_eq!(mask & 1 << (libc::SIGTSTP - 1), 0, "{mask:x}");
+    run.signal(libc::SIGTERM);
+    assert_eq!(run.ended().code, Some(143));
+}
+
+#[test]
+fn what_nohup_ignores_stays_ignored() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let mut command = Command::new("nohup");
+    let script =
+        files.script("echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
+    command.args([RLOCK, "--url", &url(&server), "run", "job", "--", "sh", "-c", &script]);
+    command.stdin(std::process::Stdio::null());
+    let mut run = Running::start(command);
+    let pid = files.pid("pid");
+    run.signal(libc::SIGHUP);
+    // The command ignores it too.
+    // SAFETY: kill takes plain numbers.
+    unsafe { libc::kill(pid, libc::SIGHUP) };
+    run.still_runs();
+    std::fs::write(files.path("go"), "").unwrap();
+    run.ended().is(0, "");
+}
+
+#[test]
+fn the_command_dies_with_a_run_that_is_killed() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let pid = files.pid("pid");
+    await_owner(&mut server.connect(), "job");
+    run.signal(libc::SIGKILL);
+    assert_eq!(run.ended().signal, Some(libc::SIGKILL));
+    await_end_of(&[pid], SOON);
+}

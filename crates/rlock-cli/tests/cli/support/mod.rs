@@ -1,0 +1,302 @@
+//! Running the command as a process of its own.
+
+#![allow(dead_code, reason = "each file of tests uses its own part")]
+
+pub(crate) mod metrics;
+pub(crate) mod terminal;
+pub(crate) mod tls;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use redis::{Connection, FromRedisValue};
+use rlock_testkit::{DataDir, TestServer, eventually};
+
+/// How long anything may take that needs no particular time.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// The program under test.
+pub(crate) const RLOCK: &str = env!("CARGO_BIN_EXE_rlock");
+
+/// What a process left.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Shows that it exited with `code` and printed exactly this.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, stdout: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(code), stdout), "{self:#?}");
+    }
+
+    /// Shows that it exited with `code` and that its errors contain each of the texts.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, texts: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        for text in texts {
+            assert!(self.stderr.contains(text), "no {text:?} in {self:#?}");
+        }
+    }
+
+    /// The lines of its output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e} in {line:?}"));
+        self.stdout.lines().map(read).collect()
+    }
+}
+
+/// A process that runs; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// What a process writes, as it writes it.
+#[derive(Debug)]
+struct Stream {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+/// The program without anything of the tests' own environment.
+pub(crate) fn bare() -> Command {
+    let mut command = Command::new(RLOCK);
+    for name in ["REDIS_URL", "NO_COLOR", "TERM", "RLOCK_HELD"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
+    with_usual_signals(&mut command);
+    command
+}
+
+/// Without what the tests themselves inherited: in the background of a script INT and QUIT are ignored, and HUP
+/// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
+fn with_usual_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
+            // SAFETY: the default action installs no handler that could run.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec there are a few system calls and no allocation.
+    unsafe { command.pre_exec(reset) };
+}
+
+pub(crate) fn url(server: &TestServer) -> String {
+    format!("redis://127.0.0.1:{}", server.port())
+}
+
+/// Runs the program against a server.
+#[track_caller]
+pub(crate) fn rlock<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Ended {
+    start(server, arguments).ended()
+}
+
+/// Starts the program against a server.
+#[track_caller]
+pub(crate) fn start<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Running {
+    let mut command = bare();
+    command.env("REDIS_URL", url(server)).args(arguments);
+    Running::start(command)
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn start(mut command: Command) -> Running {
+        with_usual_signals(&mut command);
+        command.stderr(Stdio::piped());
+        Running::start_with_stderr(command)
+    }
+
+    /// Starts it with the standard error that was set; what is told there is not read, unless it is piped.
+    #[track_caller]
+    pub(crate) fn start_with_stderr(mut command: Command) -> Running {
+        command.stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = Stream::of(child.stdout.take().expect("piped"));
+        let stderr = match child.stderr.take() {
+            Some(stderr) => Stream::of(stderr),
+            None => Stream::of(std::io::empty()),
+        };
+        Running { child, stdout, stderr }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: kill takes plain numbers; the child is not collected while it is borrowed.
+        unsafe { libc::kill(self.pid(), signal) };
+    }
+
+    /// Stops it, and waits until all its threads have.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        eventually("all threads to stop", SOON, || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
+            let mut states = threads.map(|thread| state(&thread.expect("a thread").path()));
+            states.all(|state| state == Some('T')).then_some(())
+        });
+    }
+
+    #[track_caller]
+    pub(crate) fn still_runs(&mut self) {
+        assert_eq!(self.child.try_wait().unwrap(), None, "ended too early");
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn ended(self) -> Ended {
+        self.ended_within(SOON)
+    }
+
+    #[track_caller]
+    pub(crate) fn ended_within(mut self, within: Duration) -> Ended {
+        let status: ExitStatus =
+            eventually("the program to end", within, || self.child.try_wait().expect("an own child"));
+        for stream in [&self.stdout, &self.stderr] {
+            eventually("the end of its output", SOON, || stream.reader.is_finished().then_some(()));
+        }
+        let (stdout, stderr) = (self.stdout.so_far(), self.stderr.so_far());
+        Ended { code: status.code(), signal: status.signal(), stdout, stderr }
+    }
+
+    /// Its standard error so far.
+    pub(crate) fn told(&self) -> String {
+        self.stderr.so_far()
+    }
+
+    /// Waits until it has told this on standard error.
+    #[track_caller]
+    pub(crate) fn tells(&self, text: &str) {
+        eventually(&format!("the words {text:?}"), SOON, || {
+            self.stderr.so_far().contains(text).then_some(())
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Its command dies with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Stream {
+    fn of(mut source: impl Read + Send + 'static) -> Stream {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let into = text.clone();
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = source.read(&mut buffer) {
+                into.lock().unwrap().extend_from_slice(&buffer[..length]);
+            }
+        });
+        Stream { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+}
+
+/// A directory in which commands leave what tests look at.
+pub(crate) struct Files(DataDir);
+
+impl Files {
+    pub(crate) fn new() -> Files {
+        Files(DataDir::temporary())
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A script for `sh -c`, run in this directory.
+    pub(crate) fn script(&self, text: &str) -> String {
+        format!("cd '{}' && {text}", self.0.path().display())
+    }
+
+    /// What a command wrote as its last line, once it has.
+    #[track_caller]
+    pub(crate) fn line(&self, name: &str) -> String {
+        eventually(&format!("a line in {name}"), SOON, || {
+            let text = fs::read_to_string(self.path(name)).ok()?;
+            text.ends_with('\n').then(|| text.lines().last().unwrap_or_default().to_string())
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn pid(&self, name: &str) -> i32 {
+        self.line(name).parse().expect("a process id")
+    }
+}
+
+/// Whether a process still runs; one that has ended and was not collected does not.
+pub(crate) fn runs(pid: i32) -> bool {
+    state(Path::new(&format!("/proc/{pid}"))).is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+/// The letter for the state of a process or thread; `None` when it is gone.
+pub(crate) fn state(directory: &Path) -> Option<char> {
+    let stat = fs::read_to_string(directory.join("stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+#[track_caller]
+pub(crate) fn await_end_of(pids: &[i32], within: Duration) {
+    eventually("the processes to end", within, || (!pids.iter().any(|pid| runs(*pid))).then_some(()));
+}
+
+/// What the server answers.
+#[track_caller]
+pub(crate) fn ask<T: FromRedisValue>(client: &mut Connection, line: &str) -> T {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().unwrap());
+    words.for_each(|word| {
+        command.arg(word);
+    });
+    command.query(client).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// The owner of a lock, once somebody has it.
+#[track_caller]
+pub(crate) fn await_owner(client: &mut Connection, key: &str) -> String {
+    eventually("an owner", SOON, || ask::<Vec<String>>(client, &format!("HKEYS {key}")).pop())
+}
+
+/// Waits until so many wait for a lock.
+#[track_caller]
+pub(crate) fn await_waiters(client: &mut Connection, key: &str, count: usize) {
+    eventually("the waiters", SOON, || (waiters(client, key) == count).then_some(()));
+}
+
+pub(crate) fn waiters(client: &mut Connection, key: &str) -> usize {
+    let info: Vec<redis::Value> = ask(client, &format!("RLOCK.INFO {key} LIMIT 0"));
+    let name = redis::Value::BulkString(b"waiter-count".to_vec());
+    let place = info.iter().position(|value| *value == name).expect("waiter-count");
+    redis::from_redis_value(info[place + 1].clone()).unwrap()
+}

@@ -1,0 +1,89 @@
+//! What `rlock run` shows on a terminal while it waits.
+
+use std::time::{Duration, Instant};
+
+use crate::support::terminal::Terminal;
+use crate::support::{SOON, ask, await_waiters, rlock, start};
+use rlock_testkit::{Subscriber, TestServer};
+
+#[test]
+fn a_wait_shows_who_holds_the_lock_and_who_is_before() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let _listener = Subscriber::channel(&server, "news");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job bob:1 1000000 ENQUEUE 0 news");
+    let begin = Instant::now();
+    let mut terminal = Terminal::start(&server, &["run", "job", "--", "echo", "ran"], &[]);
+    terminal.shows("rlock: waiting for the lock job, held by alice:1; 1 waiter before this one (");
+    assert!(begin.elapsed() >= Duration::from_secs(1), "a short wait is not worth a word");
+    ask::<i64>(client, "RLOCK.RELEASE job alice:1");
+    // The same line, written anew.
+    terminal.shows("\rrlock: waiting for the lock job, held by bob:1; next in the queue (");
+    ask::<i64>(client, "RLOCK.RELEASE job bob:1");
+    let (code, text) = terminal.ended();
+    assert_eq!(code, Some(0));
+    // The line ends before the command has the terminal.
+    let (wait, ran) = text.split_once("\r\n").unwrap_or_else(|| panic!("no end of the line: {text:?}"));
+    assert!(wait.contains("s)"), "{text:?}");
+    assert_eq!(ran, "ran\r\n");
+}
+
+#[test]
+fn a_wait_that_ends_otherwise_ends_its_line_too() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
+    let arguments = ["run", "job", "--wait", "3s", "--", "echo", "ran"];
+    let mut terminal = Terminal::start(&server, &arguments, &[]);
+    terminal.shows("held by alice:1; next in the queue (");
+    let (code, text) = terminal.ended();
+    assert_eq!(code, Some(124));
+    assert!(text.contains("s)\x1b[K\r\nrlock: the lock job was not acquired in time"), "{text:?}");
+    let mut terminal = Terminal::start(&server, &["run", "job", "--", "echo", "ran"], &[]);
+    terminal.shows("held by alice:1; next in the queue (");
+    terminal.type_text("\x03");
+    let (code, text) = terminal.ended();
+    assert!(code == Some(130) && text.ends_with("\r\n"), "{code:?} {text:?}");
+}
+
+/// A user that may not look at locks is still told that it waits.
+#[test]
+fn without_the_permission_a_wait_shows_less() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let user = "ACL SETUSER app on >pass ~job &rlock:grants:* -@all \
+        +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +subscribe";
+    ask::<redis::Value>(client, &user.split_whitespace().collect::<Vec<_>>().join(" "));
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
+    let app = format!("redis://app:pass@127.0.0.1:{}", server.port());
+    let arguments = ["--url", &app, "run", "job", "--", "echo", "ran"];
+    let mut terminal = Terminal::start(&server, &arguments, &[]);
+    terminal.shows("rlock: waiting for the lock job (");
+    ask::<i64>(client, "RLOCK.RELEASE job alice:1");
+    let (code, text) = terminal.ended();
+    assert!(code == Some(0) && text.ends_with("\r\nran\r\n"), "{code:?} {text:?}");
+}
+
+#[test]
+fn only_a_terminal_is_told_of_a_wait() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
+    let run = start(&server, &["run", "job", "--wait", "3s", "--", "echo", "ran"]);
+    let (dumb, json) = (
+        &["run", "job", "--wait", "3s", "--", "true"],
+        &["--json", "run", "job", "--wait", "3s", "--", "true"],
+    );
+    let mut dumb = Terminal::start(&server, dumb, &[("TERM", "dumb")]);
+    let mut json = Terminal::start(&server, json, &[]);
+    await_waiters(client, "job", 3);
+    let ended = run.ended_within(SOON);
+    assert!(ended.code == Some(124) && !ended.stderr.contains("waiting"), "{ended:?}");
+    for terminal in [&mut dumb, &mut json] {
+        let (code, text) = terminal.ended();
+        assert!(code == Some(124) && !text.contains("waiting"), "{text:?}");
+    }
+    ask::<i64>(client, "RLOCK.RELEASE job alice:1");
+    rlock(&server, &["run", "job", "--", "true"]).is(0, "");
+}

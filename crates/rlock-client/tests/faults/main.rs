@@ -1,0 +1,4 @@
+//! Broken connections, outages and restarts.
+
+mod faults;
+mod outage;

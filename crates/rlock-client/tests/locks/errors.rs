@@ -1,0 +1,130 @@
+//! Whatever a server refuses is an error that says what to do next.
+
+use std::time::Duration;
+
+use rlock_client::{Client, Durability, Error, MultiLock, Plain, RedLock};
+use rlock_testkit::TestServer;
+use rlock_testkit::clients::{connect, connect_with, eventually, run, url, waiters, within};
+
+#[tokio::test]
+async fn bad_settings_are_told_with_what_would_be_right() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    let invalid = |error: Error, words: &[&str]| {
+        let Error::Invalid { message } = &error else { panic!("{error:?}") };
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    };
+    for lease in [Duration::ZERO, Duration::MAX] {
+        invalid(client.lock("lock").lease(lease).acquire().await.unwrap_err(), &["from 1 ms to"]);
+    }
+    invalid(MultiLock::new::<Plain>([]).unwrap_err(), &["at least one lock"]);
+    invalid(RedLock::new([], "lock").unwrap_err(), &["at least one server", "five"]);
+    let twice = [connect(&server).await, client.clone()];
+    invalid(RedLock::new(&twice, "lock").unwrap_err(), &["twice", "name each server once"]);
+    // The second panicked where a request was given the time that was left of a wait.
+    for response in [Duration::ZERO, Duration::from_micros(999)] {
+        let builder = Client::builder().response_timeout(response);
+        invalid(builder.connect(&url(&server)).await.unwrap_err(), &["1 ms or more"]);
+    }
+    for url in ["localhost", "http://localhost", "redis+sentinel://localhost"] {
+        invalid(Client::connect(url).await.unwrap_err(), &["write redis://"]);
+    }
+    let cluster = url(&server).replace("redis://", "redis+cluster://");
+    invalid(Client::connect(&cluster).await.unwrap_err(), &["connect with redis://"]);
+}
+
+/// What the server refuses comes as the variant that tells what to do about it, with the server's own words; what
+/// no variant is made for is `Refused`.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_of_a_server_has_a_variant() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let refusal = async |name: &str, code: &str, advice: &str| {
+        let error = within("a refusal", client.lock(name).acquire()).await.unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(code) && message.contains(advice), "{message}");
+        error
+    };
+    run::<()>(&mut raw, "SET text value");
+    assert!(matches!(refusal("text", "WRONGTYPE", "choose another name").await, Error::NotALock { .. }));
+    run::<()>(&mut raw, "HSET hash field value");
+    assert!(matches!(refusal("hash", "WRONGLOCK", "choose another name").await, Error::NotALock { .. }));
+    run::<()>(&mut raw, "CONFIG SET rlock.max-waiters 0");
+    let guard = client.lock("lock").acquire().await.unwrap();
+    let error = refusal("lock", "QUEUEFULL", "raise the server's limit").await;
+    assert!(matches!(error, Error::QueueFull { .. }));
+    guard.release().await.unwrap();
+    run::<()>(&mut raw, "CONFIG SET rlock.accept no");
+    // Who has time to wait waits for the end of that.
+    let error = client.lock("lock").try_acquire().await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { message } if message.contains("rlock.accept")), "{error}");
+    run::<()>(&mut raw, "CONFIG SET rlock.accept yes");
+    run::<()>(&mut raw, "CONFIG SET maxmemory 1");
+    assert!(matches!(refusal("lock", "OOM", "fix the cause").await, Error::Refused { .. }));
+    run::<()>(&mut raw, "CONFIG SET maxmemory 0");
+    run::<()>(&mut raw, "CONFIG SET min-replicas-to-write 1");
+    assert!(matches!(refusal("lock", "NOREPLICAS", "fix the cause").await, Error::Refused { .. }));
+    run::<()>(&mut raw, "CONFIG SET min-replicas-to-write 0");
+    run::<()>(&mut raw, "ACL SETUSER default -rlock.acquire");
+    assert!(matches!(refusal("lock", "NOPERM", "password and permissions").await, Error::Permission { .. }));
+    run::<()>(&mut raw, "ACL SETUSER default +@all");
+    let replica = TestServer::start();
+    replica.replicate_from(&server);
+    let reader = connect(&replica).await;
+    let error = within("a refusal", reader.lock("lock").acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { message } if message.contains("READONLY")), "{error}");
+    let few = connect_with(&server, Client::builder().durability(Durability::Replicas(9))).await;
+    let error = within("too few replicas", few.lock("lock").acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::Durability { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_the_module_is_refused() {
+    let bare = TestServer::builder().without_module().start();
+    let error = Client::connect(&url(&bare)).await.unwrap_err();
+    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
+}
+
+/// Whoever waited without a limit heard of nothing, though no wait mends a wrong password.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_is_not_let_in_is_told_and_does_not_wait() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@all");
+    let with = |login: &str| url(&server).replace("://", &format!("://{login}@"));
+    let client = Client::builder().connect_lazy(&with("app:wrong")).unwrap();
+    let error = within("a refusal", client.lock("lock").acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::Permission { message } if message.contains("WRONGPASS")), "{error}");
+    // Also when it was let in before.
+    let client = within("a client", Client::connect(&with("app:secret"))).await.unwrap();
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let waiting = tokio::spawn(client.lock("lock").acquire());
+    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    run::<()>(&mut raw, "ACL SETUSER app resetpass >other");
+    run::<u64>(&mut raw, "CLIENT KILL USER app");
+    let error = within("a refusal", waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
+}
+
+/// As Ctrl-C is, where a program has a handler for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_in_the_middle_of_a_wait_leaves_nothing_behind() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let guard = client.lock("held").acquire().await.unwrap();
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let mut signal = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
+    let interrupted = async {
+        eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+        // SAFETY: there is a handler, which wakes the task.
+        assert_eq!(unsafe { libc::raise(libc::SIGINT) }, 0);
+        signal.recv().await
+    };
+    tokio::select! {
+        outcome = client.lock("lock").acquire() => panic!("{outcome:?}"),
+        _ = within("the signal", interrupted) => {}
+    }
+    guard.release().await.unwrap();
+    client.close(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(waiters(&server), 0);
+}

@@ -1,0 +1,186 @@
+//! TLS: servers and clients that prove who they are, and what is said where they cannot.
+
+use std::process::Command;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rlock_client::{Builder, Client, Error, blocking};
+use rlock_testkit::clients::process::Process;
+use rlock_testkit::clients::{chain, eventually, holder, run, url, waiters, within};
+use rlock_testkit::{DataDir, ServerBuilder, TestServer, free_port};
+
+/// An authority of a test's own.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key.
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::default();
+        // Those of the same name would be taken for each other.
+        params.distinguished_name.push(DnType::CommonName, format!("authority {}", fastrand::u64(..)));
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Authority { issuer }
+    }
+
+    fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for a host, or a name of any other kind.
+    fn certify(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_string()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A server with TLS, and its port for that.
+fn start(builder: fn() -> ServerBuilder, authority: &Authority, identity: &Identity) -> (TestServer, u16) {
+    let dir = DataDir::temporary();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("writing a certificate");
+        path.to_str().expect("a path in UTF-8").to_string()
+    };
+    let port = free_port();
+    let server = builder()
+        .conf_words("tls-ca-cert-file", &[&file("ca.crt", &authority.pem())])
+        .conf_words("tls-cert-file", &[&file("server.crt", &identity.certificate)])
+        .conf_words("tls-key-file", &[&file("server.key", &identity.key)])
+        .conf("tls-port", port)
+        .dir(dir);
+    (server.start(), port)
+}
+
+fn lenient() -> ServerBuilder {
+    TestServer::builder().conf("tls-auth-clients", "no")
+}
+
+/// The client's connections to a server, as it lists them: those of the tests do not ask for RESP3.
+fn clients(server: &TestServer) -> Vec<String> {
+    let list: String = run(&mut server.connect(), "CLIENT LIST");
+    list.lines().filter(|line| line.contains("resp=3")).map(str::to_string).collect()
+}
+
+async fn refused(builder: Builder, url: &str) -> Error {
+    within("an error", builder.connect(url)).await.unwrap_err()
+}
+
+/// Takes the lock, waits for it, and gives it back.
+async fn use_it(client: &Client, server: &TestServer) {
+    let lock = client.lock("locks:1");
+    let guard = within("the lock", lock.acquire()).await.unwrap();
+    assert_eq!(holder(&mut server.connect(), "locks:1").unwrap().0.as_bytes(), guard.owner());
+    let next = lock.clone();
+    let waiting = tokio::spawn(async move { next.acquire().await });
+    eventually("a waiter", || (waiters(server) == 1).then_some(())).await;
+    guard.release().await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_a_password_locks_over_tls() {
+    let authority = Authority::new();
+    let (server, port) = start(lenient, &authority, &authority.certify("127.0.0.1"));
+    let may = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info +pttl +subscribe";
+    let user = format!("ACL SETUSER app on >se@cret ~locks:* resetchannels &rlock:grants:* {may}");
+    run::<()>(&mut server.connect(), &user);
+    let url = format!("rediss://app:se%40cret@127.0.0.1:{port}");
+    let client = Client::builder().root_certificates(authority.pem());
+    let client = within("a client", client.clone().connect(&url)).await.unwrap();
+    use_it(&client, &server).await;
+    let clients = clients(&server);
+    assert!(clients.len() == 1 && clients[0].contains(" user=app "), "{clients:?}");
+    let laddr = format!("laddr=127.0.0.1:{port} ");
+    assert!(clients[0].contains(&laddr), "{clients:?}");
+    let wrong = url.replace("se%40cret", "wrong");
+    let error = refused(Client::builder().root_certificates(authority.pem()), &wrong).await;
+    assert!(matches!(error, Error::Permission { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_trusted_is_refused_with_advice() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (server, port) = start(lenient, &authority, &authority.certify("redis.example"));
+    let here = format!("rediss://127.0.0.1:{port}");
+    let trusting = |authority: &Authority| Client::builder().root_certificates(authority.pem());
+    let cases = [
+        (trusting(&other), "UnknownIssuer"),
+        (Client::builder(), "UnknownIssuer"),
+        (trusting(&authority), "certificate not valid for name"),
+    ];
+    for (builder, why) in cases {
+        let error = refused(builder, &here).await;
+        assert!(matches!(error, Error::Tls { .. }), "{error:?}");
+        assert!(chain(&error).contains(why), "{}", chain(&error));
+        let advice = error.advice().unwrap();
+        assert!(advice.contains("SSL_CERT_FILE") && advice.contains("TLS port"), "{advice}");
+    }
+    assert_eq!(clients(&server), [""; 0]);
+    let error = refused(Client::builder().root_certificates("not PEM"), &here).await;
+    assert!(matches!(error, Error::Tls { .. } | Error::Invalid { .. }), "{error:?}");
+    let error = refused(trusting(&authority), &url(&server)).await;
+    assert!(matches!(error, Error::Invalid { .. }) && error.to_string().contains("rediss://"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_prove_who_they_are() {
+    let authority = Authority::new();
+    let (server, port) = start(TestServer::builder, &authority, &authority.certify("127.0.0.1"));
+    let url = format!("rediss://127.0.0.1:{port}");
+    let error = refused(Client::builder().root_certificates(authority.pem()), &url).await;
+    assert!(error.advice().is_some_and(|advice| advice.contains("client_certificate")), "{error}");
+    let identity = authority.certify("a client");
+    let builder = Client::builder().root_certificates(authority.pem());
+    let builder = builder.client_certificate(&identity.certificate, &identity.key);
+    let client = within("a client", builder.connect(&url)).await.unwrap();
+    use_it(&client, &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_of_a_cluster_are_found_at_their_tls_ports() {
+    let authority = Authority::new();
+    let node = || lenient().conf("cluster-enabled", "yes").conf("tls-cluster", "yes");
+    let (server, port) = start(node, &authority, &authority.certify("127.0.0.1"));
+    run::<()>(&mut server.connect(), "CLUSTER ADDSLOTSRANGE 0 16383");
+    let builder = Client::builder().root_certificates(authority.pem());
+    let url = format!("rediss+cluster://127.0.0.1:{port}");
+    let client = within("a client", builder.connect(&url)).await.unwrap();
+    eventually("the cluster to begin", || {
+        run::<String>(&mut server.connect(), "CLUSTER INFO").contains("cluster_state:ok").then_some(())
+    })
+    .await;
+    use_it(&client, &server).await;
+    let clients = clients(&server);
+    let over_tls = |client: &String| client.contains(&format!("laddr=127.0.0.1:{port} "));
+    assert!(clients.len() == 2 && clients.iter().all(over_tls), "{clients:?}");
+}
+
+/// What the next test runs in a process of its own, whose environment it can set.
+#[test]
+fn in_a_process_of_its_own() {
+    if let Ok(url) = std::env::var("RLOCK_TEST_URL") {
+        blocking::Client::connect(&url).unwrap().lock("lock").acquire().unwrap().release().unwrap();
+        println!("it was locked");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_names_authorities_to_trust() {
+    let authority = Authority::new();
+    let (server, port) = start(lenient, &authority, &authority.certify("127.0.0.1"));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "tls::in_a_process_of_its_own", "--nocapture"]);
+    command.env("SSL_CERT_FILE", server.dir().join("ca.crt"));
+    command.env("RLOCK_TEST_URL", format!("rediss://127.0.0.1:{port}"));
+    Process::start(&mut command).says("it was locked");
+}

@@ -1,0 +1,7 @@
+//! Clusters and Sentinel: slots that move, fail-overs.
+
+mod cluster;
+mod cluster_changes;
+mod cluster_contests;
+mod cluster_faults;
+mod sentinel;

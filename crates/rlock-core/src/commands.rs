@@ -1,0 +1,297 @@
+//! The steps of each command: serve the queue, read the lock, decide, write or wait.
+
+use crate::core::Core;
+use crate::decision::{Decision, Reply};
+use crate::error::Error;
+use crate::fair;
+use crate::hot::note_denied;
+use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
+use crate::look::Picture;
+use crate::note::Note;
+use crate::permits_repair::check_expiry_soon;
+use crate::port::{InCommand, Lock};
+use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
+use crate::rules;
+use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
+use crate::timing::{Entry, entry};
+use crate::tying::{Tying, check_room};
+use crate::types::{Holds, Mode, MonoMs, UnixMs};
+use crate::view::{Step, View};
+use crate::yielding::{self, note_reads};
+
+/// The immediate answer of ACQUIRE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A reply.
+    Now(Reply),
+    /// None yet: the client is blocked, and receives its reply later.
+    Later,
+}
+
+/// RLOCK.ACQUIRE.
+pub fn acquire<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Acquire<'_>,
+) -> Result<Answer, Error> {
+    let owner = request.owner.bytes();
+    let arrival = Arrival::of(core, lock, Some(owner));
+    if request.fair {
+        fair::meet(core, lock);
+    }
+    let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
+    let ahead = request.fair && fair::is_ahead(core, lock, owner, arrival.now);
+    let mut picture = Picture::of(lock, Some(owner));
+    let decision = picture.decide(core, |picture| {
+        let kept_out = ahead || arrival.is_kept_out(picture, request.mode);
+        let admission = core.port.settings().admission;
+        rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
+    })?;
+    // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
+    let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
+    let tying = Tying::Set(request.session);
+    if tying.ties() {
+        tying.check(core, picture.name(), owner, &decision)?;
+    }
+    match request.wait.filter(|wait| first && may_wait(core, *wait)) {
+        Some(wait) if decision.reply == Reply::Denied => {
+            // Closed: what follows may open it again.
+            let lock = picture.commit(&decision.change)?;
+            arrival.wait(lock, request, wait)
+        }
+        _ => {
+            let (lock, reply) = arrival.conclude(picture, owner, &decision, tying)?;
+            match reply {
+                Reply::Denied => note_denied(core, lock.name()),
+                _ if request.fair => fair::leave_unless_waiting(core, lock, owner),
+                _ => {}
+            }
+            Ok(Answer::Now(reply))
+        }
+    }
+}
+
+/// RLOCK.RELEASE.
+pub fn release<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Release<'_>,
+) -> Result<Reply, Error> {
+    let owner = Some(request.owner.bytes());
+    change_holds(core, lock, owner, Tying::Keep, |view, now| rules::release(view, request, now))
+}
+
+/// RLOCK.RENEW.
+pub fn renew<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Renew<'_>,
+) -> Result<Reply, Error> {
+    let (owner, tying) = (Some(request.owner.bytes()), Tying::Set(request.session));
+    change_holds(core, lock, owner, tying, |view, now| rules::renew(view, request, now))
+}
+
+/// RLOCK.FORCERELEASE.
+pub fn force_release<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &ForceRelease<'_>,
+) -> Result<Reply, Error> {
+    let owner = request.owner.map(|owner| owner.bytes());
+    change_holds(core, lock, owner, Tying::Keep, |view, _| Ok(rules::force_release(view, owner.is_some())))
+}
+
+/// The connection that a waiter is tied to, if there is room for one more tie.
+fn waiters_session<P: InCommand>(
+    core: Core<'_, P>,
+    lock: LockName<'_>,
+    request: &Acquire<'_>,
+) -> Result<Option<Session>, Error> {
+    let Some(grace) = request.session else { return Ok(None) };
+    check_room(core, lock, request.owner.bytes(), request.mode)?;
+    Ok(Some(Session { client: core.port.client_id(), grace }))
+}
+
+/// A command that changes what its owner, or any owner, holds.
+#[inline(always)]
+fn change_holds<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    owner: Option<&[u8]>,
+    tying: Tying,
+    rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
+) -> Result<Reply, Error> {
+    let arrival = Arrival::of(core, lock, owner);
+    let mut picture = Picture::of(lock, owner);
+    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now))?;
+    // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
+    if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
+        picture.close().check_leases(owner)?;
+    }
+    let owner = owner.unwrap_or_default();
+    if tying.ties() {
+        tying.check(core, picture.name(), owner, &decision)?;
+    }
+    let (_, reply) = arrival.conclude(picture, owner, &decision, tying)?;
+    Ok(reply)
+}
+
+/// RLOCK.CANCEL.
+pub fn cancel<P: InCommand>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Cancel<'_>,
+) -> Result<Reply, Error> {
+    let owner = request.owner.bytes();
+    let arrival = Arrival::of(core, lock, Some(owner));
+    if arrival.entry.is_none() {
+        return Ok(Reply::NotQueued);
+    }
+    let waiters = core.locks(|locks| locks.cancel(lock.name(), owner));
+    if waiters.is_empty() {
+        return Ok(Reply::NotQueued);
+    }
+    for waiter in waiters {
+        core.port.note(Note::Cancelled);
+        core.port.answer(waiter.ticket, Ok(Reply::Denied));
+    }
+    fair::remove_departed_heads(core, lock);
+    // A writer that goes lets the readers behind it in.
+    serve_found_free(core, lock, core.port.now());
+    Ok(Reply::Cancelled)
+}
+
+/// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
+/// on a replica, not even on one that takes writes.
+fn may_wait<P: InCommand>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
+    match wait {
+        Wait::Block(_) => core.port.may_block(),
+        Wait::Enqueue(..) => core.port.is_primary(),
+    }
+}
+
+/// The entry in the queue of a call that waits from now on.
+fn waiter_of(
+    request: &Acquire<'_>,
+    (since, until): (MonoMs, Option<MonoMs>),
+    (ticket, via): (Ticket, Via),
+    client_id: u64,
+    session: Option<Session>,
+) -> Waiter {
+    let Acquire { owner, mode, permits, lease, fenced, fair, .. } = *request;
+    let owner = owner.bytes().into();
+    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session }
+}
+
+/// How a waiter receives the outcome, and what its call answers now.
+fn way_of(wait: Wait<'_>) -> (Via, Answer) {
+    match wait {
+        Wait::Block(_) => (Via::Block, Answer::Later),
+        Wait::Enqueue(_, channel) => (Via::Enqueue(channel.into()), Answer::Now(Reply::Enqueued)),
+    }
+}
+
+/// A caller whose turn it is: the lock's queue was served before.
+struct Arrival<'a, P: InCommand> {
+    core: Core<'a, P>,
+    now: UnixMs,
+    /// Where the lock has waiters, pending grants or the like; otherwise the call cannot cause work outside commands.
+    entry: Option<Entry<'a, P>>,
+}
+
+impl<'a, P: InCommand> Arrival<'a, P> {
+    /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
+    fn of(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
+        let now = core.port.now();
+        let watched = core.locks(|locks| locks.is_watched() && locks.watches(lock.name()));
+        let entry = watched.then(|| entry(core));
+        if entry.is_some() {
+            // A release calls the head of the fair list, if nobody here takes the lock.
+            fair::remove_departed_heads(core, lock);
+            serve_found_free(core, lock, now);
+            if let Some(owner) = owner {
+                // The owner is here and learns what it holds: no grant of it is taken back any more.
+                core.locks(|locks| locks.confirm(lock.name(), owner));
+            }
+        }
+        Self { core, now, entry }
+    }
+
+    /// Whether an owner without holds must not acquire yet: the lock has waiters, or is left to Redisson clients.
+    fn is_kept_out(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
+        let awaited = || self.core.locks(|locks| locks.head(picture.name()).is_some());
+        let awaited = self.entry.is_some() && awaited();
+        let shares = matches!(mode, Mode::Read | Mode::Write);
+        awaited || shares && yielding::holds_back(self.core, picture, mode)
+    }
+
+    /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
+    #[inline(always)]
+    fn conclude<'l, 'n>(
+        self,
+        picture: Picture<'l, P::Lock<'n>>,
+        owner: &[u8],
+        decision: &Decision,
+        tying: Tying,
+    ) -> Result<(&'l mut P::Lock<'n>, Reply), Error> {
+        let Self { core, now, entry } = self;
+        picture.check_leases_local(&decision.change)?;
+        let lock = if entry.is_some() {
+            perform_and_serve(core, picture, &decision.change, now)?
+        } else {
+            let lock = picture.commit(&decision.change)?;
+            note_reads(core, lock, &decision.change);
+            lock
+        };
+        if entry.is_some() || tying.ties() {
+            tying.note(core, lock.name(), owner, decision);
+        }
+        core.port.note(Note::Decided(decision));
+        Ok((lock, decision.reply))
+    }
+
+    /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
+    /// its owner's place.
+    fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
+        let Self { core, entry: begun, .. } = self;
+        let _entry = begun.unwrap_or_else(|| entry(core));
+        if request.fair {
+            fair::repair_changed(core, lock);
+        }
+        let (since, client_id, limits) =
+            (core.port.clock(), core.port.client_id(), core.port.settings().limits);
+        let (via, answer) = way_of(wait);
+        let session = waiters_session(core, lock.name(), request)?;
+        let ticket = core.locks(|locks| {
+            locks.admit(lock.name(), request.owner.bytes(), request.mode, limits)?;
+            Ok(locks.new_ticket())
+        })?;
+        if answer == Answer::Later {
+            // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
+            core.port.block(ticket)?;
+        }
+        if request.fair {
+            // Not before: who is refused has not come back.
+            fair::rejoin(core, lock, request.owner.bytes());
+        }
+        let (replaced, count) = core.locks(|locks| {
+            let until = wait.wait().until(since);
+            let waiter = waiter_of(request, (since, until), (ticket, via), client_id, session);
+            (locks.join(lock.name(), waiter), locks.len())
+        });
+        core.port.note(Note::Waiting(count));
+        let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
+        if let Some(replaced) = replaced {
+            // One who waited for a message gets none: it is the same owner that asks again.
+            core.port.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
+        }
+        fair::remove_departed_heads(core, lock);
+        // An owner that was dropped and asks again goes back to its own place.
+        if request.fair && !belongs_in_list {
+            fair::join(core, lock, request.owner.bytes(), wait.wait());
+        }
+        schedule_next_check(core, lock);
+        check_expiry_soon(core, lock, request.mode);
+        Ok(answer)
+    }
+}
