@@ -49,7 +49,7 @@ size 2110 src/main/java/rlock/client/*.java
 maven spotless:check
 maven javadoc:javadoc
 maven test
-newer=${JDK_NEWER:-$(ls -d /usr/lib/jvm/*-2[1-9]-* /usr/lib/jvm/*-2[1-9] 2>/dev/null | tail -n 1)}
+newer=${JDK_NEWER:-$(find /usr/lib/jvm -maxdepth 1 -name '*-2[1-9]*' 2>/dev/null | sort | tail -n 1)}
 if [ -n "$newer" ]; then
     maven surefire:test -Djvm="$newer/bin/java"
 else

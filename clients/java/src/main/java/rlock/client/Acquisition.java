@@ -114,7 +114,7 @@ final class Acquisition {
     engine.post(this::start);
   }
 
-  /** A guard has ended, or nobody waits for one any more; whether it was the last. */
+  /** A guard has ended, or no caller waits for one any more; whether it was the last. */
   boolean drop() {
     int left = guards.decrementAndGet();
     engine.loop.execute(() -> dropped(left));

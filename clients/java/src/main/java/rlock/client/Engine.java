@@ -330,7 +330,7 @@ final class Engine {
         one.give(machine -> machine.lose(LostReason.CLOSED));
       }
     }
-    // Nobody releases the lock of a thread that has ended.
+    // The lock of a thread that has ended is never released.
     int left = (int) acquisitions.values().stream().filter(one -> !one.orphaned()).count();
     if (left == 0 || now() >= by) {
       end(left);
@@ -359,13 +359,13 @@ final class Engine {
     }
   }
 
-  /** A receiver that blocks, or that closes the client, keeps its thread. */
   private void awaitEvents() {
     try {
       if (!events.awaitTermination(1, TimeUnit.SECONDS)) {
-        Loop.LOG.log(Level.WARNING, "the receiver of events has not returned yet");
+        Loop.LOG.log(Level.WARNING, "the receiver of events blocks, and is interrupted");
+        events.shutdownNow();
       }
-    } catch (InterruptedException nobodyDoes) {
+    } catch (InterruptedException never) {
       Thread.currentThread().interrupt();
     }
   }

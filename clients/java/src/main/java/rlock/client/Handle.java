@@ -93,7 +93,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
-   * Waits for the lock for at most so long; 0 asks once, as {@code tryAcquire} does.
+   * Waits for the lock, at most for this time; 0 asks once, as {@code tryAcquire} does.
    *
    * @param timeout from 0
    * @return a guard to release
@@ -126,7 +126,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
-   * Waits for the lock for at most so long.
+   * Waits for the lock, at most for this time.
    *
    * @param timeout from 0, which asks once
    * @return a guard to release
@@ -178,7 +178,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
-   * Whether somebody holds the lock.
+   * Whether the lock is held.
    *
    * @return what the server says
    */
@@ -198,7 +198,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   /**
    * Takes the lock from its holders, who learn of it at their next renewal.
    *
-   * @return false: nobody held it
+   * @return false: it was free
    */
   public final boolean forceRelease() {
     return Long.valueOf(1).equals(client.ask(name(), "RLOCK.FORCERELEASE", name()));
@@ -225,7 +225,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
           if (error != null) {
             result.completeExceptionally(error);
           } else if (!result.complete(guard(one, token))) {
-            // Nobody receives the guard.
+            // The caller does not receive the guard.
             one.drop();
           }
         });

@@ -124,16 +124,16 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   }
 
   /**
-   * Takes the lock from whoever holds it.
+   * Takes the lock from its holders.
    *
-   * @return false: nobody held it
+   * @return false: it was free
    */
   public boolean forceUnlock() {
     return handle.forceRelease();
   }
 
   /**
-   * Whether somebody holds the lock.
+   * Whether the lock is held.
    *
    * @return what the server says
    */

@@ -82,7 +82,7 @@ final class Loop implements Executor, Runnable {
   private Runnable next(long nap) {
     try {
       return inbox.poll(Math.max(0, nap), TimeUnit.NANOSECONDS);
-    } catch (InterruptedException nobodyDoes) {
+    } catch (InterruptedException never) {
       return null;
     }
   }

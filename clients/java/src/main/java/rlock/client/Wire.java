@@ -84,7 +84,7 @@ final class Wire {
     return session(words, spec);
   }
 
-  /** Leaves so many holds. */
+  /** Leaves this number of holds. */
   static List<String> release(Spec spec, String owner, int holds) {
     List<String> words = new ArrayList<>(List.of("RLOCK.RELEASE", spec.lock, owner));
     words.addAll(holds == 0 ? List.of("ALL") : List.of("HOLDS", "" + holds));

@@ -21,32 +21,31 @@ final class Server implements AutoCloseable {
   private final RedisClient driver;
   final RedisCommands<String, String> commands;
 
-  Server(String... options) {
+  Server() {
+    this(true);
+  }
+
+  Server(boolean withModule) {
     try (ServerSocket free = new ServerSocket(0)) {
       port = free.getLocalPort();
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
     url = "redis://127.0.0.1:" + port;
-    process = started(options);
+    process = started(withModule);
     driver = RedisClient.create(url);
     commands = connected();
   }
 
-  private Process started(String... options) {
+  private Process started(boolean withModule) {
     Map<String, String> env = System.getenv();
     String module = env.getOrDefault("RLOCK_MODULE", "../../target/release/librlock.so");
     List<String> words = new ArrayList<>();
     words.add(env.getOrDefault("REDIS_SERVER", "redis-server"));
-    words.addAll(
-        List.of(
-            "--port",
-            "" + port,
-            "--save",
-            "",
-            "--loadmodule",
-            Path.of(module).toAbsolutePath().toString()));
-    words.addAll(List.of(options));
+    words.addAll(List.of("--port", "" + port, "--save", ""));
+    if (withModule) {
+      words.addAll(List.of("--loadmodule", Path.of(module).toAbsolutePath().toString()));
+    }
     try {
       Path folder = Files.createTempDirectory("rlock");
       return new ProcessBuilder(words)
