@@ -253,7 +253,9 @@ fn a_users_own_hash_in_place_of_a_known_lock_keeps_its_fields_and_expiry() {
         story(client, &[("RLOCK.ACQUIRE lock x 900000 READ", "[1, 900000, 0]")]);
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("DEL").arg("lock").cmd("HSET").arg("lock").arg(&["mode", "read", "", "precious"]);
-        (0..fields).for_each(|field| drop(pipe.arg(field).arg("text")));
+        for field in 0..fields {
+            pipe.arg(field).arg("text");
+        }
         pipe.cmd("EXPIRE").arg("lock").arg(100).query::<()>(client).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(number(client, "HLEN lock"), fields + 2);

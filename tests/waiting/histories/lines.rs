@@ -148,25 +148,27 @@ fn foreign(what: Foreign, key: &str, before: &str, step: usize) -> Option<Vec<St
             let token = token.map_or("x".to_owned(), |Count(n)| n.to_string());
             words(&format!("SET redisson_lock_token:{{{key}}} {token}"))
         }
-        Foreign::Redisson { script, owner, lease: Ms(lease) } => {
-            let renews_write = script == Script::RenewWrite;
-            if !before.starts_with("none") && !before.contains("mode=") {
-                return None;
-            }
-            let script = match script {
-                Script::Read => redisson::READ,
-                Script::Write => redisson::WRITE,
-                Script::EndRead => redisson::UNREAD,
-                Script::EndWrite => redisson::UNWRITE,
-                Script::RenewRead => redisson::RENEW_READ,
-                Script::RenewWrite => redisson::RENEW,
-            };
-            let name = OWNERS[owner.0];
-            let leases = format!("{{{key}}}:{name}:rwlock_timeout");
-            let owner = if renews_write { format!("{name}:write") } else { name.to_owned() };
-            eval(script, &[key.to_owned(), leases], &[lease.to_string(), owner, SILENT.to_owned()])
-        }
+        Foreign::Redisson { script, owner, lease } => return by_script(script, owner, lease, key, before),
     })
+}
+
+/// A script of Redisson's read/write lock; none where the key holds something else.
+fn by_script(script: Script, owner: Owner, Ms(lease): Ms, key: &str, before: &str) -> Option<Vec<String>> {
+    if !before.starts_with("none") && !before.contains("mode=") {
+        return None;
+    }
+    let text = match script {
+        Script::Read => redisson::READ,
+        Script::Write => redisson::WRITE,
+        Script::EndRead => redisson::UNREAD,
+        Script::EndWrite => redisson::UNWRITE,
+        Script::RenewRead => redisson::RENEW_READ,
+        Script::RenewWrite => redisson::RENEW,
+    };
+    let name = OWNERS[owner.0];
+    let leases = format!("{{{key}}}:{name}:rwlock_timeout");
+    let owner = if script == Script::RenewWrite { format!("{name}:write") } else { name.to_owned() };
+    Some(eval(text, &[key.to_owned(), leases], &[lease.to_string(), owner, SILENT.to_owned()]))
 }
 
 fn by_list(what: ByList, key: &str, now: i64) -> Vec<String> {

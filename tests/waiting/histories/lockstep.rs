@@ -80,14 +80,7 @@ impl Lockstep<'_> {
                 self.server.listen(listens);
                 self.settle();
             }
-            Op::Accept(accepts) => {
-                // Waiters would be sent away, which the oracle does not know.
-                let waits = |lock| !self.run.seen(Lock(lock)).queue.is_empty();
-                if accepts != self.accepts && (accepts || !(0..LOCKS.len()).any(waits)) {
-                    self.accepts = accepts;
-                    self.command(op);
-                }
-            }
+            Op::Accept(accepts) => self.accept(op, accepts),
             Op::Listen(_) | Op::Deliver(_) | Op::Ground(_) | Op::Primary(_) | Op::Sweep => {}
             Op::On { .. } | Op::Connect(_) | Op::Close(_) => {}
             // No key, no event.
@@ -100,6 +93,15 @@ impl Lockstep<'_> {
                 }
             }
             _ => self.command(op),
+        }
+    }
+
+    /// Not while clients wait: they would be sent away, which the oracle does not know.
+    fn accept(&mut self, op: Op, accepts: bool) {
+        let waits = |lock| !self.run.seen(Lock(lock)).queue.is_empty();
+        if accepts != self.accepts && (accepts || !(0..LOCKS.len()).any(waits)) {
+            self.accepts = accepts;
+            self.command(op);
         }
     }
 
@@ -135,7 +137,8 @@ impl Lockstep<'_> {
         let calls = self.run.calls();
         let is_granted =
             |(_, reply): &(usize, Option<String>)| reply.as_ref().is_some_and(|reply| reply.starts_with('['));
-        let nth = calls.iter().position(is_granted).filter(|_| is_plain && self.steps.len() % 2 == 0)?;
+        let nth =
+            calls.iter().position(is_granted).filter(|_| is_plain && self.steps.len().is_multiple_of(2))?;
         Some((u8::try_from(nth).ok()?, calls[nth].0))
     }
 

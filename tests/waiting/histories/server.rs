@@ -54,6 +54,9 @@ const LOOK: &str = "
 /// A connection, and the number of its client.
 type Client = (Connection, i64);
 
+/// Messages, each with its channel.
+type Messages<C> = Vec<(C, String)>;
+
 pub(crate) struct Server {
     server: TestServer,
     /// A connection to each database, for commands that do not block.
@@ -200,7 +203,7 @@ impl Server {
     }
 
     /// New messages, each with its channel: those to enqueued waiters, and those to Redisson clients.
-    pub(crate) fn messages(&mut self) -> (Vec<(Channel, String)>, Vec<(String, String)>) {
+    pub(crate) fn messages(&mut self) -> (Messages<Channel>, Messages<String>) {
         let (mut enqueued, mut redisson) = (Vec::new(), Vec::new());
         for (channel, text) in self.subscriber.as_mut().expect("a subscriber").drain() {
             let [channel, text] = [channel, text].map(|bytes| String::from_utf8(bytes).expect("ASCII"));
