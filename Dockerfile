@@ -1,8 +1,13 @@
-# A server with the module and the command rlock:
+# A server with the module and the command rlock, or the exporter for Prometheus alone:
 #
 #   docker build -t rlock .
 #   docker build -t rlock --build-arg SERVER=redis:8.0 .
 #   docker run -p 6379:6379 rlock
+#
+#   docker build --target exporter -t rlock-exporter .
+#   docker run -p 9121:9121 -e REDIS_URL=redis://exporter:PASSWORD@server:6379 rlock-exporter
+#
+# packaging/compose.yml starts both, and Prometheus.
 #
 # Your arguments replace the CMD, so repeat the module:
 #   docker run rlock --loadmodule /usr/lib/redis/modules/librlock.so --appendonly yes
@@ -20,8 +25,22 @@ COPY . .
 RUN CARGO_PROFILE_RELEASE_STRIP=true cargo build --release --locked -p rlock-module -p rlock-cli \
     && ./scripts/licences.sh > target/third-party-licences
 
+FROM debian:bookworm-slim AS exporter
+# For rediss://.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /src/target/release/rlock /usr/bin/
+COPY --from=build /src/LICENSE /src/target/third-party-licences /usr/share/doc/rlock/
+USER 65534:65534
+EXPOSE 9121
+# Your arguments follow: --hot-locks 0.
+ENTRYPOINT ["rlock", "exporter", "--listen", "0.0.0.0:9121"]
+
+# The last one, so that a build without --target makes it.
 # hadolint ignore=DL3006
-FROM ${SERVER}
+FROM ${SERVER} AS server
 COPY --from=build /src/target/release/librlock.so /usr/lib/redis/modules/
 COPY --from=build /src/target/release/rlock /usr/bin/
 COPY --from=build /src/LICENSE /src/target/third-party-licences /usr/share/doc/rlock/

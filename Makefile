@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test exporter dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -64,14 +64,15 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
-# that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without these three, each
-# package's own check.sh comes first, with at most CLIENT_SECONDS=900. What is missing of the languages is named.
+# that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without SCENARIO and MIXED, each
+# package's own check.sh comes first, with at most CLIENT_SECONDS=900, and with LONG=1 it tries the oldest drivers too. What is
+# missing of the languages is named.
 MIXED ?=
 SCENARIO ?=
 LONG ?=
 clients: build ## Check the clients' packages, and run the conformance suite with all of them
 	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
-	@$(ENV) $(if $(SCENARIO)$(LONG)$(MIXED),,./scripts/clients.sh $(filter-out *,$(ONLY)))
+	@$(ENV) $(if $(SCENARIO)$(MIXED),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls or clients is stored beside the other
@@ -135,7 +136,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 		command -v $$tool >/dev/null 2>&1 || { \
 			echo "lint: $$tool is missing, what it checks is not checked: install the package $$tool" >&2; exit 1; }; \
 	done
-	yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github/workflows
+	yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github/workflows packaging
 	shellcheck scripts/*.sh integration/*.sh integration/interop/*.sh .ci/run
 
 msrv: setup ## Build with the oldest Rust that is promised
@@ -156,6 +157,9 @@ deb: build ## Make a Debian package of the module and the command, in target/deb
 
 deb-test: deb ## Install the package, try it on the distribution's server, and remove it
 	@$(ENV) ./scripts/deb-test.sh
+
+exporter: build ## Check the alerts and the dashboard, and scrape the exporter with a real Prometheus
+	@$(ENV) ./scripts/exporter.sh
 
 dist: override COMMAND :=
 dist: addresses deb-test ## Gather what a release gives out, in target/dist

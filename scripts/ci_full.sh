@@ -11,13 +11,14 @@ steps_keep_going=1
 # CARGO may hold arguments, such as `cargo +stable`.
 # shellcheck disable=SC2086
 run_cargo() { ${CARGO:-cargo} "$@"; }
+histories() { RLOCK_EVERY=1 RLOCK_HISTORIES=3000 run_cargo test --locked --test waiting histories; }
 longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
 # The model and the fuzzer compute, all others mostly wait: for servers, leases and fail-overs.
 # .ci/run has the newest Redis and Valkey, and the distribution's server.
 on_servers() { make matrix EXCEPT='redis-7.0 redis-8.6 valkey-9.1' && make interop ONLY=long && make clients LONG=1; }
-steps_beside on_servers 'nice -n 19 make model DEEPER=1'
+steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test locks --test faults --test servers --test several -- lock:: faults:: cluster_faults:: red_history::'
 step make mutants

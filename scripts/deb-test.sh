@@ -16,8 +16,10 @@ newest_glibc=2.34
 
 work=$(mktemp -d)
 pid=
+exporter=
 installed=
 finish() {
+    [ -z "$exporter" ] || kill "$exporter" 2>/dev/null || true
     [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
     [ -z "$installed" ] || dpkg -P rlock >/dev/null 2>&1 || true
     rm -rf "$work"
@@ -44,13 +46,18 @@ expect() { # WHAT EXPECTED FOUND
 # --- What is needed ---------------------------------------------------------------------------
 
 [ "$(id -u)" = 0 ] || left_out "not root: the package is unpacked, not installed"
-if ! command -v man >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "deb-test: installing man-db" >&2
+wanted=
+command -v man >/dev/null 2>&1 || wanted='man-db'
+command -v systemd-analyze >/dev/null 2>&1 || wanted="$wanted systemd"
+if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "deb-test: installing $wanted" >&2
     {
         apt-get update -qq || true
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends man-db || true
+        # shellcheck disable=SC2086 # a list
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $wanted || true
     } >&2
 fi
+analyze=$(command -v systemd-analyze) || left_out "systemd-analyze is missing (package systemd): the unit is not looked at"
 man=$(command -v man) || left_out "man is missing (package man-db): the manual pages are not looked at"
 
 # --- What is in it ------------------------------------------------------------------------
@@ -74,8 +81,13 @@ look_into() { # ROOT
         fi
         pages=$((pages + 1))
     done
-    expect "manual pages" 10 "$pages"
+    "$1/usr/bin/rlock" man --dir "$work/man"
+    expect "manual pages" "$(find "$work/man" -type f | wc -l)" "$pages"
     bash -n "$1/usr/share/bash-completion/completions/rlock"
+    expect "the mode of the exporter's file, which has a password" 640 "$(stat -c %a "$1/etc/default/rlock-exporter")"
+    for file in prometheus/rlock.rules.yml grafana/rlock.json; do
+        cmp "packaging/$file" "$1/usr/share/rlock/$file" || die "$file differs"
+    done
     expect "the command's version" "rlock $(dpkg-deb -f "$package" Version | sed 's/-[^-]*$//')" "$("$1/usr/bin/rlock" --version)"
 }
 
@@ -146,11 +158,41 @@ lock_and_release() { # ROOT
     fi
 }
 
+# As the unit starts it, as another user than root.
+exporter() { # ROOT
+    unit=$1/lib/systemd/system/rlock-exporter.service
+    # shellcheck disable=SC2016 # systemd expands it
+    for line in EnvironmentFile=/etc/default/rlock-exporter 'ExecStart=/usr/bin/rlock exporter $ARGS' DynamicUser=yes; do
+        grep -qxF "$line" "$unit" || die "the unit of the exporter has no $line"
+    done
+    expect "ARGS" "--listen 127.0.0.1:9121" "$(sed -n 's/^ARGS="\(.*\)"$/\1/p' "$1/etc/default/rlock-exporter")"
+    if [ -e "$1/etc/systemd/system/multi-user.target.wants/rlock-exporter.service" ]; then die "the exporter is on"; fi
+    as=
+    [ "$(id -u)" != 0 ] || as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+    : >"$work/exporter.log"
+    # shellcheck disable=SC2086 # a command with arguments, or nothing
+    REDIS_URL=unix://$work/data/socket $as "$1/usr/bin/rlock" exporter --listen 127.0.0.1:0 2>"$work/exporter.log" &
+    exporter=$!
+    tries=0
+    until port=$(sed -n 's|.*serves http://127.0.0.1:\([0-9]*\)/metrics$|\1|p' "$work/exporter.log") && [ -n "$port" ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ]; then die "the exporter does not start: $(cat "$work/exporter.log")"; fi
+        sleep 0.1
+    done
+    # shellcheck disable=SC2016 # expanded by bash
+    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' - "$port" >"$work/metrics"
+    grep -q '^rlock_up{.*} 1$' "$work/metrics" || die "the exporter does not see the server: $(cat "$work/metrics" "$work/exporter.log")"
+    kill "$exporter"
+    wait "$exporter" || die "the exporter does not end well: $(cat "$work/exporter.log")"
+    exporter=
+}
+
 try() { # ROOT
     look_into "$1"
     configure "$1"
     start
     lock_and_release "$1"
+    exporter "$1"
     stop
 }
 
@@ -180,7 +222,8 @@ in_a_directory() {
     echo " loadmodule /usr/lib/redis/modules/librlock.so accept no" >"$root/etc/redis/redis.conf"
     $dpkg -r rlock >"$work/removed" 2>&1 || die "dpkg -r: $(cat "$work/removed")"
     grep -q 'redis.conf still loads the module' "$work/removed" || die "the removal does not warn: $(cat "$work/removed")"
-    $dpkg -P rlock >"$work/purged" 2>&1 || true # of a package without configuration nothing is left to purge
+    [ -e "$root/etc/default/rlock-exporter" ] || die "the removal deletes the exporter's configuration"
+    $dpkg -P rlock >"$work/purged" 2>&1 || die "dpkg -P: $(cat "$work/purged")"
     gone "$root"
     expect "what is left" "$root/etc/redis/redis.conf" "$(find "$root" -path "$root/var/lib/dpkg" -prune -o -type f -print)"
     [ ! -e "$root/usr" ] || die "directories are left: $(find "$root/usr")"
@@ -198,6 +241,11 @@ in_the_system() {
     installed=1
     dpkg -i "$package" >"$work/installed" 2>&1 || die "dpkg -i: $(cat "$work/installed")"
     try ""
+    # Programs and pages that it names are looked for, so here only.
+    if [ -n "$analyze" ]; then
+        "$analyze" verify /lib/systemd/system/rlock-exporter.service >"$work/unit" 2>&1 || die "the unit: $(cat "$work/unit")"
+        expect "faults of the unit" "" "$(cat "$work/unit")"
+    fi
     dpkg -P rlock >"$work/purged" 2>&1 || die "dpkg -P: $(cat "$work/purged")"
     installed=
     gone ""

@@ -34,7 +34,7 @@ maintainer=$(scripts/addresses.sh get maintainer)
 maintainer=${maintainer:-A local build of rlock <not-a-release@rlock.invalid>}
 repository=$(scripts/addresses.sh get repository)
 sed -i "s|@MAINTAINER@|$maintainer|${repository:+; s|^Rules-Requires-Root:|Homepage: $repository\\n&|}" "$stage/debian/control"
-cp -r CHANGELOG.md docs "$stage/"
+cp -r CHANGELOG.md docs packaging/prometheus packaging/grafana "$stage/"
 cp "$module" "$stage/librlock.so"
 cp "$command" "$stage/rlock"
 chmod 0755 "$stage/librlock.so" "$stage/rlock"

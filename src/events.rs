@@ -174,7 +174,7 @@ pub(crate) fn beat(ctx: TaskCtx<'_>) {
         timing::restart_timer(waiters::core(&ctx));
     }
     if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
-        events::check_fair_lists(waiters::core(&ctx));
+        events::sweep_periodically(waiters::core(&ctx));
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.

@@ -77,10 +77,10 @@ pub(crate) fn state(
         return read_write(key, owner, is_known);
     }
     if let Some(value) = owner.and_then(|owner| key.field(owner)) {
-        return Ok(Fields::mutex(Some(shape::holds(&value)?), key.expiry()));
+        return Ok(Fields::mutex(Some(shape::holds(&value)?)));
     }
     match only_field(key, |_, _| ())? {
-        Some((SingleField::Hold(_), ())) => Ok(Fields::mutex(None, key.expiry())),
+        Some((SingleField::Hold(_), ())) => Ok(Fields::mutex(None)),
         Some((SingleField::ModeOnly, ())) | None => Ok(Fields::ABANDONED),
     }
 }

@@ -84,6 +84,7 @@ fn register_all(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
     register::<command::Cancel>(ctx)?;
     register::<command::Info>(ctx)?;
     register::<command::List>(ctx)?;
+    register::<command::Hot>(ctx)?;
     register::<command::ForceRelease>(ctx)?;
     fault::register(ctx)?;
     options::register(ctx, at_load)?;

@@ -40,7 +40,10 @@ static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=M
 /// `rlock.max-ties`: how many holds and waits may be tied to connections.
 static MAX_TIES: NumberOption = NumberOption::new(c"max-ties", 1_000_000, 0..=10_000_000);
 
-static NUMBERS: [&NumberOption; 8] = [
+/// `rlock.hot-locks`: how many locks RLOCK.HOT knows at most; 0 counts none.
+static HOT_LOCKS: NumberOption = NumberOption::new(c"hot-locks", 128, 0..=1_024);
+
+static NUMBERS: [&NumberOption; 9] = [
     &MAX_WAITERS,
     &MAX_WAITERS_PER_KEY,
     &GRANT_CONFIRM,
@@ -49,6 +52,7 @@ static NUMBERS: [&NumberOption; 8] = [
     &FOREIGN_WINDOW,
     &FAIR_TURN,
     &MAX_TIES,
+    &HOT_LOCKS,
 ];
 
 /// The options as the rules read them.
@@ -65,6 +69,7 @@ pub(crate) fn settings() -> Settings {
         foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
         fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
         max_ties: size(&MAX_TIES),
+        hot_locks: size(&HOT_LOCKS),
         at_once: AtOnce::USUAL,
     }
 }
@@ -109,7 +114,7 @@ fn pairs(args: Args<'_>) -> Result<Vec<Pair<'_>>, LoadError> {
         names.any(|known| name.eq_ignore_ascii_case(known.to_bytes()))
     };
     let mut pairs: Vec<Pair<'_>> = Vec::new();
-    let mut words = args.all();
+    let mut words = args.from(0);
     while let Some(name) = words.next() {
         let shown = name.escape_ascii();
         if !known(name) {

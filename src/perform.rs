@@ -38,7 +38,7 @@ pub(crate) fn perform<S: Scope>(
     }
     let name = key.name();
     // A writer's field has another name than its owner; for all else the owner's own string will do.
-    let writer = owner.filter(|_| change.mode == Mode::Write).map(write_field);
+    let writer = if change.mode == Mode::Write { owner.map(write_field) } else { None };
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
     let readers = read_write::Readers::of(&mut key, owner, change);
     write(&mut key, field, change)?;
@@ -94,6 +94,7 @@ fn deletes(hash: HashChange) -> bool {
 
 /// Each of these fails only on a key that is not open for writing, and then the first one does: where an
 /// error is answered, nothing has changed.
+#[inline(always)]
 fn write(key: &mut Key<'_>, field: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
     let deleted = !deletes(change.hash) || key.delete();
     let becomes = change.becomes.is_none_or(|mode| key.set_text(MODE.get(), read_write::word(mode)));
@@ -149,6 +150,7 @@ fn replicate(
     deleted && set && removed && expires && stored
 }
 
+#[inline(always)]
 fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, own_event::DEL, name);
@@ -181,24 +183,28 @@ fn own(event: LockEvent) -> &'static CStr {
 }
 
 /// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
-///
-/// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
 pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
-    if message == UnlockMessage::WriterGone {
-        // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
-        publish(ctx, name, UnlockMessage::ReadersGone);
+    let channel = || names::read_write_channel(name.bytes());
+    match message {
+        UnlockMessage::Free => publish_free(ctx, name),
+        UnlockMessage::ReadersGone => publish_to(*ctx, &channel(), ZERO.get()),
+        UnlockMessage::WriterGone => {
+            // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
+            publish_to(*ctx, &channel(), ZERO.get());
+            publish_to(*ctx, &channel(), ONE.get())
+        }
     }
-    let (channel, message, fair) = match message {
-        UnlockMessage::Free => (names::unlock_channel(name.bytes()), ZERO.get(), true),
-        UnlockMessage::ReadersGone => (names::read_write_channel(name.bytes()), ZERO.get(), false),
-        UnlockMessage::WriterGone => (names::read_write_channel(name.bytes()), ONE.get(), false),
+}
+
+/// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
+fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
+    let mut names = names::Prefixed::of(name.bytes());
+    let Some(head) = list_head(*ctx, names.fair_queue()) else {
+        return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
-    let head = if fair { fair_head(*ctx, name) } else { None };
-    if head.is_some() {
-        events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
-    }
-    let heard = publish_to(*ctx, &channel, message);
-    let called = head.map_or(0, |head| publish_to(*ctx, &names::fair_channel(&channel, &head), message));
+    events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+    let heard = publish_to(*ctx, names.unlock_channel(), ZERO.get());
+    let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
     heard.saturating_add(called)
 }
 
@@ -210,13 +216,14 @@ pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) -
     ctx.publish_here(channel.borrow(), message)
 }
 
-/// Who waits first for Redisson's fair lock of this name.
-fn fair_head(ctx: Ctx<'_>, name: StringRef<'_>) -> Option<OwnedString> {
-    let fair_queue = OwnedString::new(&names::fair_queue(name.bytes()));
-    Key::open_write(ctx, fair_queue.borrow()).list_head()
+/// The first entry of a list.
+fn list_head(ctx: Ctx<'_>, list: &[u8]) -> Option<OwnedString> {
+    let list = OwnedString::new(list);
+    Key::open_write(ctx, list.borrow()).list_head()
 }
 
 /// The field of a writer.
+#[cold]
 fn write_field(owner: StringRef<'_>) -> OwnedString {
     OwnedString::new(&names::write_field(owner.bytes()))
 }

@@ -43,7 +43,7 @@ tests() { # NAME
     "$out/$1/bin/python" -m pytest --quiet -p no:cacheprovider
 }
 
-"$tools/python" size.py 1661 400
+"$tools/python" size.py 1510 400
 "$tools/ruff" format --check --quiet .
 "$tools/ruff" check --quiet .
 MYPYPATH=src "$tools/mypy"
@@ -71,5 +71,8 @@ python_of() { # VERSION...
 }
 with_wheel oldest "$(python_of 3.10 3.11 3.12)" 'redis==5.0.1'
 tests oldest
+# Older than that: the package says what to do.
+with_wheel too-old python3 'redis==4.6.0'
+"$out/too-old/bin/python" -c 'import rlock_client' 2>&1 | grep -q 'this redis-py is too old; update it to 5.0.1 or later'
 with_wheel newest-python "$(python_of 3.14 3.13 3.12)" 'redis>=5.0.1'
 tests newest-python

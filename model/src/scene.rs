@@ -256,6 +256,7 @@ impl Scene {
             foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
             max_ties: 1_000,
+            hot_locks: 0,
             // As little as can be, so that work that is half done is explored.
             at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1 },
         }

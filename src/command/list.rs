@@ -44,7 +44,7 @@ impl Command for List {
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Page, Error> {
-        let request = request::List::parse(ctx.args().all().skip(1))?;
+        let request = request::List::parse(ctx.args().from(1))?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let after = match request.cursor {
             Cursor::Bound => None,

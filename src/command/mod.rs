@@ -3,6 +3,7 @@
 mod acquire;
 mod cancel;
 mod force_release;
+mod hot;
 mod info;
 mod list;
 mod release;
@@ -11,6 +12,7 @@ mod renew;
 pub(crate) use acquire::Acquire;
 pub(crate) use cancel::Cancel;
 pub(crate) use force_release::ForceRelease;
+pub(crate) use hot::Hot;
 pub(crate) use info::Info;
 pub(crate) use list::List;
 pub(crate) use release::Release;
@@ -59,10 +61,11 @@ fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {
 
 /// What follows the command's name and the key.
 fn after_key(ctx: CommandCtx<'_>) -> impl Iterator<Item = &[u8]> {
-    ctx.args().all().skip(2)
+    ctx.args().from(2)
 }
 
 /// The lock that a command is about.
+#[inline(always)]
 fn lock(ctx: CommandCtx<'_>) -> Result<SiteLock<'_, Args<'_>>, Error> {
     waiters::clear_doubt(&ctx);
     Ok(SiteLock::new(ctx, key_name(ctx)?))

@@ -56,7 +56,7 @@ pub(super) fn missing() -> Option<&'static str> {
         RedisModule_PublishMessageShard RedisModule_RegisterBoolConfig RedisModule_RegisterNumericConfig RedisModule_RegisterInfoFunc
         RedisModule_DbSize RedisModule_Free RedisModule_Replicate RedisModule_ReplicateVerbatim RedisModule_ReplyWithArray RedisModule_ReplyWithError
         RedisModule_ReplyWithLongLong RedisModule_ReplyWithMap RedisModule_ReplyWithNull
-        RedisModule_ReplyWithNullArray RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate
+        RedisModule_ReplyWithNullArray RedisModule_ReplyWithSimpleString RedisModule_ReplyWithStringBuffer RedisModule_ScanCursorCreate
         RedisModule_ScanCursorDestroy RedisModule_ScanKey RedisModule_ServerInfoGetFieldC
         RedisModule_ServerInfoGetFieldUnsigned RedisModule_SetAbsExpire RedisModule_SetCommandInfo
         RedisModule_SetModuleOptions RedisModule_SignalModifiedKey

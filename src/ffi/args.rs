@@ -34,9 +34,10 @@ impl<'a> Args<'a> {
         name.chain([&key.as_ptr()]).chain(rest).copied().collect()
     }
 
-    /// The bytes of all arguments.
-    pub(crate) fn all(self) -> impl Iterator<Item = &'a [u8]> {
-        // A slice of pointers that are not null, by the promise of `from_raw`: nothing is left out.
-        (0..self.0.len()).filter_map(move |position| self.get(position)).map(StringRef::bytes)
+    /// The bytes of the arguments from a position on.
+    pub(crate) fn from(self, position: usize) -> impl Iterator<Item = &'a [u8]> {
+        let args = self.0.get(position..).unwrap_or_default().iter();
+        // SAFETY: a string of the vector lives for `'a` and is not null, by the promise of `from_raw`: nothing is left out.
+        args.filter_map(|raw| unsafe { StringRef::from_raw(*raw) }).map(StringRef::bytes)
     }
 }

@@ -104,18 +104,18 @@ impl<'a> Ctx<'a> {
         primary && !loading && !paused
     }
 
-    /// Asks the server whether a mutex, or a key that is not there, may be written: by a write that does
-    /// nothing, since only the server knows all the reasons for which it refuses writes.
+    /// Asks the server whether a key may be written: by a write that does nothing, whatever the key holds, since only the
+    /// server knows all the reasons for which it refuses writes.
     pub(crate) fn write_access(self, key: StringRef<'_>) -> WriteAccess {
         // `S`: with the checks that scripts are subject to. `E`: errors as replies, since Valkey 9.1 dies
         // of one that it may not answer.
-        let (name, format) = (c"HDEL".as_ptr(), c"SEsc".as_ptr());
-        // No owner is empty, so this field never exists.
-        let field = c"".as_ptr();
+        let (name, format) = (c"ZREMRANGEBYRANK".as_ptr(), c"SEscc".as_ptr());
+        // From the second member to the first: none, in any sorted set.
+        let (first, last) = (c"1".as_ptr(), c"0".as_ptr());
         let call = api!(RedisModule_Call);
         clear_errno();
-        // SAFETY: the format says: a string of the server's, then one of C.
-        let reply = unsafe { call(self.raw, name, format, key.as_ptr(), field) };
+        // SAFETY: the format says: a string of the server's, then two of C.
+        let reply = unsafe { call(self.raw, name, format, key.as_ptr(), first, last) };
         let reason = io::Error::last_os_error().raw_os_error();
         if reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR {
             // Said only after all of these checks: the key holds something else, but it may be written.

@@ -122,7 +122,7 @@ mod on {
         };
 
         fn run(ctx: CommandCtx<'_>) -> Result<Armed, Error> {
-            let kind = ctx.args().all().nth(1).unwrap_or_default();
+            let kind = ctx.args().from(1).next().unwrap_or_default();
             let flag = match kind {
                 b"unload" => &UNLOAD,
                 b"command" => &COMMAND,

@@ -162,6 +162,7 @@ impl<'a> Key<'a> {
 
     /// Sets a field of the hash to an integer, and makes the hash where there is none.
     #[must_use]
+    #[inline]
     pub(crate) fn set_field(&mut self, field: StringRef<'_>, value: i64) -> bool {
         let made = (value != 1).then(|| OwnedString::from_integer(value));
         let value = made.as_ref().map_or_else(|| ONE.get(), OwnedString::borrow);

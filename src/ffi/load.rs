@@ -39,7 +39,7 @@ const fn number(digits: &str) -> c_int {
 }
 
 /// The commands that the module uses by name: to send effects to replicas and AOF, to ask for permission, to read.
-const NEEDED: [&CStr; 24] = [
+const NEEDED: [&CStr; 25] = [
     c"CLIENT",
     c"DEL",
     c"EXISTS",
@@ -63,6 +63,7 @@ const NEEDED: [&CStr; 24] = [
     c"ZADD",
     c"ZCOUNT",
     c"ZREM",
+    c"ZREMRANGEBYRANK",
     c"ZSCORE",
 ];
 

@@ -36,6 +36,12 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithLongLong)(self.as_ptr(), value) };
     }
 
+    /// The simple string `OK`.
+    pub(crate) fn reply_ok(self) {
+        // SAFETY: see above; the text is static.
+        unsafe { api!(RedisModule_ReplyWithSimpleString)(self.as_ptr(), c"OK".as_ptr()) };
+    }
+
     /// Null, where a number or a text would stand.
     pub(crate) fn reply_null(self) {
         // SAFETY: see above.

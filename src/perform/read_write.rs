@@ -21,6 +21,7 @@ const UNPACKED_AT: usize = 16;
 /// listpack, which it searches from its start for each field. A value that is too long for one makes it a table, and
 /// leaves it one; a server that is set to pack longer values or fewer fields goes by that. It is asked for anew now and
 /// then, as a server that has loaded the hash has packed it again. Replicas and AOF are told nothing: it is the same hash.
+#[inline]
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
         change.leases().set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);

@@ -33,28 +33,35 @@ impl Counter {
     }
 }
 
-/// How long waits for a grant were: how many up to each of [`Histogram::BOUNDS`], and all.
+/// How long waits for a grant were: how many up to each of [`Histogram::BOUNDS`], all, and their sum.
 pub(crate) struct Histogram {
-    up_to: [Counter; 6],
+    up_to: [Counter; 12],
     all: Counter,
+    sum_ms: Counter,
 }
 
 impl Histogram {
     /// In milliseconds, each with the name of its field.
-    const BOUNDS: [(u64, &'static CStr); 6] = [
+    const BOUNDS: [(u64, &'static CStr); 12] = [
         (1, c"waited_up_to_1_ms"),
+        (5, c"waited_up_to_5_ms"),
         (10, c"waited_up_to_10_ms"),
+        (50, c"waited_up_to_50_ms"),
         (100, c"waited_up_to_100_ms"),
+        (500, c"waited_up_to_500_ms"),
         (1_000, c"waited_up_to_1000_ms"),
+        (5_000, c"waited_up_to_5000_ms"),
         (10_000, c"waited_up_to_10000_ms"),
+        (30_000, c"waited_up_to_30000_ms"),
         (60_000, c"waited_up_to_60000_ms"),
+        (300_000, c"waited_up_to_300000_ms"),
     ];
 
     pub(super) const fn new() -> Self {
-        Self { up_to: [const { Counter::new() }; 6], all: Counter::new() }
+        Self { up_to: [const { Counter::new() }; 12], all: Counter::new(), sum_ms: Counter::new() }
     }
 
-    /// Counts a wait of so many milliseconds.
+    /// Counts a wait of this many milliseconds.
     pub(crate) fn record(&self, ms: u64) {
         for ((bound, _), counter) in Self::BOUNDS.iter().zip(&self.up_to) {
             if ms <= *bound {
@@ -62,10 +69,11 @@ impl Histogram {
             }
         }
         self.all.add(1);
+        self.sum_ms.add(ms);
     }
 
     pub(super) fn reset(&self) {
-        self.up_to.iter().chain([&self.all]).for_each(Counter::reset);
+        self.up_to.iter().chain([&self.all, &self.sum_ms]).for_each(Counter::reset);
     }
 
     pub(super) fn show(&self, page: &InfoPage) {
@@ -73,5 +81,6 @@ impl Histogram {
             page.number(name, counter.get());
         }
         page.number(c"waited", self.all.get());
+        page.number(c"waited_ms", self.sum_ms.get());
     }
 }

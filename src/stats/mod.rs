@@ -171,8 +171,12 @@ pub(crate) fn show(page: &InfoPage) {
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
     }
+    // Beside their bounds: a reader that may not read the configuration can compare them.
+    let settings = options::settings();
     page.number(c"waiters", waiters::locks(|locks| locks.len()) as u64);
+    page.number(c"max_waiters", settings.limits.server as u64);
     page.number(c"ties", waiters::locks(|locks| locks.tie_count()) as u64);
+    page.number(c"max_ties", settings.max_ties as u64);
     for (name, counter) in counters() {
         page.number(name, counter.get());
     }

@@ -113,6 +113,7 @@ fn options_with_numbers_have_ranges() {
         ("foreign-window-ms", 20, 60_000),
         ("fair-turn-ms", 5_000, 1 << 43),
         ("max-ties", 1_000_000, 10_000_000),
+        ("hot-locks", 128, 1_024),
     ] {
         let shown = |value: i64| format!(r#"["rlock.{name}", "{value}"]"#);
         assert_eq!(say(client, &format!("CONFIG GET rlock.{name}")), shown(value));

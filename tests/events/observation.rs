@@ -181,7 +181,7 @@ fn command_docs_describe_every_command() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
     let lines = syntax_lines();
-    assert_eq!(lines.len(), 7, "{lines:?}");
+    assert_eq!(lines.len(), 8, "{lines:?}");
     for line in lines {
         let (name, arguments) = line.split_once(' ').unwrap();
         let docs = ask(client, &["COMMAND", "DOCS", name]);
@@ -222,6 +222,7 @@ fn commands_say_what_they_do() {
         ("renew", -4, &["write"]),
         ("info", -2, &["readonly"]),
         ("list", -2, &["readonly"]),
+        ("hot", -1, &["readonly"]),
         ("forcerelease", -2, &["write"]),
         ("cancel", 3, &["write"]),
     ] {
@@ -263,8 +264,9 @@ fn monitor_shows_the_permission_probe() {
     let mut confirmed = String::new();
     monitor.read_line(&mut confirmed).unwrap();
     assert_eq!(confirmed, "+OK\r\n");
-    let probes =
-        |lines: Vec<String>| lines.iter().filter(|line| line.ends_with(r#""hdel" "lock" """#)).count();
+    let probes = |lines: Vec<String>| {
+        lines.iter().filter(|line| line.ends_with(r#""zremrangebyrank" "lock" "1" "0""#)).count()
+    };
     // Commands alone, also one that hands the lock on: no probe.
     let mut bob = server.connect();
     let answer = std::thread::scope(|scope| {

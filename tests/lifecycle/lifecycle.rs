@@ -203,6 +203,7 @@ fn a_server_without_the_effects_commands_is_refused() {
         "ZADD",
         "ZCOUNT",
         "ZREM",
+        "ZREMRANGEBYRANK",
         "ZSCORE",
     ] {
         for new_name in ["", "other-name"] {

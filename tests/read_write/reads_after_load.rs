@@ -243,3 +243,22 @@ fn a_users_own_hash_keeps_its_fields() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(number(client, "HLEN own"), 3);
 }
+
+/// A lock that natives read, replaced by a user's own hash: it may be known as read, but it keeps its fields and its expiry.
+#[test]
+fn a_users_own_hash_in_place_of_a_known_lock_keeps_its_fields_and_expiry() {
+    for fields in [4, 20, 100, 1_000] {
+        let server = TestServer::start();
+        let client = &mut server.connect();
+        story(client, &[("RLOCK.ACQUIRE lock x 900000 READ", "[1, 900000, 0]")]);
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("DEL").arg("lock").cmd("HSET").arg("lock").arg(&["mode", "read", "", "precious"]);
+        for field in 0..fields {
+            pipe.arg(field).arg("text");
+        }
+        pipe.cmd("EXPIRE").arg("lock").arg(100).query::<()>(client).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(number(client, "HLEN lock"), fields + 2);
+        assert!(number(client, "TTL lock") <= 100, "{fields} fields");
+    }
+}

@@ -2,7 +2,6 @@
 
 mod block;
 mod cancel;
-mod churn;
 mod clock;
 mod closing;
 mod departures;
@@ -10,6 +9,8 @@ mod drain;
 mod enqueue;
 mod enqueue_beside;
 mod handoff;
+mod histories;
+mod hot;
 mod list;
 mod pauses;
 mod waiting_edges;

@@ -190,12 +190,26 @@ fn waits_are_counted_by_how_long_they_were() {
     bob.waits_on(Duration::from_millis(150));
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
-    let fields = ["1_ms", "10_ms", "100_ms", "1000_ms", "10000_ms", "60000_ms"];
-    let up_to = fields.map(|bound| counter(&server, &format!("waited_up_to_{bound}")));
-    assert_eq!(up_to[..3], [0, 0, 0], "it waited for 150 ms at least");
-    assert!(up_to.is_sorted() && up_to[5] == 1, "{up_to:?}");
+    let bounds = [1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000];
+    let up_to = bounds.map(|bound| counter(&server, &format!("waited_up_to_{bound}_ms")));
+    assert_eq!(up_to[..5], [0; 5], "it waited for 150 ms at least");
+    assert!(up_to.is_sorted() && up_to[11] == 1, "{up_to:?}");
+    let waited_ms = counter(&server, "waited_ms");
+    let fitting = bounds.map(|bound| u64::from(waited_ms <= bound));
+    assert_eq!((up_to, waited_ms >= 150), (fitting, true), "{waited_ms} ms");
     assert_eq!(counter(&server, "waited"), 1);
     // A wait that ends without the lock is none of these.
     assert_eq!(block(&server, "carol", "20").answer(), "null");
-    assert_eq!(counter(&server, "waited"), 1);
+    assert_eq!((counter(&server, "waited"), counter(&server, "waited_ms")), (1, waited_ms));
+}
+
+/// A reader of INFO sees how near the limits are, without a permission for CONFIG.
+#[test]
+fn the_section_shows_the_limits_beside_what_they_bound() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let limits = || ["max_waiters", "max_ties"].map(|name| counter(&server, name));
+    assert_eq!(limits(), [100_000, 1_000_000]);
+    story(client, &[("CONFIG SET rlock.max-waiters 7", "OK"), ("CONFIG SET rlock.max-ties 8", "OK")]);
+    assert_eq!(limits(), [7, 8]);
 }

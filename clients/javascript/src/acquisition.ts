@@ -1,7 +1,7 @@
 /** The shell of a machine: carries out what it decides, and tells it what came of that. */
 import type { Client } from "./client.js";
 import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
-import { Machine, type Input, type Output, type Refusal } from "./machine.js";
+import { Machine, type Output } from "./machine.js";
 import { Unsent, answer, failure, words, type Order } from "./wire.js";
 
 const NOT_SUBSCRIBED = new Unsent(new Unreachable("", "", new Error("not subscribed yet")));
@@ -31,18 +31,20 @@ export class Acquisition {
   /** Resolves when the lock is held; rejects without a trace in the server otherwise. */
   start(): Promise<void> {
     this.client.enter(this);
-    return this.#call("start");
+    return this.#call((machine) => machine.start());
   }
 
-  feed(input: Input): void {
+  /** An input for the machine, and what is to be done then. */
+  feed(input: (machine: Machine) => void): void {
     const { client, machine } = this;
-    for (const output of machine.input(input, client.clock.now())) this.#carryOut(output);
+    for (const output of machine.take(client.clock.now(), input)) this.#carryOut(output);
+    client.timers.plan(machine.wakeAt);
     // It waited for both connections, and needs one from now on.
-    if (machine.down && !machine.waits && input.type !== "linkDown" && client.link.commands.connection) this.feed({ type: "linkUp" });
+    if (machine.down && !machine.waits && client.link.commands.connection) this.feed((it) => it.linkUp());
   }
 
   tick(): void {
-    this.feed({ type: "tick" });
+    this.feed((machine) => machine.tick());
   }
 
   /** How much longer the lock is held without another renewal. */
@@ -66,15 +68,14 @@ export class Acquisition {
   release(): Promise<void> {
     // A deadline that has passed unseen is a loss.
     this.tick();
-    if (!this.lostBy) return this.#call("release");
+    if (!this.lostBy) return this.#call((machine) => machine.release());
     if (this.machine.phase === "lost") this.client.enter(this);
-    this.feed({ type: "release" });
+    this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
   }
 
   /** The client is closed: no answer will come any more. */
   abandon(): void {
-    this.client.timers.forget(this);
     this.#caller?.reject(new OutcomeUnknown("", this.order.lock, new Closed()));
   }
 
@@ -99,7 +100,7 @@ export class Acquisition {
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
         if (held.kind === "held") this.token = Math.max(this.token, held.token);
-        else this.feed({ type: "lose", why: "taken" });
+        else this.feed((machine) => machine.lose("taken"));
       }
       // Whatever comes of a release of some: the last one removes all holds.
       await reply.catch(() => undefined);
@@ -110,28 +111,27 @@ export class Acquisition {
     }
   }
 
-  #call(type: "start" | "release"): Promise<void> {
+  #call(input: (machine: Machine) => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#caller = { resolve, reject };
-      this.feed({ type });
+      this.feed(input);
     });
   }
 
   #carryOut(output: Output): void {
-    const { client } = this;
-    const { lock } = this.order;
+    const { client, order } = this;
+    const { lock } = order;
+    const now = client.clock.now();
     switch (output.type) {
       case "send":
         return this.#send(output);
-      case "timer":
-        return client.timers.plan(this, output.at ?? Infinity);
       case "held":
         this.token = output.token;
-        this.#acquired = client.clock.now();
-        client.tell({ type: "acquired", lock, waited: this.#acquired - this.#began });
+        this.#acquired = now;
+        client.tell({ type: "acquired", lock, waited: now - this.#began });
         return this.#caller?.resolve();
       case "refused":
-        return this.#caller?.reject(this.#refused(output.refusal, output.cause));
+        return this.#caller?.reject(this.#refused(output.kind, output.error));
       case "renewed":
         return client.tell({ type: "renewed", lock });
       case "renewalFailed":
@@ -139,7 +139,13 @@ export class Acquisition {
       case "lost":
         return this.#lost(output.why);
       case "released":
-        return this.#released(output.outcome);
+        if (output.outcome === "lost") this.#lost("taken");
+        if (output.outcome !== "ok")
+          return this.#caller?.reject(
+            output.outcome === "unknown" ? new OutcomeUnknown("", lock, output.error) : (output.error ?? this.lostBy),
+          );
+        client.tell({ type: "released", lock, held: now - this.#acquired });
+        return this.#caller?.resolve();
       case "ended":
         client.leave(this);
     }
@@ -153,27 +159,12 @@ export class Acquisition {
     this.loss.abort(new LockLost(lock, why));
   }
 
-  #released(outcome: Extract<Output, { type: "released" }>["outcome"]): void {
+  #refused(kind: "timeout" | "denied" | "error", error: unknown): unknown {
     const { lock } = this.order;
-    if (outcome.kind === "ok") {
-      this.client.tell({ type: "released", lock, held: this.client.clock.now() - this.#acquired });
-      return this.#caller?.resolve();
-    }
-    if (outcome.kind === "lost") this.#lost(outcome.why);
-    const unknown = outcome.kind === "unknown" && new OutcomeUnknown("", lock, outcome.error);
-    this.#caller?.reject(unknown || (outcome.kind === "lost" ? this.lostBy : outcome.error));
-  }
-
-  #refused(refusal: Refusal, cause: Error | undefined): unknown {
-    const { lock } = this.order;
-    if (refusal.kind === "error") return refusal.error;
-    if (refusal.kind === "denied") {
-      this.client.tell({ type: "denied", lock });
-      return new Denied("", lock);
-    }
+    if (kind === "error") return error;
     const waited = this.client.clock.now() - this.#began;
-    this.client.tell({ type: "timedOut", lock, waited });
-    return new Timeout(waited.toFixed(), lock, cause);
+    this.client.tell(kind === "denied" ? { type: "denied", lock } : { type: "timedOut", lock, waited });
+    return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, error);
   }
 
   #send({ id, command, wait = 0, look, lease }: Extract<Output, { type: "send" }>): void {
@@ -185,10 +176,10 @@ export class Acquisition {
     // A repeat also asks how long the holder's lease can last, which not every user may.
     const holder = look === true ? commands.request(["PTTL", order.lock]).catch(() => undefined) : undefined;
     Promise.all([requested, holder]).then(
-      ([reply, holderLease]) => this.feed({ type: "reply", id, sentAt, answer: answer(command, reply, holderLease) }),
+      ([reply, holderLease]) => this.feed((machine) => machine.reply(id, sentAt, answer(command, reply, holderLease))),
       (cause: unknown) => {
         const { failure: kind, error } = failure(order.lock, cause, driver.follows);
-        this.feed({ type: "reply", id, sentAt, answer: { kind: "error", failure: kind, error } });
+        this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure: kind, error }));
         if (kind === "passing" && error.message.includes("READONLY")) client.link.doubt(error);
       },
     );

@@ -7,8 +7,9 @@ import { Clock } from "./clock.js";
 import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
-import { Guard, Handle, WriteGuard, known, sessionGrace, waiting } from "./lock.js";
+import { Guard, Handle, WriteGuard, known, times, type Times } from "./lock.js";
 import type { Lock, LockOptions, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
+import type { Machine } from "./machine.js";
 import { Timers } from "./timers.js";
 import { address, failure, message, milliseconds, words, type Order } from "./wire.js";
 
@@ -38,11 +39,9 @@ export class Client {
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */
   readonly identity: string;
   /** @internal */
-  readonly defaults: { readonly lease: number; readonly wait: number; readonly grace: number };
+  readonly defaults: Times;
   /** @internal */
   readonly clock = new Clock();
-  /** @internal */
-  readonly timers = new Timers(this.clock);
   /** @internal */
   readonly response: number;
   /** @internal */
@@ -53,6 +52,8 @@ export class Client {
   readonly tell: (event: Event) => void;
   /** @internal */
   readonly acquisitions = new Map<string, Acquisition>();
+  /** @internal */
+  readonly timers = new Timers(this.clock, this.acquisitions);
   #numbers = 0;
   #closing: Promise<void> | undefined;
   #emptied: () => void = () => undefined;
@@ -60,15 +61,14 @@ export class Client {
   protected constructor(driver: Driver, options: ClientOptions) {
     known("a client", options, ["name", "lease", "wait", "sessionGrace", "responseTimeout", "onEvent"]);
     if (options.onEvent !== undefined && typeof options.onEvent !== "function") throw new Invalid("onEvent is a function");
-    const lease = milliseconds("lease", options.lease ?? 30_000, 1);
-    this.defaults = { lease, wait: waiting("wait", options.wait ?? Infinity), grace: sessionGrace(options.sessionGrace, 0) };
+    this.defaults = times(options, { lease: 30_000, wait: Infinity, grace: 0 });
     const program = basename(process.argv[1] ?? "node").replace(/\.[cm]?[jt]s$/, "");
     const name = `${word(options.name ?? program, "rlock-client")}@${word(hostname(), "localhost")}:${String(process.pid)}`;
     const random = randomUUID().replaceAll("-", "");
     this.identity = `${name}:${random}`;
     this.channel = `rlock:grants:${random}`;
     this.tell = hook(options.onEvent);
-    this.response = milliseconds("responseTimeout", options.responseTimeout ?? Math.min(Math.max(lease / 6, 50), 5_000), 1);
+    this.response = milliseconds("responseTimeout", options.responseTimeout ?? Math.min(Math.max(this.defaults.lease / 6, 50), 5_000), 1);
     this.link = new Link(driver, this, name);
   }
 
@@ -138,13 +138,13 @@ export class Client {
   async acquire(order: Order, signal: AbortSignal | undefined): Promise<Acquisition> {
     if (this.#closing) throw new Closed();
     if (this.link.driver.cluster) {
-      if (order.wait !== 0) throw new Unsupported("this client does not wait for locks in a cluster; use tryAcquire()");
+      if (order.wait !== 0) throw new Unsupported("this client does not wait in a cluster; use tryAcquire, or a server without a cluster");
       if (order.grace !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
     }
     if (order.wait !== 0) this.link.listen();
     signal?.throwIfAborted();
     const acquisition = new Acquisition(this, order);
-    const abort = () => acquisition.feed({ type: "cancel", error: signal?.reason });
+    const abort = () => acquisition.feed((machine) => machine.cancel(signal?.reason));
     signal?.addEventListener("abort", abort, { once: true });
     try {
       await acquisition.start();
@@ -160,13 +160,11 @@ export class Client {
   /** @internal */
   enter(acquisition: Acquisition): void {
     this.acquisitions.set(address(acquisition.order), acquisition);
-    this.timers.enter(acquisition);
     if (acquisition.order.grace !== 0) this.link.commands.beat(acquisition.order.grace);
   }
 
   /** @internal */
   leave(acquisition: Acquisition): void {
-    this.timers.forget(acquisition);
     this.acquisitions.delete(address(acquisition.order));
     if (this.acquisitions.size === 0) this.#emptied();
   }
@@ -183,8 +181,8 @@ export class Client {
   async #close(timeout: number): Promise<void> {
     // Waiters leave the queue; holders are notified, and release when their work has ended.
     for (const acquisition of [...this.acquisitions.values()]) {
-      acquisition.feed({ type: "cancel", error: new Closed() });
-      acquisition.feed({ type: "lose", why: "closed" });
+      acquisition.feed((machine) => machine.cancel(new Closed()));
+      acquisition.feed((machine) => machine.lose("closed"));
     }
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
@@ -195,6 +193,8 @@ export class Client {
     clearTimeout(timer);
     this.link.close();
     const left = [...this.acquisitions.values()];
+    this.acquisitions.clear();
+    this.timers.stop();
     for (const acquisition of left) acquisition.abandon();
     if (left.length > 0) throw new Unflushed(String(left.length));
   }
@@ -207,7 +207,7 @@ export class Client {
   }
 
   /** Locks that are held come first: their leases are running. @internal */
-  each(which: (acquisition: Acquisition) => boolean, input: Parameters<Acquisition["feed"]>[0]): void {
+  each(which: (acquisition: Acquisition) => boolean, input: (machine: Machine) => void): void {
     const chosen = [...this.acquisitions.values()].filter(which);
     const held = (acquisition: Acquisition) => Number(acquisition.machine.phase !== "held");
     for (const acquisition of chosen.sort((a, b) => held(a) - held(b))) acquisition.feed(input);
@@ -219,7 +219,7 @@ export class Client {
     if (!told) return;
     const { claim, notice, token } = told;
     const acquisition = this.acquisitions.get(address(claim));
-    if (acquisition) return acquisition.feed({ type: "message", notice, token });
+    if (acquisition) return acquisition.feed((machine) => machine.message(notice, token));
     // Its wait is over. A named owner may be in use again by the time that the release arrives.
     if (notice !== "granted" || !claim.owner.startsWith(`${this.identity}:`)) return;
     const order = { ...claim, lease: 1, wait: 0, renew: false, fair: false, fenced: false, grace: 0 };

@@ -1,7 +1,7 @@
 /** Errors: what is wrong, then what to do. Compare by `code` where two copies of the package may meet. */
 
 const REASONS = {
-  expired: "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
+  expired: "no renewal was confirmed before its lease ended (server unreachable or process paused)",
   taken: "the server no longer has it (forced release, deletion or fail-over)",
   closed: "its client was closed",
   released: "it was released",
@@ -73,7 +73,7 @@ const RULES = "+@rlock (or the RLOCK commands by name), the locks' keys and, for
 /** The server does not admit the user, or the user lacks a permission. */
 export class Permission extends coded(
   "PERMISSION",
-  (text) => `the server denies access: ${text}; check the user's password, and grant it ${RULES}`,
+  (text) => `the server denies access: ${text}; check the user's password and permissions: ${RULES}`,
 ) {}
 
 /** The queue is full, by a limit of the server. */
@@ -100,5 +100,5 @@ export class Closed extends coded("CLOSED", () => "this client was closed; creat
 /** The client was closed before every release was answered. */
 export class Unflushed extends coded(
   "UNFLUSHED",
-  (locks) => `${locks} locks were not released when the client closed; they are free at their lease ends`,
+  (locks) => `${locks} locks were not released when the client closed; release their guards earlier, or allow more time`,
 ) {}

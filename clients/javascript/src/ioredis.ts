@@ -1,6 +1,7 @@
 import * as ioredis from "ioredis";
 import type { Redis as Full, RedisOptions } from "ioredis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
+import { Unsupported } from "./errors.js";
 import type { Driver } from "./link.js";
 
 export * from "./index.js";
@@ -69,6 +70,8 @@ function driver(target: Target): Driver {
     follows: Boolean(options.sentinels),
     open(timeout) {
       const redis = make(target, timeout);
+      // Version 4 has no command of Redis 7.
+      if (!("lcs" in redis)) throw new Unsupported("this ioredis is too old; update it to 5 or later");
       return {
         connect: () => redis.connect(),
         send: ([command = "", ...words]) => redis.call(command, ...words),

@@ -2,6 +2,7 @@
 import type { Acquisition } from "./acquisition.js";
 import type { Client } from "./client.js";
 import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
+import type { Machine } from "./machine.js";
 import { ServerError, Unsent, failure } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
@@ -37,9 +38,11 @@ function asReply(error: unknown): unknown {
 export class Line {
   /** The one that is up. */
   connection: Connection | undefined;
+  /** Whether all is done that comes before its use. */
+  ready = false;
   #error: RlockError = UNKNOWN;
-  /** Ends the connection that is up, or being set up. */
-  #fail: (cause: unknown) => void = () => undefined;
+  /** Ends the connection that is up, or being set up; another one follows. */
+  fail: (cause: unknown) => void = () => undefined;
   #pause = FIRST_PAUSE;
   /** The next attempt to connect, or the next heartbeat, and when that is due. */
   #next: NodeJS.Timeout | undefined;
@@ -48,7 +51,7 @@ export class Line {
   constructor(
     readonly driver: Driver,
     readonly client: Client,
-    readonly on: { up(line: Line): Promise<unknown>; alive?(sentAt: number): void; down(error: RlockError): void },
+    readonly on: { up(line: Line): Promise<unknown>; ready(): void; alive?(sentAt: number): void; down(error: RlockError): void },
   ) {
     void this.#open();
   }
@@ -71,11 +74,6 @@ export class Line {
   async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
     if (!this.connection) throw new Unsent(this.#error);
     await this.#within(this.client.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
-  }
-
-  /** The connection is of no use, for instance as the server on the other end is not the one that is looked for. */
-  doubt(cause: unknown): void {
-    this.#fail(cause);
   }
 
   /**
@@ -105,13 +103,13 @@ export class Line {
 
   close(): void {
     this.#error = new Closed();
-    this.#fail(this.#error);
+    this.fail(this.#error);
     clearTimeout(this.#next);
   }
 
   /** A driver's own time-outs do not end a command that was sent. A connection that leaves one unanswered is given up. */
   async #within<T>(ms: number, reply: Promise<T>, what: string, idle: boolean): Promise<T> {
-    const fail = this.#fail;
+    const fail = this.fail;
     let timer: NodeJS.Timeout | undefined;
     let over = false;
     const late = new Promise<never>((_, reject) => {
@@ -136,10 +134,11 @@ export class Line {
     const { client } = this;
     let connection: Connection | undefined;
     const fail = (cause: unknown) => {
-      if (this.#fail !== fail) return;
-      this.#fail = () => undefined;
+      if (this.fail !== fail) return;
+      this.fail = () => undefined;
       connection?.close();
       this.connection = undefined;
+      this.ready = false;
       if (this.#error instanceof Closed) return;
       this.#error = failure("", asReply(cause)).error;
       clearTimeout(this.#next);
@@ -147,26 +146,29 @@ export class Line {
       this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, client.grace() / 8);
       this.on.down(this.#error);
     };
-    this.#fail = fail;
+    this.fail = fail;
     // Holds that are tied to the last connection must be tied to this one within their grace.
     const timeout = Math.min(Math.max(client.response, LEAST_TO_CONNECT), client.grace() / 2);
     const connect = async () => {
       connection = await this.driver.open(timeout);
       connection.on("error", fail);
       connection.on("end", () => fail(new Error("the connection was closed")));
-      if (this.#fail === fail) await connection.connect();
+      if (this.fail === fail) await connection.connect();
       else connection.close();
       return connection;
     };
     try {
       const opened = await this.#within(timeout, connect(), "connecting", true);
-      if (this.#fail !== fail) return;
+      if (this.fail !== fail) return;
       opened.unref();
       this.connection = opened;
       this.#beatAt = Infinity;
       this.beat();
       await this.on.up(this);
+      if (this.fail !== fail) return;
       this.#pause = FIRST_PAUSE;
+      this.ready = true;
+      this.on.ready();
     } catch (error) {
       fail(error);
     }
@@ -174,6 +176,7 @@ export class Line {
 }
 
 const waits = (each: Acquisition) => each.machine.waits;
+const up = (machine: Machine) => machine.linkUp();
 
 /** Both connections. */
 export class Link {
@@ -181,8 +184,6 @@ export class Link {
   /** Whether the server that grants is the one whose messages are heard. */
   heard = false;
   #messages: Line | undefined;
-  /** Connections that are introduced and, if for messages, subscribed. */
-  readonly #ready = new WeakSet<Connection>();
   #lostAt: number | undefined;
   #settle: (error?: RlockError) => void = () => undefined;
   /** Of the first attempt to connect. */
@@ -198,34 +199,38 @@ export class Link {
     });
     this.settled.catch(() => undefined);
     this.commands = new Line(driver, client, {
-      up: async (line) => {
+      up: (line) => {
         // Before anything else: what is held is tied to this connection.
-        client.each((each) => !each.machine.waits, { type: "linkUp" });
-        await this.#introduce(line);
-        this.#settle();
-        this.#verify(line);
+        client.each((each) => !each.machine.waits, up);
+        return this.#introduce(line);
       },
-      alive: (sentAt) => client.each((each) => each.order.grace > 0, { type: "alive", sentAt }),
-      down: (error) => this.#down(error, true),
+      ready: () => this.#verify(),
+      alive: (sentAt) =>
+        client.each(
+          ({ order }) => order.grace > 0,
+          (machine) => machine.alive(sentAt),
+        ),
+      down: (error) => this.#down(error, () => true),
     });
   }
 
   /** Opens the connection for messages, once. */
   listen(): void {
-    this.#messages ??= new Line(this.driver, this.client, {
+    const { client } = this;
+    this.#messages ??= new Line(this.driver, client, {
       up: async (line) => {
         await this.#introduce(line);
-        await line.subscribe(this.client.channel, (text) => this.client.receive(text));
-        this.#verify(line);
+        await line.subscribe(client.channel, (text) => client.receive(text));
       },
-      down: (error) => this.#down(error, false),
+      ready: () => this.#verify(),
+      down: (error) => this.#down(error, waits),
     });
   }
 
   /** The server became a replica: look for the primary. */
   doubt(error: RlockError): void {
-    this.commands.doubt(error);
-    this.#messages?.doubt(error);
+    this.commands.fail(error);
+    this.#messages?.fail(error);
   }
 
   close(): void {
@@ -243,41 +248,40 @@ export class Link {
     await Promise.all([tell("SETNAME", this.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
   }
 
-  #down(error: RlockError, all: boolean): void {
+  #down(error: RlockError, concerns: (each: Acquisition) => boolean): void {
     this.#settle(error);
     this.heard = false;
-    if (this.#lostAt === undefined) {
-      this.#lostAt = performance.now();
-      this.client.tell({ type: "disconnected", error });
-    }
-    const concerns = (each: Acquisition) => all || each.machine.waits;
-    this.client.each(concerns, { type: "linkDown" });
+    if (this.#lostAt === undefined) this.client.tell({ type: "disconnected", error });
+    this.#lostAt ??= performance.now();
+    this.client.each(concerns, (machine) => machine.linkDown());
     // The server will not let this user wait, or in at all.
-    if (error instanceof Permission) this.client.each(concerns, { type: "cancel", error });
+    if (error instanceof Permission) this.client.each(concerns, (machine) => machine.cancel(error));
   }
 
-  #verify(line: Line): void {
-    if (line.connection) this.#ready.add(line.connection);
-    const [granting, hearing] = [this.commands.connection, this.#messages?.connection];
-    if (!granting || !this.#ready.has(granting) || (this.#messages && (!hearing || !this.#ready.has(hearing)))) return;
+  #verify(): void {
+    if (this.commands.ready) this.#settle();
+    if (!this.commands.ready || this.#messages?.ready === false) return;
     if (this.#lostAt !== undefined) this.client.tell({ type: "reconnected", after: performance.now() - this.#lostAt });
     this.#lostAt = undefined;
-    if (hearing) void this.#hear(() => granting === this.commands.connection && hearing === this.#messages?.connection);
+    if (this.#messages) void this.#hear(this.#messages);
   }
 
   /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
-  async #hear(same: () => boolean): Promise<void> {
+  async #hear(messages: Line): Promise<void> {
+    const { client, commands } = this;
+    const pair = [commands.connection, messages.connection];
+    const same = () => commands.connection === pair[0] && messages.connection === pair[1];
     try {
-      const reply = await this.commands.request(["PUBSUB", "NUMSUB", this.client.channel]);
+      const reply = await commands.request(["PUBSUB", "NUMSUB", client.channel]);
       if (!same()) return;
       if (!Array.isArray(reply) || Number(reply[1]) !== 1) throw new Error("the subscription is on another server");
       this.heard = true;
-      this.client.each(waits, { type: "linkUp" });
+      client.each(waits, up);
     } catch (cause) {
-      const { failure: kind, error } = failure("", cause);
       if (!same()) return;
-      if (kind === "final") this.client.each(waits, { type: "cancel", error });
-      this.#messages?.doubt(cause);
+      const { failure: kind, error } = failure("", cause);
+      if (kind === "final") client.each(waits, (machine) => machine.cancel(error));
+      messages.fail(cause);
     }
   }
 }

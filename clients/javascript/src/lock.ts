@@ -44,12 +44,20 @@ export function known(what: string, options: object, names: readonly string[]): 
 }
 
 /** A time to wait, in ms. */
-export function waiting(word: string, value: number): number {
+function waiting(word: string, value: number): number {
   return value === Infinity ? value : milliseconds(word, value, 0);
 }
 
-export function sessionGrace(value: number | undefined, otherwise: number): number {
-  return value === undefined ? otherwise : milliseconds("sessionGrace", value, 100);
+export type Times = Pick<Order, "lease" | "wait" | "grace">;
+
+/** The times that these options set, and those of the client where they set none. */
+export function times(options: Pick<ReadOptions, "lease" | "wait" | "sessionGrace">, defaults: Times): Times {
+  const { lease = defaults.lease, wait = defaults.wait, sessionGrace } = options;
+  return {
+    lease: milliseconds("lease", lease, 1),
+    wait: waiting("wait", wait),
+    grace: sessionGrace === undefined ? defaults.grace : milliseconds("sessionGrace", sessionGrace, 100),
+  };
 }
 
 const READ = ["lease", "wait", "renew", "sessionGrace", "owner"];
@@ -148,17 +156,13 @@ export class Handle<G extends Guard> {
     guard: new (acquisition: Acquisition) => G,
     permits?: number,
   ) {
-    if (typeof name !== "string") throw new Invalid(`a lock's name is a string, not ${String(name)}`);
+    if (typeof name !== "string") throw new Invalid(`the name of a lock is a string, not ${String(name)}`);
     known("this lock", options, OPTIONS[mode]);
     const { renew = true, fair = false, fenced = false, owner } = options;
     const bytes = Buffer.byteLength(owner ?? "x");
     if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
-    const { defaults } = client;
-    const lease = milliseconds("lease", options.lease ?? defaults.lease, 1);
-    const wait = waiting("wait", options.wait ?? defaults.wait);
-    const grace = sessionGrace(options.sessionGrace, defaults.grace);
     this.#client = client;
-    this.#order = { lock: name, mode, lease, wait, renew, fair, fenced, grace, permits };
+    this.#order = { lock: name, mode, ...times(options, client.defaults), renew, fair, fenced, permits };
     this.#owner = owner;
     this.#guard = guard;
   }

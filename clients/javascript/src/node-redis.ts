@@ -1,4 +1,5 @@
-import { createClient, type RedisClientOptions, type RedisSentinelOptions } from "redis";
+import * as noderedis from "redis";
+import type { RedisClientOptions, RedisSentinelOptions } from "redis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
@@ -53,8 +54,7 @@ function isSentinels(target: Target): target is Sentinels {
 function single(settings: RedisClientOptions, timeout: number, address: object, like?: Like): Connection {
   const socket = { ...settings.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
   const ours = { ...OURS, socket } as object;
-  const redis = (like ? like.duplicate(ours as never) : createClient({ ...settings, ...ours })) as Raw;
-  if (!("destroy" in redis)) throw new Unsupported("this is node-redis 4 or earlier; update it to 5 or later");
+  const redis = (like ? like.duplicate(ours as never) : noderedis.createClient({ ...settings, ...ours })) as Raw;
   return {
     connect: () => redis.connect(),
     send: (words) => redis.sendCommand(words),
@@ -112,6 +112,10 @@ function driver(target: Target): Driver {
     cluster,
     follows: isSentinels(target),
     async open(timeout) {
+      // Version 4 has neither. Version 3 would connect as soon as it is made.
+      if (isLike(target) ? !("destroy" in target) : !("createSentinel" in noderedis)) {
+        throw new Unsupported("this node-redis is too old; update it to 5 or later");
+      }
       if (typeof target === "string") return single({ url: target }, timeout, {});
       if (isSentinels(target)) return single(target.nodeClientOptions ?? {}, timeout, await primary(target, timeout));
       if (!isLike(target)) return single(target, timeout, {});

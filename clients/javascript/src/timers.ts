@@ -1,53 +1,44 @@
+import type { Acquisition } from "./acquisition.js";
 import type { Clock } from "./clock.js";
-
-interface Sleeper {
-  tick(): void;
-}
 
 /** The longest sleep: timers may stand still while the machine is suspended, the clock does not. */
 const NAP = 1_000;
 /** What is due so soon goes along with what is due: renewals are sent together. */
 const WINDOW = 100;
 
-/** The wake-ups of all machines, with one timer. While there is a machine, the process is kept alive. */
+/** The wake-ups of all acquisitions, with one timer. While there is an acquisition, the process is kept alive. */
 export class Timers {
-  readonly #plans = new Map<Sleeper, number>();
   #timer: NodeJS.Timeout | undefined;
   #at = Infinity;
 
-  constructor(readonly clock: Clock) {}
+  constructor(
+    readonly clock: Clock,
+    readonly acquisitions: ReadonlyMap<string, Acquisition>,
+  ) {}
 
-  enter(sleeper: Sleeper): void {
-    this.#plans.set(sleeper, Infinity);
-    if (this.#at === Infinity) this.#sleep(Infinity);
+  /** Wakes at that time at the latest. */
+  plan(at: number): void {
+    if (this.acquisitions.size === 0) return this.stop();
+    const now = this.clock.now();
+    const wake = Math.min(at, now + NAP);
+    if (wake >= this.#at) return;
+    this.stop();
+    this.#at = wake;
+    this.#timer = setTimeout(() => this.#wake(), Math.max(0, Math.ceil(wake - now)));
   }
 
-  plan(sleeper: Sleeper, at: number): void {
-    if (this.#plans.has(sleeper)) this.#plans.set(sleeper, at);
-    if (this.#plans.has(sleeper) && at < this.#at) this.#sleep(at);
-  }
-
-  forget(sleeper: Sleeper): void {
-    this.#plans.delete(sleeper);
-    if (this.#plans.size > 0) return;
+  stop(): void {
     clearTimeout(this.#timer);
     this.#at = Infinity;
-  }
-
-  #sleep(until: number): void {
-    clearTimeout(this.#timer);
-    const now = this.clock.now();
-    this.#at = Math.min(until, now + NAP);
-    this.#timer = setTimeout(() => this.#wake(), Math.max(0, Math.ceil(this.#at - now)));
   }
 
   #wake(): void {
     const now = this.clock.now();
     // Nothing that a tick plans makes it sleep: that comes once, at the end.
     this.#at = -Infinity;
-    const due = [...this.#plans].filter(([, at]) => at <= now + WINDOW);
-    if (due.some(([, at]) => at <= now)) for (const [sleeper] of due) sleeper.tick();
+    const due = [...this.acquisitions.values()].filter(({ machine }) => machine.wakeAt <= now + WINDOW);
+    if (due.some(({ machine }) => machine.wakeAt <= now)) for (const each of due) each.tick();
     this.#at = Infinity;
-    if (this.#plans.size > 0) this.#sleep([...this.#plans.values()].reduce((first, at) => Math.min(first, at), Infinity));
+    this.plan([...this.acquisitions.values()].reduce((first, { machine }) => Math.min(first, machine.wakeAt), Infinity));
   }
 }

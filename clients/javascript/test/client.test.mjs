@@ -1,6 +1,9 @@
 // What needs no server, and what a stranger would try.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Clock } from "../dist/esm/clock.js";
@@ -119,16 +122,36 @@ test("a hook that uses the client, and listeners that do", async () => {
   assert(seen.filter((word) => word === "taken").length === 2);
 });
 
-test("a driver that is too old is named", async () => {
-  const old = { options: {}, duplicate: () => ({ on: () => undefined, connect: () => Promise.resolve(), disconnect: () => undefined }) };
-  await assert.rejects(packages.redis.Client.connect(old), { name: "Unsupported", message: /node-redis 4.*5 or later/ });
-});
+for (const { entry, peer, client } of [
+  { entry: "ioredis", peer: "ioredis", client: "new old(URL, { lazyConnect: true })" },
+  { entry: "node-redis", peer: "redis", client: "old.createClient({ url: URL })" },
+]) {
+  test(`a driver that is too old is named: ${entry} 4`, async () => {
+    for (const target of ["URL", client]) {
+      const script = `
+        const URL = "${server.url}";
+        const Module = require("node:module");
+        const usual = Module._resolveFilename;
+        Module._resolveFilename = (name, ...more) => usual(name === "${peer}" ? "${peer}-4" : name, ...more);
+        const old = require("${peer}");
+        const { Client } = require("rlock-client/${entry}");
+        Client.connect(${target}).catch((error) => console.log(error.name + ": " + error.message));`;
+      const { stdout } = await promisify(execFile)(process.execPath, ["-e", script], {
+        cwd: join(import.meta.dirname, ".."),
+        timeout: 10_000,
+      });
+      assert.equal(stdout, `Unsupported: this ${entry} is too old; update it to 5 or later\n`);
+    }
+  });
+}
 
 test("a grant whose acquisition is over is given back", async () => {
   const client = await Client.connect(server.url);
   const raw = new Raw(server.port);
   const lock = client.lock("late");
   const held = await lock.acquire();
+  // It leads to this process: docs/OPERATIONS.md.
+  assert.match(held.owner, new RegExp(`^[\\w.-]+@[\\w.-]+:${process.pid}:[0-9a-f]{32}:\\d+$`));
   // As a request that the server reads late from a broken connection.
   const owner = `${client.identity}:999`;
   const channel = `rlock:grants:${client.identity.split(":").at(-1)}`;

@@ -1,6 +1,7 @@
 // What goes wrong between a client and its server, with both drivers.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { createConnection, createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -341,6 +342,39 @@ for (const driver of await drivers()) {
       await assert.rejects(run("await lock.acquire();", 1_500), { killed: true });
       const exits = run("const held = await lock.acquire(); setTimeout(() => process.exit(3), 100); await lock.acquire();", 5_000);
       await assert.rejects(exits, { code: 3 });
+    });
+
+    test("a signal in the middle: work and waits end, the lock is free, and the process ends by itself", async () => {
+      const entry = driver.name.startsWith("ioredis") ? "ioredis" : "node-redis";
+      const [name, taken] = [fresh(), fresh()];
+      const script = `
+        import { Client } from "rlock-client/${entry}";
+        const client = await Client.connect("${server.url}");
+        process.once("SIGTERM", () => client.close());
+        const waiting = client.lock("${taken}").acquire().catch((error) => console.log(error.message));
+        await client
+          .lock("${name}")
+          .run(async (held) => {
+            console.log("held");
+            await new Promise((done) => held.signal.addEventListener("abort", done));
+          })
+          .catch((error) => console.log(error.message));
+        await waiting;`;
+      await raw.send("RLOCK.ACQUIRE", taken, "other", "60000");
+      const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+        cwd: join(import.meta.dirname, ".."),
+        timeout: 20_000,
+      });
+      let said = "";
+      child.stdout.on("data", (data) => (said += data));
+      await until("it holds", () => said === "held\n", 10_000);
+      await until("it waits", async () => (await waiters(raw, taken)) === 1);
+      child.kill("SIGTERM");
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      assert.match(said, /this client was closed; create a new one/);
+      assert.match(said, /was lost: its client was closed; stop the work and check its results/);
+      assert.equal(await raw.send("EXISTS", name), 0);
+      assert.equal(await waiters(raw, taken), 0);
     });
   });
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +28,13 @@ def test_no_module(wait: float) -> None:
     assert isinstance(error, ModuleMissing)
     assert "this server has no rlock module" in str(error)
     assert "add `loadmodule /path/to/librlock.so`" in str(error)
+
+
+@pytest.mark.parametrize("version", ["3.5.3", "4.6.0", "5.0.0", "5.0.0rc1"])
+def test_a_driver_that_is_too_old(version: str) -> None:
+    program = f"import redis; redis.__version__ = {version!r}; import rlock_client"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+    assert ran.stderr.strip().endswith("Unsupported: this redis-py is too old; update it to 5.0.1 or later")
 
 
 @pytest.fixture(scope="module")

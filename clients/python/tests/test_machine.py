@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlock_client import Error
-from rlock_client._machine import MS, Failed, Failure, Granted, Machine, Plan, Send, Tell, Timer, Waits
+from rlock_client._machine import MS, Failed, Failure, Granted, Machine, Plan, Send, Tell, Waits
 
 WHY = Error("test")
 UNANSWERED = Failed("unanswered", WHY)
@@ -19,13 +19,17 @@ class Run:
     def __init__(self, wait: int | None = 8_000, up: bool = True, **more: Any) -> None:
         plan = Plan(30_000 * MS, None if wait is None else wait * MS, response=5_000 * MS, **more)
         self.machine = Machine(plan, up)
+        self.timer: int | None = None
 
     def at(self, now: int, what: str, *arguments: Any) -> list[Any]:
+        """What it returns, and its timer where that has changed."""
         if what == "reply":
             number, sent_at, answer = arguments
             arguments = (number, sent_at * MS, answer)
         outputs = self.machine.take(now * MS, getattr(self.machine, what), *arguments)
-        return [short(one) for one in outputs]
+        before, self.timer = self.timer, self.machine.wake_at
+        timer = [("timer", None if self.timer is None else self.timer / MS)]
+        return [short(one) for one in outputs] + (timer if self.timer != before else [])
 
     def held(self, sent_at: int = 0) -> Run:
         assert self.at(sent_at, "start")[0][0] == "send"
@@ -36,8 +40,6 @@ class Run:
 def short(output: Any) -> Any:
     if isinstance(output, Send):
         return ("send", output.command, *((output.wait_ms,) if output.command == "ENQUEUE" else ()))
-    if isinstance(output, Timer):
-        return ("timer", None if output.at is None else output.at / MS)
     assert isinstance(output, Tell)
     return (output.what, output.token if output.what == "acquired" else output.outcome)
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rlock_client import Error
-from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send, Timer
-from rlock_client._wire import acquired
+from rlock_client import _wire as wire
+from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send
 
 STORIES = Path(os.environ.get("RLOCK_STORIES", Path(__file__).resolve().parents[2] / "conformance/machine"))
 WHY = Error("test")
@@ -25,7 +25,7 @@ def answer(line: dict[str, Any]) -> Answer:
     if "error" in line:
         return Failed(line["error"], WHY)
     value = line["value"]
-    return acquired(value, line.get("holder_lease")) if isinstance(value, list) else value
+    return wire.answer("ENQUEUE", value, line.get("holder_lease")) if isinstance(value, list) else value
 
 
 def give(machine: Machine, line: dict[str, Any]) -> list[Output]:
@@ -48,8 +48,6 @@ def shown(output: Output, machine: Machine) -> dict[str, Any]:
         more: dict[str, Any] = {"wait": output.wait_ms} if output.command == "ENQUEUE" else {}
         more |= ({"look": True} if output.look else {}) | ({"lease": output.lease_ms} if output.lease_ms else {})
         return {"send": output.command, "n": output.number, **more}
-    if isinstance(output, Timer):
-        return {"timer": None if output.at is None else output.at / MS}
     if output.what == "acquired":
         return {"guard": output.token}
     if output.what in ("timed_out", "denied", "error"):
@@ -67,6 +65,10 @@ def test_story(story: Path) -> None:
     grace = ns(plan["grace"]) if "grace" in plan else None
     flags = {name: plan[name] for name in ("renew", "fenced") if name in plan}
     machine = Machine(Plan(ns(plan["lease"]), wait, response=ns(plan.get("response", 5_000)), grace=grace, **flags))
+    timer = None
     for line in lines:
         told = [shown(output, machine) for output in give(machine, line)]
+        before, timer = timer, machine.wake_at
+        if timer != before:
+            told.append({"timer": None if timer is None else timer / MS})
         assert (told, machine.phase) == (line["out"], line["state"]), line

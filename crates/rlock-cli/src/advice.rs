@@ -36,6 +36,9 @@ impl Error {
                 return format!("make it executable (chmod +x), or name the interpreter: -- sh {program}");
             }
             Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
+            Error::Listen { .. } => {
+                "choose an address of this machine and a free port: --listen 127.0.0.1:9121"
+            }
             Error::Output(_) => "check the file or the program that receives the output",
         };
         text.to_string()
@@ -137,6 +140,10 @@ fn permission(text: &str) -> &'static str {
         | "rlock.list" => {
             "allow the user these commands: ACL SETUSER <user> +info for `rlock ping` and `rlock ls`; for `ls` also \
              +scan +hlen +hexists +zrange +pttl, for `ls --waiting` +rlock.list; in a cluster also +cluster|nodes"
+        }
+        "rlock.hot" => {
+            "allow the user these commands: ACL SETUSER <user> +rlock.hot +info; for `rlock top` also +rlock.info ~*, in a \
+             cluster +cluster|nodes; `rlock exporter` does without +rlock.hot with --hot-locks 0"
         }
         _ => {
             "allow the user the commands and the key: ACL SETUSER <user> ~<keys> +@rlock; on servers without this \

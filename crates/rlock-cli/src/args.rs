@@ -1,5 +1,7 @@
 //! The command line.
 
+mod run;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +11,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::duration;
-use crate::run::{EndSignal, parse_signal};
+use crate::top::Sort;
+
+pub(crate) use run::RunArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -132,12 +136,48 @@ pub(crate) enum Action {
         /// The lock
         key: OsString,
     },
+    /// Show the locks that cost most waiting, on all primaries, as a live table
+    ///
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all primaries for RLOCK.HOT,
+    /// for the holders of these locks, and for the counters of `INFO rlock`, whose rates per second it shows. A new primary
+    /// appears after a fail-over; a server that does not answer is a red line.
+    ///
+    /// WAITED is the time that all waiters of a lock have waited together, since the lock came into the server's table. `≤` marks a
+    /// time that may contain the waiting for another lock. HOLDER is one of the holders, as name, host and process where the owner
+    /// tells them.
+    ///
+    /// Keys: q quits, p pauses, s changes the order, / filters by lock and holder, Esc removes the filter, arrows scroll.
+    ///
+    /// With --once the exit code is 1 if a server did not answer. The user needs permissions for INFO, RLOCK.HOT and RLOCK.INFO, for
+    /// locks in other databases also for SELECT, in a cluster also for CLUSTER NODES.
+    Top(TopArgs),
     /// Check that every server that can become primary has the module
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers
     /// that it discovers, with the same user and password. The user needs the permission for INFO, in a cluster also for
     /// CLUSTER NODES.
     Ping,
+    /// Serve metrics of all servers to Prometheus until TERM or INT
+    ///
+    /// rlock serves http://ADDRESS/metrics: all servers that it discovers from the URL, as `rlock ping` does. Each server gets a few
+    /// questions for each scrape, on a connection that stays open. A server that does not answer within 2s is reported
+    /// as `rlock_up 0`; a scrape takes at most 5s, or as long as Prometheus waits.
+    ///
+    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES.
+    Exporter {
+        /// The address and the port to listen on; there is no login and no encryption
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        listen: String,
+        #[command(flatten)]
+        metrics: MetricsArgs,
+    },
+    /// Print the metrics of all servers once, as `rlock exporter` serves them
+    ///
+    /// The exit code is 1 if a server does not answer a question.
+    Metrics {
+        #[command(flatten)]
+        metrics: MetricsArgs,
+    },
     /// Print completions for a shell; save them in its completion directory
     Completions {
         /// The shell
@@ -151,89 +191,42 @@ pub(crate) enum Action {
     },
 }
 
-/// What `rlock run` takes.
+/// What `rlock exporter` and `rlock metrics` take.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// The lock
-    pub(crate) key: OsString,
+pub(crate) struct MetricsArgs {
+    /// Show the N locks of each server that cost most waiting, with their names; 0 shows none
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) hot_locks: u32,
+}
 
-    /// The lease: renewed while the command runs; the lock outlives a crash of rlock by this time at most
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
-    pub(crate) lease: Duration,
-
-    /// Wait at most this time for the lock [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
-    pub(crate) wait: Option<Duration>,
-
-    /// Do not wait: exit at once with 124 if the lock is held
+/// What `rlock top` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Print the table one time, after one interval
     #[arg(long)]
-    pub(crate) no_wait: bool,
+    pub(crate) once: bool,
 
-    /// The signal that ends the command when the lock is lost
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
-    pub(crate) signal: EndSignal,
+    /// The time from one question to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
 
-    /// The time between that signal and KILL [default: a third of the lease, or a sixth of the session grace; at most 10s]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    pub(crate) grace: Option<Duration>,
+    /// The order of the locks
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    pub(crate) sort: Sort,
 
-    /// Tie the lock to the connection of rlock: if rlock crashes, the lock is free after this time, not at lease end
-    #[arg(long, value_name = "TIME", value_parser = session_grace)]
-    pub(crate) session_grace: Option<Duration>,
-
-    /// Acquire with a fencing token, larger than the tokens of all earlier holders, and pass it to the command in this
-    /// variable
-    #[arg(long, value_name = "VARIABLE", value_parser = variable)]
-    pub(crate) fence_env: Option<OsString>,
-
-    /// Hold a read/write lock together with other readers
-    #[arg(long, conflicts_with_all = ["write", "fair", "fence_env"])]
-    pub(crate) read: bool,
-
-    /// Hold a read/write lock exclusively
-    #[arg(long, conflicts_with = "fair")]
-    pub(crate) write: bool,
-
-    /// Wait in one queue with the waiters of Redisson's fair lock of this name
-    #[arg(long)]
-    pub(crate) fair: bool,
-
-    /// Hold one of N permits: at most N holders run at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    #[arg(conflicts_with_all = ["read", "write", "fair", "fence_env"])]
-    pub(crate) permits: Option<u32>,
-
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
+    /// Only locks whose name or holder contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
 }
 
-/// A name that a variable of the environment can have.
-fn variable(name: &str) -> Result<OsString, String> {
-    if name.is_empty() || name.contains(['=', '\0']) {
-        return Err("the name of a variable is not empty and has no '='".to_string());
-    }
-    Ok(name.into())
-}
-
-/// A session's grace must leave time to notice a broken connection, and to end the command.
-fn session_grace(text: &str) -> Result<Duration, String> {
+/// Questions that come too often cost the servers more than they tell.
+fn interval(text: &str) -> Result<Duration, String> {
     match duration::parse(text)? {
-        grace if grace < SHORTEST_LEASE => {
-            Err("a session grace below 1s leaves no time to end the command: set 1s or more".to_string())
+        interval if interval < SHORTEST_INTERVAL => {
+            Err("an interval below 100ms costs the servers too much: set 100ms or more".to_string())
         }
-        grace => Ok(grace),
+        interval => Ok(interval),
     }
 }
 
-/// A lease must leave time to notice that it cannot be renewed, and to end the command.
-const SHORTEST_LEASE: Duration = Duration::from_secs(1);
-
-fn lease(text: &str) -> Result<Duration, String> {
-    match duration::parse(text)? {
-        lease if lease < SHORTEST_LEASE => {
-            Err("a lease below 1s leaves no time to end the command: set 1s or more".to_string())
-        }
-        lease => Ok(lease),
-    }
-}
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);

@@ -40,6 +40,8 @@ pub(crate) enum Error {
     Other(ClientError),
     /// The system refused something that `run` needs.
     System { what: &'static str, cause: io::Error },
+    /// The exporter cannot listen.
+    Listen { address: String, cause: io::Error },
     /// What was to be printed could not be written.
     Output(io::Error),
 }
@@ -123,6 +125,7 @@ impl Display for Error {
             Error::NotExecutable { program, cause } => write!(f, "'{program}' cannot be run: {cause}"),
             Error::Other(error) => write!(f, "{error}"),
             Error::System { what, cause } => write!(f, "{what}: {cause}"),
+            Error::Listen { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Error::Output(cause) => write!(f, "the output could not be written: {cause}"),
         }
     }

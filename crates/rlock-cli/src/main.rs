@@ -6,7 +6,9 @@
 //! * `run`: the lock is kept by the client crate (`keeper`), the command's group (`group`) is watched by the main
 //!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
 //! * `server`: asking for one lock by the client crate, and finding all servers.
-//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `duration`: text in and out.
+//! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
+//! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
+//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `owners`, `duration`: text in and out.
 
 // All of it is in run/system.rs, with the reasons.
 #![deny(unsafe_code)]
@@ -23,10 +25,13 @@ mod clock;
 mod command;
 mod duration;
 mod error;
+mod metrics;
 mod names;
 mod output;
+mod owners;
 mod run;
 mod server;
+mod top;
 
 use std::env::args_os;
 use std::io::ErrorKind;
@@ -84,7 +89,10 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
         Action::Ls { pattern, waiting: false } => ls::ls(&place()?, &bytes(pattern), output),
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
+        Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
+        Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
+        Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
         Action::Completions { shell } => generate::completions(*shell),
         Action::Man { dir } => generate::man(dir.as_deref()),
     }

@@ -45,6 +45,11 @@ impl Output {
         Output { colours: io::stderr().is_terminal() && colours_wanted(), ..self }
     }
 
+    /// Whether there are colours.
+    pub(crate) fn colours(&self) -> bool {
+        self.colours
+    }
+
     /// Prints a line at once, so that a program at the other end of a pipe sees it.
     pub(crate) fn line(&self, line: &str) -> Result<(), Error> {
         let mut stdout = stdout().lock();

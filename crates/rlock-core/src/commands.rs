@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
+use crate::hot::note_denied;
 use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
@@ -15,7 +16,7 @@ use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_fou
 use crate::timing::{Entry, entry};
 use crate::tying::{Tying, check_room};
 use crate::types::{Holds, Mode, MonoMs, UnixMs};
-use crate::view::{Step, View};
+use crate::view::{Need, Step, View};
 use crate::yielding::{self, note_reads};
 
 /// The immediate answer of ACQUIRE.
@@ -60,8 +61,10 @@ pub fn acquire<P: InCommand>(
         }
         _ => {
             let (lock, reply) = arrival.conclude(picture, owner, &decision, tying)?;
-            if request.fair && reply != Reply::Denied {
-                fair::leave_unless_waiting(core, lock, owner);
+            match reply {
+                Reply::Denied => note_denied(core, lock.name()),
+                _ if request.fair => fair::leave_unless_waiting(core, lock, owner),
+                _ => {}
             }
             Ok(Answer::Now(reply))
         }
@@ -75,7 +78,8 @@ pub fn release<P: InCommand>(
     request: &Release<'_>,
 ) -> Result<Reply, Error> {
     let owner = Some(request.owner.bytes());
-    change_holds(core, lock, owner, Tying::Keep, |view, now| rules::release(view, request, now))
+    let need = if request.lease.is_some() { Need::Mine } else { Need::Holds };
+    change_holds(core, lock, owner, need, Tying::Keep, |view, now| rules::release(view, request, now))
 }
 
 /// RLOCK.RENEW.
@@ -85,7 +89,7 @@ pub fn renew<P: InCommand>(
     request: &Renew<'_>,
 ) -> Result<Reply, Error> {
     let (owner, tying) = (Some(request.owner.bytes()), Tying::Set(request.session));
-    change_holds(core, lock, owner, tying, |view, now| rules::renew(view, request, now))
+    change_holds(core, lock, owner, Need::Mine, tying, |view, now| rules::renew(view, request, now))
 }
 
 /// RLOCK.FORCERELEASE.
@@ -95,7 +99,8 @@ pub fn force_release<P: InCommand>(
     request: &ForceRelease<'_>,
 ) -> Result<Reply, Error> {
     let owner = request.owner.map(|owner| owner.bytes());
-    change_holds(core, lock, owner, Tying::Keep, |view, _| Ok(rules::force_release(view, owner.is_some())))
+    let rule = |view: &View, _| Ok(rules::force_release(view, owner.is_some()));
+    change_holds(core, lock, owner, Need::Mine, Tying::Keep, rule)
 }
 
 /// The connection that a waiter is tied to, if there is room for one more tie.
@@ -115,12 +120,13 @@ fn change_holds<P: InCommand>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: Option<&[u8]>,
+    need: Need,
     tying: Tying,
     rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
 ) -> Result<Reply, Error> {
     let arrival = Arrival::of(core, lock, owner);
     let mut picture = Picture::of(lock, owner);
-    let decision = picture.decide(core, |picture| rule(picture.view(), arrival.now))?;
+    let decision = picture.decide_on(core, need, |picture| rule(picture.view(), arrival.now))?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
     if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
         picture.close().check_leases(owner)?;

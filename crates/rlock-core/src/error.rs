@@ -35,6 +35,8 @@ pub enum Error {
     RepeatedOption(&'static str),
     /// ALL together with HOLDS.
     AllAndHolds,
+    /// LIMIT together with RESET.
+    LimitAndReset,
     /// READ together with WRITE.
     ReadAndWrite,
     /// READ together with FENCED.
@@ -126,6 +128,7 @@ impl fmt::Display for Error {
                 write!(f, "ERR unknown option '{}'; see COMMAND DOCS", shown.escape_ascii())
             }
             Self::RepeatedOption(word) => write!(f, "ERR {word} appears twice; use it once"),
+            Self::LimitAndReset => f.write_str("ERR LIMIT and RESET exclude each other; RESET shows nothing"),
             Self::AllAndHolds => f.write_str("ERR ALL and HOLDS exclude each other; ALL means HOLDS 0"),
             Self::ReadAndWrite => f.write_str("ERR READ and WRITE exclude each other; use one"),
             Self::FencedRead => f.write_str("ERR READ and FENCED exclude each other; leave FENCED out"),

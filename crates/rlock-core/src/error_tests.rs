@@ -29,6 +29,7 @@ fn all() -> Vec<Error> {
         Error::LeaseElsewhere,
         Error::RepeatedOption("HOLDS"),
         Error::AllAndHolds,
+        Error::LimitAndReset,
         Error::ReadAndWrite,
         Error::FencedRead,
         Error::MissingValue("HOLDS"),

@@ -116,9 +116,9 @@ pub fn fair_list_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, chang
     }
 }
 
-/// Schedules a check of all fair lists with native waiters.
-pub fn check_fair_lists<P: Server>(core: Core<'_, P>) {
-    sweep(core, Sweep::FairLists);
+/// Schedules a check of all fair lists with native waiters, and counts the time of all running waits.
+pub fn sweep_periodically<P: Server>(core: Core<'_, P>) {
+    sweep(core, Sweep::Periodic);
 }
 
 /// Retries the changes that were deferred while a slot migrates.

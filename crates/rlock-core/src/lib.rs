@@ -36,6 +36,7 @@
 //! - `permits_repair`: keys of locks with permits that outlast their permits.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
 //! - [`events`]: what other clients and the server did to locks.
+//! - [`hot`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`departures`]: leaving the queues without a grant.
@@ -59,6 +60,7 @@ pub mod error;
 pub mod events;
 pub mod facts;
 pub mod fair;
+pub mod hot;
 pub mod limits;
 pub mod locks;
 mod look;

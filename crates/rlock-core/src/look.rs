@@ -40,7 +40,7 @@ pub(crate) fn look<'a, 'n, P: Server>(
     Ok(picture)
 }
 
-/// The content of a lock's key, as [`look`] reads it before any lease key.
+/// The content of a lock's key, as [`look`] reads it before any lease key and the expiry of a plain lock.
 pub(crate) fn fields<L: Lock>(lock: &mut L, owner: Option<&[u8]>) -> Result<Fields, Error> {
     let key = lock.open();
     lock.state(&key, owner)
@@ -63,7 +63,10 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[inline(always)]
     fn look<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
-        let fields = self.lock.state(&key, self.owner)?;
+        let mut fields = self.lock.state(&key, self.owner)?;
+        if fields.kind == Kind::Mutex && need != Need::Holds {
+            fields.key_end = self.lock.expiry(&key);
+        }
         self.view = View::of(&fields);
         match fields.kind {
             Kind::Free | Kind::Abandoned | Kind::Mutex => self.key = Some(key),
@@ -81,9 +84,20 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn decide<P: Server>(
         &mut self,
         core: Core<'_, P>,
+        rule: impl FnMut(&mut Self) -> Result<Step, Error>,
+    ) -> Result<Decision, Error> {
+        self.decide_on(core, Need::Mine, rule)
+    }
+
+    /// The same, with another first look.
+    #[inline(always)]
+    pub(crate) fn decide_on<P: Server>(
+        &mut self,
+        core: Core<'_, P>,
+        need: Need,
         mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {
-        self.look(core, Need::Mine)?;
+        self.look(core, need)?;
         if self.view.kind == Kind::Reading {
             self.meet_readers(core);
         }
@@ -172,7 +186,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         let Others::NotAsked(count) = self.view.others else { return Ok(()) };
         let (lock, key_end) = (&*self.lock, self.view.key_end);
         let (others, dead) = match need {
-            Need::Mine | Need::Room => return Ok(()),
+            Need::Holds | Need::Mine | Need::Room => return Ok(()),
             Need::AnyOther => read_leases::any_other(lock, self.owner, key_end)?,
             Need::LastOther => {
                 read_leases::last_other(core, lock, self.owner.unwrap_or_default(), count, key_end)
@@ -189,8 +203,15 @@ impl<'a, L: Lock> Picture<'a, L> {
         read_leases::last_end(self.lock, count, at_most, self.view.key_end)
     }
 
+    /// Whether the first fields are those of a lock. A look does not check each field of a lock that is known: the hash of a user may
+    /// have taken its place.
+    pub(crate) fn shows_readers_only(&self) -> bool {
+        self.lock.readers_from(0, read_leases::MANY).is_ok()
+    }
+
     /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
     /// another server: it would be on both, and the later one could not be moved to the server of the other.
+    #[inline]
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };

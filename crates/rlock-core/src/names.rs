@@ -41,9 +41,46 @@ fn joined<const N: usize>(parts: [&[u8]; N]) -> Name {
     Name::from_buf_and_len(bytes, SHORT.saturating_sub(left))
 }
 
+/// The names of a lock that differ by their prefix. Each replaces the one before in the same place: a release needs two.
+pub struct Prefixed(Name);
+
+/// The room for the longest prefix.
+const PREFIX: usize = UNLOCK_CHANNEL.len();
+
+const UNLOCK_CHANNEL: &[u8; 22] = b"redisson_lock__channel";
+
+const FAIR_QUEUE: &[u8; 19] = b"redisson_lock_queue";
+
+impl Prefixed {
+    /// Those of this lock.
+    #[inline]
+    pub fn of(name: &[u8]) -> Self {
+        let (open, close): (&[u8], &[u8]) = if name.contains(&b'{') { (b":", b"") } else { (b":{", b"}") };
+        Self(joined([&[0; PREFIX], open, name, close]))
+    }
+
+    /// See [`unlock_channel`].
+    pub fn unlock_channel(&mut self) -> &[u8] {
+        self.with(UNLOCK_CHANNEL)
+    }
+
+    /// See [`fair_queue`].
+    pub fn fair_queue(&mut self) -> &[u8] {
+        self.with(FAIR_QUEUE)
+    }
+
+    fn with<const N: usize>(&mut self, prefix: &[u8; N]) -> &[u8] {
+        let start = PREFIX.saturating_sub(N);
+        if let Some(place) = self.0.get_mut(start..).and_then(<[u8]>::first_chunk_mut) {
+            *place = *prefix;
+        }
+        self.0.get(start..).unwrap_or_default()
+    }
+}
+
 /// The channel on which a lock's release is published.
 pub fn unlock_channel(name: &[u8]) -> Name {
-    prefixed(b"redisson_lock__channel", name)
+    prefixed(UNLOCK_CHANNEL, name)
 }
 
 /// The channel on which the release of a read/write lock is published.
@@ -101,7 +138,7 @@ pub fn token_key(name: &[u8]) -> Name {
 
 /// The key of the fair list, head first.
 pub fn fair_queue(name: &[u8]) -> Name {
-    prefixed(b"redisson_lock_queue", name)
+    prefixed(FAIR_QUEUE, name)
 }
 
 /// The key of the fair list's deadlines: a sorted set of times in ms after which an entry counts as dead.

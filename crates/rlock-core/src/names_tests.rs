@@ -27,6 +27,19 @@ fn names_are_redissons() {
 }
 
 #[test]
+fn names_made_in_one_place_are_the_same() {
+    for name in
+        [&b"orders"[..], b"{o}rders", b"o{", b"", &[b'x'; 103], &[b'x'; 104], &[b'{'; 105], &[b'x'; 600]]
+    {
+        let mut names = Prefixed::of(name);
+        for _ in 0..2 {
+            assert_eq!(names.fair_queue(), &fair_queue(name)[..]);
+            assert_eq!(names.unlock_channel(), &unlock_channel(name)[..]);
+        }
+    }
+}
+
+#[test]
 fn the_locks_of_a_fair_queue_are_known_by_its_name() {
     let names: &[&[u8]] = &[b"orders", b"{o}rders", b"o{", b"", b"a}b"];
     for name in names {

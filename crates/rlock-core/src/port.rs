@@ -102,7 +102,8 @@ pub trait Lock {
     /// Opens the key to read and write. The server deletes an expired key now.
     fn open(&mut self) -> Self::Key;
 
-    /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it.
+    /// The content of the key as this owner sees it; without an owner, as an owner without holds sees it. The expiry of a
+    /// plain lock is left out.
     fn state(&self, key: &Self::Key, owner: Option<&[u8]>) -> Result<Fields, Error>;
 
     /// Whether the key holds a read/write lock without a writer. This is cheap, and not exact: another hash may look like one.

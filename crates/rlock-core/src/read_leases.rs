@@ -23,7 +23,10 @@ pub const MAX_LEASE_KEYS: i64 = 1_000;
 const CHECKED: usize = 8;
 
 /// Of more readers than this not all are checked.
-const MANY: usize = 64;
+pub(crate) const MANY: usize = 64;
+
+/// Nor are their leases if they have more lease keys than this: one event-loop cycle may check 250 locks.
+const MANY_KEYS: i64 = 128;
 
 /// The result of a check of other readers: the facts, and the dead readers to remove.
 pub(crate) type Checked = (Others, Vec<Reader>);
@@ -125,12 +128,17 @@ pub(crate) fn last_other<P: Server, L: Lock>(
     }
 }
 
-/// The latest lease end of this number of readers where they are few; otherwise `at_most`. `None` if all are dead.
+/// The latest lease end of this number of readers where they and their holds are few; otherwise `at_most`. `None` if all are
+/// dead.
 pub(crate) fn last_end<L: Lock>(lock: &L, count: usize, at_most: Expiry, key_end: Expiry) -> Option<Expiry> {
     if count > MANY {
         return Some(at_most);
     }
     let readers = lock.some_readers(MANY);
+    let keys = readers.iter().map(|reader| reader.holds.get().min(MAX_LEASE_KEYS));
+    if keys.fold(0, i64::saturating_add) > MANY_KEYS {
+        return Some(at_most);
+    }
     let ends = readers.iter().filter_map(|reader| last_lease_end(lock, &reader.owner, reader.holds, key_end));
     ends.reduce(Expiry::later)
 }

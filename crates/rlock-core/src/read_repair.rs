@@ -132,6 +132,9 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
     let Some(picture) = read_write(core, lock).filter(|picture| ends_early(picture, ends)) else {
         return Outcome::Done;
     };
+    if !picture.shows_readers_only() {
+        return Outcome::Done;
+    }
     let key_end = picture.view().key_end;
     let last_end = picture.last_end(Expiry::At(ends)).filter(|last_end| last_end.later(key_end) != key_end);
     if let Some(Expiry::At(at)) = last_end {

@@ -3,6 +3,9 @@
 //! Option words come in any case and order, each at most once.
 
 mod args;
+mod hot;
+
+pub use hot::Hot;
 
 use crate::error::Error;
 use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs};

@@ -22,6 +22,8 @@ pub struct Settings {
     pub fair_turn: LeaseMs,
     /// The limit on ties to connections (`rlock.max-ties`).
     pub max_ties: usize,
+    /// The most locks in the table of hot locks (`rlock.hot-locks`).
+    pub hot_locks: usize,
     /// The bounds of the work per event-loop cycle.
     pub at_once: AtOnce,
 }

@@ -41,7 +41,7 @@ pub struct Fields {
     pub reads: Option<Holds>,
     /// The number of fields or members of other owners, including dead ones.
     pub others: usize,
-    /// The expiry of the key.
+    /// The expiry of the key, unless it is a plain lock.
     pub key_end: Expiry,
 }
 
@@ -52,10 +52,10 @@ impl Fields {
     /// The hash exists without a hold. No rule asks when it expires.
     pub const ABANDONED: Self = Self { kind: Kind::Abandoned, ..Self::FREE };
 
-    /// A plain lock with the owner's holds; without holds, another owner's.
+    /// A plain lock with the owner's holds; without holds, another owner's. A look that needs its expiry asks for that apart.
     #[must_use]
-    pub fn mutex(holds: Option<Holds>, key_end: Expiry) -> Self {
-        Self { kind: Kind::Mutex, sole: holds, reads: None, others: usize::from(holds.is_none()), key_end }
+    pub fn mutex(holds: Option<Holds>) -> Self {
+        Self { kind: Kind::Mutex, sole: holds, others: usize::from(holds.is_none()), ..Self::FREE }
     }
 
     /// A lock with this number of permits, alive or dead, and whether the owner has one of them.

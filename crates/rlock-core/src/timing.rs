@@ -1,7 +1,7 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
 use crate::core::Core;
-use crate::locks::{Due, LockName, Locks, Rearm};
+use crate::locks::{Due, LockName, Locks, Meter, Rearm};
 use crate::port::Server;
 
 #[derive(PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub(crate) struct Entry<'a, P: Server> {
 
 /// An entry point of the rules begins; keep the result until its end.
 pub(crate) fn entry<P: Server>(core: Core<'_, P>) -> Entry<'_, P> {
-    Entry { core, is_outermost: core.locks(Locks::enter) }
+    let meter = meter(core.port);
+    Entry { core, is_outermost: core.locks(|locks| locks.enter(meter)) }
 }
 
 impl<P: Server> Drop for Entry<'_, P> {
@@ -55,6 +56,11 @@ impl<P: Server> Drop for Entry<'_, P> {
             arm_timer(self.core);
         }
     }
+}
+
+/// The clock, and the size of the table of hot locks.
+pub(crate) fn meter<P: Server>(port: &P) -> Meter {
+    Meter { clock: port.clock(), most: port.settings().hot_locks }
 }
 
 fn arm_timer<P: Server>(core: Core<'_, P>) {

@@ -139,7 +139,7 @@ impl UnixMs {
 }
 
 /// A point on a clock that never steps, for measuring waits: milliseconds since some start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoMs(pub u64);
 
 impl MonoMs {

@@ -66,6 +66,8 @@ pub struct View {
 /// What a rule asks of a look. A look never asks for more than a rule needs: lease keys of other owners cost most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
+    /// The number of the owner's own holds, by which a release without LEASE decides: the view of a plain lock never ends.
+    Holds,
     /// The owner's own holds.
     Mine,
     /// Whether any other owner holds the lock.

@@ -144,11 +144,15 @@ pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_
 
 /// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
 /// that nobody reads any more.
+#[inline(always)]
 pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &Change) {
     // Before the lock is named: where nobody waits a mutex does without that, which takes a copy of its name.
-    if change.mode == Mode::Mutex {
-        return;
+    if change.mode != Mode::Mutex {
+        note_shared_reads(core, lock, change);
     }
+}
+
+fn note_shared_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &Change) {
     let first_hold = match change.hash {
         HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
         HashChange::Keep | HashChange::Remove | HashChange::Delete => false,

@@ -14,6 +14,7 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
         "hOLDs",
         "LEASE",
         "LIMIT",
+        "RESET",
         "BLOCK",
         "block",
         "ENQUEUE",
@@ -75,6 +76,8 @@ fn call() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "FENCED",
         "fenced",
         "LIMIT 0",
+        "LIMIT 7",
+        "reset",
     ]);
     let first = prop::sample::select(vec!["me 1", "me 8796093022208", "me", "", "0", ">key"]);
     (first, prop::collection::vec(option, 0..4)).prop_map(|(first, options)| {

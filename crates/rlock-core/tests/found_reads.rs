@@ -92,6 +92,7 @@ fn sim() -> Sim {
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),
         max_ties: 1_000,
+        hot_locks: 0,
         at_once: AtOnce::USUAL,
     })
 }

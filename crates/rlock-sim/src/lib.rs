@@ -200,6 +200,7 @@ impl Sim {
     pub fn flush(&self) {
         self.with(|world| {
             world.keys.clear();
+            world.read_leases.clear();
             world.tokens.clear();
             world.fair.clear();
         });

@@ -124,7 +124,7 @@ impl Lock for SimLock<'_> {
             Some(Value::Other) => Err(Error::WrongType),
             Some(Value::Lock(hold)) => {
                 let mine = (owner == Some(&*hold.owner)).then_some(hold.holds);
-                Ok(Fields::mutex(mine, hold.expiry))
+                Ok(Fields::mutex(mine))
             }
             Some(Value::ReadWrite(value)) => Ok(value.fields(owner)),
             Some(Value::Permits(value)) => value.fields(owner, world.now),

@@ -1,8 +1,10 @@
-//! A wall clock that steps when a test says so: preloaded (`LD_PRELOAD`) into a server under test.
+//! Clocks that a test sets: preloaded (`LD_PRELOAD`) into a server under test.
 //!
-//! The file named by `RLOCK_CLOCK_FILE` holds, as decimal text, how many seconds the wall clock is ahead
-//! of the real one (behind, if negative). It is read at every look at the clock. Clocks that do not step
-//! in reality do not step here.
+//! The file named by `RLOCK_CLOCK_FILE` holds one of these as decimal text, and is read with each clock:
+//!
+//! - how many seconds the wall clock is ahead of the real one (behind, if negative); other clocks run as they do;
+//! - three numbers: the wall clock in ms, the monotonic clock in ms, and their sum, by which a read beside a write is
+//!   seen. Both clocks stand still until the file changes.
 
 #![deny(unsafe_code)]
 #![expect(unsafe_code, reason = "a preloaded library takes the place of functions of C")]
@@ -10,7 +12,10 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;
 
-use libc::{CLOCK_REALTIME, CLOCK_REALTIME_COARSE, clockid_t, time_t, timespec, timeval};
+use libc::{
+    CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, clockid_t, time_t,
+    timespec, timeval,
+};
 
 /// The open file, or -1.
 fn file() -> c_int {
@@ -24,32 +29,59 @@ fn file() -> c_int {
     })
 }
 
-/// How many seconds the clock is ahead. Allocates nothing: it is called before anything works.
-fn ahead() -> time_t {
-    let mut text = [0_u8; 32];
-    // SAFETY: buffer and length belong together; a bad descriptor only gives an error.
-    let len = unsafe { libc::pread(file(), text.as_mut_ptr().cast::<c_void>(), text.len(), 0) };
-    let text = usize::try_from(len).ok().and_then(|len| text.get(..len)).unwrap_or_default();
-    std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+/// What the file says of the clocks.
+enum Clocks {
+    /// The wall clock is this number of seconds ahead.
+    Ahead(time_t),
+    /// They stand at these ms.
+    Stand { wall: i64, monotonic: i64 },
 }
 
-/// The clock as the kernel has it, which `into` points to; then the step.
+/// Allocates nothing: it is called before anything works.
+fn clocks() -> Clocks {
+    loop {
+        let mut text = [0_u8; 96];
+        // SAFETY: buffer and length belong together; a bad descriptor only gives an error.
+        let len = unsafe { libc::pread(file(), text.as_mut_ptr().cast::<c_void>(), text.len(), 0) };
+        let text = usize::try_from(len).ok().and_then(|len| text.get(..len)).unwrap_or_default();
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
+        match [(); 3].map(|()| numbers.next().flatten()) {
+            [Some(wall), Some(monotonic), Some(sum)] if wall.wrapping_add(monotonic) == sum => {
+                return Clocks::Stand { wall, monotonic };
+            }
+            [Some(_), Some(_), _] => {}
+            [ahead, ..] => return Clocks::Ahead(ahead.unwrap_or(0)),
+        }
+    }
+}
+
+/// The clock as the test has set it, or else as the kernel has it.
 ///
 /// # Safety
 /// As for the function of this name in libc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int {
+    let is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    let is_set = is_wall || clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
+    let clocks = if is_set && !into.is_null() { clocks() } else { Clocks::Ahead(0) };
+    if let Clocks::Stand { wall, monotonic } = clocks {
+        let ms = if is_wall { wall } else { monotonic };
+        let (tv_sec, tv_nsec) = (ms.div_euclid(1_000), ms.rem_euclid(1_000) * 1_000_000);
+        // SAFETY: by the promise of this function.
+        unsafe { *into = timespec { tv_sec, tv_nsec } };
+        return 0;
+    }
     // SAFETY: by the promise of this function.
     let status = unsafe { libc::syscall(libc::SYS_clock_gettime, c_long::from(clock), into) };
-    let steps = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    if status == 0 && steps && !into.is_null() {
+    if let (0, true, Clocks::Ahead(ahead)) = (status, is_wall, clocks) {
         // SAFETY: the kernel has just written there.
-        unsafe { (*into).tv_sec = (*into).tv_sec.saturating_add(ahead()) };
+        unsafe { (*into).tv_sec = (*into).tv_sec.saturating_add(ahead) };
     }
     if status == 0 { 0 } else { -1 }
 }
 
-/// The wall clock, with the step.
+/// The wall clock.
 ///
 /// # Safety
 /// As for the function of this name in libc.
@@ -66,7 +98,7 @@ pub unsafe extern "C" fn gettimeofday(into: *mut timeval, _: *mut c_void) -> c_i
     0
 }
 
-/// The wall clock in seconds, with the step.
+/// The wall clock in seconds.
 ///
 /// # Safety
 /// As for the function of this name in libc.

@@ -221,7 +221,15 @@ pub const FAIR_GIVES_UP: &str = "
     return 1";
 
 /// It gives the lock back, and calls the head on its own channel.
-pub const FAIR_GIVES_BACK: &str = without_the_dead!("\n    if mine then return free() end");
+pub const FAIR_GIVES_BACK: &str = without_the_dead!(
+    "
+    if not mine then return nil end
+    if redis.call('hincrby', KEYS[1], me, -1) > 0 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 0
+    end
+    return free()"
+);
 
 /// Its lock is given back by force, whoever holds it.
 pub const FAIR_FORCED: &str =

@@ -148,10 +148,19 @@ impl TestServer {
     /// Steps the wall clock of a server that was started with
     /// [`ServerBuilder::with_a_clock_that_steps`]: so many seconds ahead of the real one.
     pub fn set_clock_ahead(&self, seconds: i64) {
+        self.write_clocks(&seconds.to_string());
+    }
+
+    /// Sets both clocks of the same server, in ms. They stand still until they are set again.
+    pub fn set_clocks(&self, wall: i64, monotonic: i64) {
+        self.write_clocks(&format!("{wall} {monotonic} {}", wall.wrapping_add(monotonic)));
+    }
+
+    fn write_clocks(&self, text: &str) {
         // In place and without a moment at which the file is empty: the server may read it at any time.
         let file =
             OpenOptions::new().write(true).open(self.dir().join(CLOCK_FILE)).expect("the clock's file");
-        file.write_all_at(format!("{seconds:<20}").as_bytes(), 0).expect("writing the clock's file");
+        file.write_all_at(format!("{text:<80}").as_bytes(), 0).expect("writing the clock's file");
     }
 
     /// Sends a signal, for instance `libc::SIGSTOP` and `SIGCONT`. After SIGSTOP the whole server stands still:

@@ -60,6 +60,13 @@ impl Subscriber {
         self.add("ssubscribe", channels)
     }
 
+    /// Ends the subscription of channels and waits for the confirmation.
+    #[must_use]
+    #[track_caller]
+    pub fn unsubscribe<A: AsRef<[u8]>>(self, channels: &[A]) -> Subscriber {
+        self.add("unsubscribe", channels)
+    }
+
     #[track_caller]
     fn add<A: AsRef<[u8]>>(mut self, command: &str, names: &[A]) -> Subscriber {
         let words = std::iter::once(command.as_bytes()).chain(names.iter().map(AsRef::as_ref));

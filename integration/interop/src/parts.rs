@@ -211,6 +211,8 @@ fn go() -> Outcome {
     let place = Place::new("go");
     place.take("go", &["go.mod", "go.sum"]);
     place.write("main.go", &page("go", "go"));
+    let package = format!("-replace=rlock.invalid/client={}", root().join("clients/go").display());
+    place.run("go", &["mod", "edit", &package])?;
     place.run("go", &["build", "-o", "page", "."])?;
     place.run_with("./page", &[], &[url(&TestServer::start())])
 }
@@ -218,7 +220,7 @@ fn go() -> Outcome {
 /// With the libraries that Redisson's part has brought.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
-    place.write("Page.java", &page("java", "java"));
+    place.write("Page.java", &page("jedis", "java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Page.java"])?;
     place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
 }

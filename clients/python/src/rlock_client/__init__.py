@@ -1,5 +1,8 @@
 """Distributed locks on Redis and Valkey servers with the rlock module."""
 
+from . import _driver as _driver
+
+# isort: split
 from ._aio import AsyncClient, AsyncGuard, AsyncLock, AsyncWriteGuard, AsyncWriteLock
 from ._client import Client, Guard, Lock, WriteGuard, WriteLock
 

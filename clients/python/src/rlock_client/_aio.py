@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ._acquisition import Acquisition
+from ._engine import Acquisition
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
 from ._wire import Info
@@ -68,7 +68,7 @@ class AsyncGuard(BaseGuard):
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
         again = type(self)(self._lock, self._one)
-        return await again._acquired(again._reentering())
+        return await again._acquired(again._again)
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()
@@ -80,14 +80,14 @@ class AsyncGuard(BaseGuard):
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Releases the lock, and is shielded from cancellation while it does."""
         task, self._task = self._task, None
-        releasing = asyncio.ensure_future(self._released())
+        releasing = asyncio.ensure_future(asyncio.sleep(0) if self._over else self.release())
         interrupted = False
         while not releasing.done():
             try:
                 await asyncio.wait([releasing])
             except asyncio.CancelledError:
                 interrupted = True
-        failure = releasing.result()
+        failure = releasing.exception()
         interrupted = interrupted or kind is asyncio.CancelledError
         if self._cancelled and task is not None:
             if hasattr(task, "uncancel"):
@@ -101,19 +101,11 @@ class AsyncGuard(BaseGuard):
         if kind is None and failure is not None:
             raise failure
 
-    async def _released(self) -> Exception | None:
-        try:
-            if not self._over:
-                await self.release()
-        except Exception as error:
-            return error
-        return None
-
-    async def _acquired(self: G, token: Promise[int]) -> G:
+    async def _acquired(self: G, begin: Callable[[], Promise[int]]) -> G:
         # The engine's promise must not keep this guard alive in a loop that has been closed.
         me = weakref.ref(self)
         try:
-            self.token = await outcome(token, lambda: (guard := me()) and guard._end())
+            self.token = await outcome(begin(), lambda: (guard := me()) and guard._end())
         except BaseException:
             self._end()
             raise
@@ -131,7 +123,7 @@ class AsyncWriteGuard(AsyncGuard):
     async def downgrade(self) -> AsyncGuard:
         """Turns this guard into a reader's, without another writer in between."""
         read = AsyncGuard(self._lock, self._as_reader())
-        await read._acquired(read._begin())
+        await read._acquired(read._begin)
         await self.release()
         return read
 
@@ -142,7 +134,7 @@ class AnyAsyncLock(BaseLock, Generic[G]):
     async def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
         guard = self._guard(self, self._ask(timeout))
-        return await guard._acquired(guard._begin())
+        return await guard._acquired(guard._begin)
 
     async def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""

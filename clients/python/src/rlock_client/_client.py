@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
@@ -29,7 +30,7 @@ class Guard(BaseGuard):
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
         again = type(self)(self._lock, self._one)
-        return again._acquired(again._reentering())
+        return again._acquired(again._again)
 
     def __enter__(self: G) -> G:
         return self
@@ -42,9 +43,9 @@ class Guard(BaseGuard):
             if kind is None:
                 raise
 
-    def _acquired(self: G, token: Promise[int]) -> G:
+    def _acquired(self: G, begin: Callable[[], Promise[int]]) -> G:
         try:
-            self.token = token.result()
+            self.token = begin().result()
         except BaseException:
             self._end()
             raise
@@ -57,7 +58,7 @@ class WriteGuard(Guard):
     def downgrade(self) -> Guard:
         """Turns this guard into a reader's, without another writer in between."""
         read = Guard(self._lock, self._as_reader())
-        read._acquired(read._begin())
+        read._acquired(read._begin)
         self.release()
         return read
 
@@ -68,7 +69,7 @@ class AnyLock(BaseLock, Generic[G]):
     def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
         guard = self._guard(self, self._ask(timeout))
-        return guard._acquired(guard._begin())
+        return guard._acquired(guard._begin)
 
     def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""

@@ -26,19 +26,15 @@ Address = tuple[str, int] | None
 class Endpoint:
     """Makes connections to one server. With `sentinels` they know its address; in a cluster it is one of `seeds`."""
 
-    def __init__(self, settings: Settings, tls: bool = False) -> None:
+    def __init__(self, settings: Settings, kind: Any = None) -> None:
         self.settings = {name: value for name, value in settings.items() if name in TAKEN or name.startswith("ssl_")}
         if not isinstance(self.settings.get("socket_keepalive_options"), Mapping):
             self.settings.pop("socket_keepalive_options", None)
-        self.tls, self.cluster = tls, False
+        secure = isinstance(kind, type) and issubclass(kind, (sync.SSLConnection, driver.SSLConnection))
+        self.tls, self.cluster = secure or bool(settings.get("ssl")), False
         self.sentinels: list[Endpoint] = []
         self.service = ""
         self.seeds: list[Address] = [None]
-
-    @property
-    def follows(self) -> bool:
-        """Whether another server may become the primary."""
-        return bool(self.sentinels)
 
     def __str__(self) -> str:
         host, port = self.seeds[0] or (self.settings.get("host", "localhost"), self.settings.get("port", 6379))
@@ -84,12 +80,13 @@ class Endpoint:
             kind = driver.UnixDomainSocketConnection
             settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
         # The driver's two faces do not know the same settings of TLS.
-        strange = {name for name in settings if name.startswith("ssl_")} - set(inspect.signature(kind).parameters)
-        if any(settings[name] for name in strange):
+        known = inspect.signature(kind).parameters
+        strange = {name: settings.pop(name) for name in [*settings] if name.startswith("ssl_") and name not in known}
+        if any(strange.values()):
             text = f"the driver has no {', '.join(strange)} for asyncio; use other settings for the lock's client"
             raise Unsupported(text)
         fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
-        connection = kind(**{name: settings[name] for name in settings if name not in strange}, **fixed)
+        connection = kind(**settings, **fixed)
         try:
             await connection.connect()
         except BaseException:
@@ -103,10 +100,6 @@ async def request(connection: Any, *words: str) -> Any:
     return await connection.read_response()
 
 
-def is_tls(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, (sync.SSLConnection, driver.SSLConnection))
-
-
 def of(server: Any) -> Endpoint:
     """From a URL, or the settings of a Redis client of the driver, for asyncio or not, or of a RedisCluster."""
     if isinstance(server, str):
@@ -114,21 +107,20 @@ def of(server: Any) -> Endpoint:
             settings = dict(driver.parse_url(server))
         except ValueError as error:
             raise Invalid(f"not the URL of a server ({error}); {FORMS}") from None
-        return Endpoint(settings, is_tls(settings.pop("connection_class", None)))
+        return Endpoint(settings, settings.get("connection_class"))
     if hasattr(server, "nodes_manager"):
         manager = server.nodes_manager
         settings = dict(getattr(manager, "connection_kwargs", None) or server.connection_kwargs)
         settings.pop("db", None)
-        endpoint = Endpoint(settings, bool(settings.get("ssl")) or is_tls(settings.get("connection_class")))
+        endpoint = Endpoint(settings, settings.get("connection_class"))
         endpoint.seeds = [(node.host, int(node.port)) for node in manager.startup_nodes.values()]
         endpoint.cluster = True
         return endpoint
     pool = getattr(server, "connection_pool", None)
     if pool is None:
         raise Invalid(f"not a client of redis-py: {type(server).__name__}; pass redis.Redis(…), or a URL")
-    endpoint = Endpoint(pool.connection_kwargs, is_tls(pool.connection_class))
+    endpoint = Endpoint(pool.connection_kwargs, pool.connection_class)
     if getattr(pool, "sentinel_manager", None) is not None:
-        pools = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
-        endpoint.sentinels = [Endpoint(one.connection_kwargs, is_tls(one.connection_class)) for one in pools]
+        endpoint.sentinels = [of(sentinel) for sentinel in pool.sentinel_manager.sentinels]
         endpoint.service = pool.service_name
     return endpoint

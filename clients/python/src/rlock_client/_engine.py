@@ -20,16 +20,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from redis.crc import key_slot
 
-from . import _machine as machine
 from . import _wire as wire
-from ._acquisition import Acquisition
 from ._clock import now
 from ._endpoint import Address, Endpoint
-from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
-from ._events import Event, Hook
-from ._link import Link, ignore
-from ._links import Commands, Subscription
-from ._machine import MS, Failed, Send, Tell
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout
+from ._events import Event
+from ._link import Commands, Link, Subscription, ignore
+from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
 from ._promise import Flag, Promise
 from ._wire import Spec
 
@@ -41,10 +38,59 @@ engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
 
 
+class Acquisition:
+    """One owner, from its first request to its last. It keeps no guard alive: a guard that nobody has must end."""
+
+    def __init__(self, spec: Spec, owner: bytes) -> None:
+        self.spec, self.owner, self.pid = spec, owner, os.getpid()
+        # The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
+        self.mutex = threading.RLock()
+        self.machine = Machine(spec.plan, up=False)
+        self.acquired: Promise[int] = Promise()
+        self.released: Promise[None] = Promise()
+        self.lost: threading.Event = Flag()
+        self.on_lost: list[Callable[[], None]] = []
+        self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.began, self.held_since = now(), 0
+        self.link: Link | None = None  # of the last command
+        self.tied: Link | None = None  # of the last one that the server confirmed
+        self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
+        self.timer: asyncio.TimerHandle | None = None
+        self.holder_lease: Any = None
+
+    @property
+    def holds(self) -> int:
+        """In the server, which counts one permit however many guards there are here."""
+        return min(len(self.guards), 1) if self.spec.permits else len(self.guards)
+
+    @property
+    def waits(self) -> bool:
+        return self.spec.plan.wait != 0 and self.machine.phase in WAITING
+
+    def check(self) -> float:
+        """The seconds that are left by the local clock; raises LockLost if there are none."""
+        if self.pid != os.getpid():
+            raise self.loss("forked")
+        with self.mutex:
+            held, left = self.machine.phase == "held", self.machine.end - now()
+        if held and left > 0:
+            return left / 1e9
+        raise self.loss("expired" if held else "released")
+
+    def lose(self, error: LockLost) -> None:
+        self.lost.set()
+        for tell in self.on_lost:
+            tell()
+        self.released.settle(error=error)
+
+    def loss(self, why: str) -> LockLost:
+        return LockLost(lock=self.spec.lock, why=self.machine.why or why)
+
+
 class Engine:
     """Other threads only post to the loop. One per client; the thread starts with the first call."""
 
-    def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Hook) -> None:
+    def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Callable[[Event], None]) -> None:
         self.endpoint, self.response, self.hook = endpoint, response, hook
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
         self.closed = False
@@ -64,11 +110,10 @@ class Engine:
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._first, self._ready = [True], Flag()
+        self._once, self._ready, self._ended = threading.Lock(), Flag(), Promise[None]()
         self._promises: set[Promise[Any]] = set()
-        self.graces: Counter[int] = Counter()
+        self.graces: Counter[int | None] = Counter()
         self._end_by = 0
-        self._ended: Promise[None] = Promise()
 
     def after_fork(self) -> None:
         """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
@@ -76,9 +121,9 @@ class Engine:
         inherited.append((self._loop, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
-            if link.descriptor >= 0:
+            if link.up:
                 # In its place, since the parent's objects still own the number.
-                os.dup2(null, link.descriptor)
+                os.dup2(null, link.connection._writer.get_extra_info("socket").fileno())
         os.close(null)
         for one in self.acquisitions.values():
             one.machine.why, one.lost = "forked", Flag()
@@ -87,11 +132,14 @@ class Engine:
 
     # In any thread.
 
-    def post(self, work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+    def _check_caller(self) -> None:
         if self.pid != os.getpid():
             self.after_fork()
         if threading.current_thread() is self._thread:
-            raise Invalid("a receiver of events must not use locks; let another thread do it")
+            raise Invalid("a receiver of events must not use locks, or close the client; let another thread do it")
+
+    def post(self, work: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+        self._check_caller()
         with self._start:
             if self.closed:
                 raise Closed
@@ -103,15 +151,14 @@ class Engine:
             self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
 
     def acquire(self, spec: Spec, owner: bytes = b"") -> Acquisition:
-        if self.pid != os.getpid():
-            self.after_fork()
+        self._check_caller()
         return Acquisition(spec, owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode())
 
     def drop(self, one: Acquisition) -> None:
         """A guard has ended. For finalizers too: it does not block."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                self._loop.call_soon_threadsafe(self._drop, one, len(one.guards))
+                self._loop.call_soon_threadsafe(self._drop, one, one.holds)
             except RuntimeError:
                 pass  # the engine has ended
 
@@ -121,17 +168,16 @@ class Engine:
         self.post(self._ask, promise, key, words, read, now() + self.response)
         return promise
 
-    def reenter(self, one: Acquisition, holds: int) -> Promise[int]:
+    def reenter(self, one: Acquisition) -> Promise[int]:
         """One more hold of the same owner: its token."""
-        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, holds), partial(self._reentered, one))
+        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, one.holds), partial(self._reentered, one))
 
     def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
-        if threading.current_thread() is self._thread:
-            raise Invalid("a receiver of events must not close the client; let another thread do it")
+        self._check_caller()
         with self._start:
             self.closed, self._end_by = True, now() + timeout
-            if self._loop is None or self.pid != os.getpid():
+            if self._loop is None:
                 self._ended.settle()
             else:
                 with contextlib.suppress(RuntimeError):
@@ -146,16 +192,11 @@ class Engine:
     # In the engine's thread.
 
     def _run(self, ready: Flag) -> None:
-        try:
-            self._first.pop()
-        except IndexError:
+        if not self._once.acquire(blocking=False):
             return
         loop = asyncio.new_event_loop()
-        self._thread, self._stop = threading.current_thread(), asyncio.Event()
-        self._loop = loop
+        self._thread, self._stop, self._loop = threading.current_thread(), asyncio.Event(), loop
         ready.set()
-        if self.closed:
-            self._stop.set()
         try:
             loop.run_until_complete(self._serve())
         finally:
@@ -169,8 +210,9 @@ class Engine:
             self._ended.settle()
 
     async def _serve(self) -> None:
-        looking = asyncio.create_task(self._look())
-        await self._stop.wait()
+        self._look()
+        if not self.closed:
+            await self._stop.wait()
         for one in list(self.acquisitions.values()):
             self.give(one, one.machine.cancel, Closed())
             self.give(one, one.machine.lose, "closed")
@@ -179,8 +221,16 @@ class Engine:
             if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
                 break
             await asyncio.sleep(0.005)
-        looking.cancel()
-        await asyncio.gather(looking, *(link.close() for link in self._links()), return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links()), return_exceptions=True)
+
+    def _look(self) -> None:
+        asyncio.get_running_loop().call_later(NAP, self._look)
+        for one in list(self.acquisitions.values()):
+            # A signal can end a finalizer, or a release before it was posted.
+            if not one.guards:
+                self._drop(one, 0)
+            if one.machine.phase == "held" and now() >= one.machine.end:
+                self.give(one, one.machine.tick)
 
     def _links(self) -> list[Link]:
         return [*self.links.values(), *([self.subscription] if self.subscription else [])]
@@ -194,25 +244,13 @@ class Engine:
         seed = self.endpoint.seeds[0]
         return self.link(self.slots.get(key_slot(key), seed) if self.endpoint.cluster else seed)
 
-    def waiting(self) -> list[Acquisition]:
-        return [one for one in self.acquisitions.values() if one.waits]
-
-    def unreachable(self, link: Link, those: list[Acquisition], error: Error) -> None:
-        """No connection. A wrong password stays wrong, and an address where nothing was ever found may be wrong."""
-        if not isinstance(error, Unreachable) or not (link.connected_once or self.endpoint.cluster):
-            for one in those:
-                self.give(one, one.machine.cancel, error)
-
-    def _count_grace(self, grace: int | None, by: int) -> None:
-        if grace is not None:
-            self.graces[grace] += by
-            if by > 0 and self.graces[grace] == 1:
-                for link in self.links.values():
-                    link.beat()
-
     def begin(self, one: Acquisition) -> None:
+        grace = one.spec.plan.grace
         self.acquisitions[one.owner, one.spec.mode] = one
-        self._count_grace(one.spec.plan.grace, 1)
+        self.graces[grace] += 1
+        if grace and self.graces[grace] == 1:
+            for link in self.links.values():
+                link.beat()
         one.link = self.link_for(one.spec.key)
         if (one.spec.plan.wait == 0 or self._hears()) and one.link.up:
             self.give(one, one.machine.link_up)
@@ -241,12 +279,25 @@ class Engine:
         for output in outputs:
             if isinstance(output, Send):
                 self._send(one, output)
-            elif isinstance(output, Tell):
+            else:
                 self._tell(one, output)
         self._set_timer(one)
         if one.machine.down and not one.waits and one.link is not None and one.link.up:
             # It only lacked the subscription, which it needs no more.
             self.give(one, one.machine.link_up)
+
+    def _set_timer(self, one: Acquisition) -> None:
+        if one.timer is not None:
+            one.timer.cancel()
+        one.timer, at = None, one.machine.wake_at
+        if at is None:
+            return
+        if one.machine.phase == "held" and at < one.machine.end:
+            # Renewals that are due at nearly the same time go in one piece.
+            early = at - at % max(1, min(WINDOW, one.spec.plan.lease // 30))
+            at = early if early > now() else at
+        delay = max(0, at - now()) / 1e9
+        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
 
     def _send(self, one: Acquisition, send: Send) -> None:
         link = one.link = one.asking or self.link_for(one.spec.key)
@@ -258,7 +309,7 @@ class Engine:
             if isinstance(value, Exception):
                 one.asking, value = self._refusal(value, one.spec.lock, link)
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            if answer == 1 or isinstance(answer, machine.Granted):
+            if answer == 1 or isinstance(answer, Granted):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
@@ -275,67 +326,37 @@ class Engine:
                 asking = self.link((host, int(port)))
             else:
                 self.slots[int(words[0])] = (host, int(port))
-        elif code == "READONLY" and self.endpoint.follows:
+        elif code == "READONLY" and self.endpoint.sentinels:
             link.drop("the server is no longer a primary")
-        return asking, wire.refusal(error, lock, self.endpoint.follows)
+        return asking, wire.refusal(error, lock, bool(self.endpoint.sentinels))
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
-        lock, what, at, error = one.spec.lock, told.what, now(), told.error
-        waited, held, why = (at - one.began) / 1e9, (at - one.held_since) / 1e9, ""
+        lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
+        waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
             if self.acquisitions.pop((one.owner, one.spec.mode), None):
-                self._count_grace(one.spec.plan.grace, -1)
-            return
-        if what == "error":
-            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
+                self.graces[one.spec.plan.grace] -= 1
             return
         if what == "acquired":
             one.held_since = at
             one.acquired.settle(told.token)
-        elif what in ("timed_out", "denied"):
-            refused = Timeout(lock=lock, waited=waited) if what == "timed_out" else Denied(lock=lock)
-            refused.__cause__ = error
-            one.acquired.settle(error=refused)
+        elif what == "timed_out":
+            one.acquired.settle(error=Timeout(lock=lock, waited=waited, cause=error))
+        elif what == "denied":
+            one.acquired.settle(error=Denied(lock=lock))
+        elif what == "error":
+            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
         elif what == "lost" or told.outcome == "lost":
-            what, why = "lost", one.machine.why or "taken"
-            one.lost.set()
-            for tell in one.on_lost:
-                tell()
-            one.released.settle(error=LockLost(lock=lock, why=why))
+            what = "lost"
+            one.lose(LockLost(lock=lock, why=why))
         elif told.outcome == "unknown":
-            unknown = OutcomeUnknown(lock=lock)
-            unknown.__cause__ = error
-            one.released.settle(error=unknown)
+            one.released.settle(error=OutcomeUnknown(lock=lock, cause=error))
         elif what == "released":
             one.released.settle(error=error)
-        if told.outcome in ("ok", "lost"):
+        if what != "error" and told.outcome in ("ok", "lost"):
             seconds = {"acquired": waited, "timed_out": waited, "released": held, "lost": held}.get(what, 0.0)
-            self.hook(Event(what, lock, seconds, why, error if what == "renewal_failed" else None))
-
-    # Timers.
-
-    def _set_timer(self, one: Acquisition) -> None:
-        if one.timer is not None:
-            one.timer.cancel()
-        one.timer, at = None, one.machine.timer
-        if at is None:
-            return
-        if one.machine.phase == "held" and at < one.machine.end:
-            # Renewals that are due at nearly the same time go in one piece.
-            early = at - at % max(1, min(machine.WINDOW, one.spec.plan.lease // 30))
-            at = early if early > now() else at
-        delay = max(0, at - now()) / 1e9
-        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(NAP)
-            for one in list(self.acquisitions.values()):
-                # A signal can end a finalizer, or a release before it was posted.
-                if not one.guards:
-                    self._drop(one, 0)
-                if one.machine.phase == "held" and now() >= one.machine.end:
-                    self.give(one, one.machine.tick)
+            failed = error if what == "renewal_failed" else None
+            self.hook(Event(what, lock, seconds, why if what == "lost" else "", failed))
 
     # Other commands.
 
@@ -362,15 +383,15 @@ class Engine:
         link.send(words, receive)
 
     def _reentered(self, one: Acquisition, value: Any, sent_at: int) -> int:
-        answer = wire.acquired(value)
+        answer = wire.answer("ACQUIRE", value)
         if isinstance(answer, Failed):
             raise answer.error
-        if isinstance(answer, machine.Granted):
+        if isinstance(answer, Granted):
             self.give(one, one.machine.extend, sent_at)
         else:
             self.give(one, one.machine.lose, "taken")
         one.check()
-        return answer.token if isinstance(answer, machine.Granted) else 0
+        return answer.token if isinstance(answer, Granted) else 0
 
 
 def plain(word: str) -> str:

@@ -16,8 +16,10 @@ class Error(Exception):
 
     text = "{message}"
 
-    def __init__(self, message: str = "", *, lock: str = "", why: str = "", waited: float = 0.0) -> None:
-        self.lock, self.why, self.waited = lock, why, waited
+    def __init__(
+        self, message: str = "", *, lock: str = "", why: str = "", waited: float = 0.0, cause: Error | None = None
+    ) -> None:
+        self.lock, self.why, self.waited, self.__cause__ = lock, why, waited, cause
         reason = REASONS.get(why, "")
         super().__init__(self.text.format(message=message, lock=lock, reason=reason, waited=waited))
 
@@ -31,7 +33,7 @@ class LockLost(Error):
 class Timeout(Error, TimeoutError):
     """The wait ended without the lock."""
 
-    text = "the lock {lock} was not acquired within {waited:.3f} s; wait longer, or see its holder: lock.info()"
+    text = "the lock {lock} was not acquired within {waited:.3f} s; wait longer, or see its holder: RLOCK.INFO {lock}"
 
 
 class Denied(Error):
@@ -60,8 +62,8 @@ class Permission(Error):
     """The server does not admit the user, or the user lacks a permission."""
 
     text = (
-        "the server denies access: {message}; check the user's password, and grant it +@rlock (or the RLOCK commands "
-        "by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+        "the server denies access: {message}; check the user's password and permissions: +@rlock (or the RLOCK "
+        "commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
     )
 
 

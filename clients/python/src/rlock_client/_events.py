@@ -27,20 +27,18 @@ class Event:
     server: str = ""  # of disconnected and reconnected
 
 
-class Hook:
+def hook(receiver: Callable[[Event], object] | None) -> Callable[[Event], None]:
     """Tells the user's receiver and the log. What the receiver raises ends here: elsewhere it would end renewals."""
 
-    def __init__(self, receiver: Callable[[Event], object] | None) -> None:
-        self._receiver = receiver
-
-    def __call__(self, event: Event) -> None:
+    def tell(event: Event) -> None:
         if event.kind == "lost" and event.why != "closed":
             log.warning("the lock %s was lost: %s", event.lock, event.why)
         elif event.kind in ("disconnected", "reconnected"):
             log.warning("%s: %s %s", event.server, event.kind, event.error or "")
-        if self._receiver is None:
-            return
         try:
-            self._receiver(event)
+            if receiver is not None:
+                receiver(event)
         except BaseException:
             log.exception("the receiver of events failed; locks are not affected")
+
+    return tell

@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from . import _endpoint
-from ._acquisition import Acquisition
-from ._engine import Engine
+from ._engine import Acquisition, Engine
 from ._errors import Invalid, Unsupported
-from ._events import Event, Hook
+from ._events import Event, hook
 from ._machine import MS, Plan
 from ._promise import Promise
 from ._wire import LONGEST_MS, Info, Spec, info
@@ -40,6 +39,25 @@ class Options(TypedDict, total=False):
     session_grace: Seconds | None
 
 
+def planned(
+    plan: Plan,
+    lease: Seconds | None = None,
+    wait: Seconds | None = None,
+    session_grace: Seconds | None = None,
+    renew: bool = True,
+    fenced: bool = False,
+) -> Plan:
+    """The plan with these settings instead of its own."""
+    if lease is not None:
+        time = nanoseconds("a lease", lease, 1) // MS * MS
+        plan = plan._replace(lease=time, response=min(plan.response, max(50 * MS, time // 6)))
+    if wait is not None:
+        plan = plan._replace(wait=nanoseconds("a wait", wait))
+    if session_grace is not None:
+        plan = plan._replace(grace=nanoseconds("a session grace", session_grace, 100))
+    return plan._replace(renew=renew, fenced=fenced)
+
+
 class BaseLock:
     """A lock by its name. It does no I/O until it is acquired; each acquisition is another owner."""
 
@@ -62,7 +80,7 @@ class BaseLock:
         if timeout is not None:
             spec = spec._replace(plan=spec.plan._replace(wait=nanoseconds("a timeout", timeout)))
         if spec.plan.wait != 0 and self._engine.endpoint.cluster:
-            raise Unsupported("this package does not wait in a cluster; use try_acquire, or a server without a cluster")
+            raise Unsupported("this client does not wait in a cluster; use try_acquire, or a server without a cluster")
         return self._engine.acquire(spec)
 
     def _info(self) -> Promise[Info]:
@@ -75,14 +93,15 @@ class BaseLock:
 class ReadWriteLock(Generic[L, W]):
     """Many readers hold it together, or one writer alone."""
 
-    def __init__(self, read: Callable[[], L], write: Callable[[bool], W]) -> None:
-        self._read, self._write = read, write
+    def __init__(self, client: BaseClient[L, W], spec: Spec) -> None:
+        self._client, self._spec = client, spec
 
     def read(self) -> L:
-        return self._read()
+        return self._client._lock(self._client, self._spec._replace(mode=b"READ"))
 
     def write(self, *, fenced: bool = False) -> W:
-        return self._write(fenced)
+        plan = self._spec.plan._replace(fenced=fenced)
+        return self._client._write_lock(self._client, self._spec._replace(mode=b"WRITE", plan=plan))
 
 
 class BaseClient(Generic[L, W]):
@@ -109,13 +128,11 @@ class BaseClient(Generic[L, W]):
         response_timeout: Seconds | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        self._lease = nanoseconds("a lease", lease, 1)
-        self._wait = None if wait is None else nanoseconds("a wait", wait)
-        self._grace = None if session_grace is None else nanoseconds("a session grace", session_grace, 100)
-        response = min(5_000 * MS, max(50 * MS, self._lease // 6))
+        plan = planned(Plan(0), lease, wait, session_grace)
         if response_timeout is not None:
-            response = nanoseconds("a response timeout", response_timeout, 1)
-        self._engine = Engine(_endpoint.of(server), name, response, Hook(on_event))
+            plan = plan._replace(response=nanoseconds("a response timeout", response_timeout, 1))
+        self._plan = plan
+        self._engine = Engine(_endpoint.of(server), name, plan.response, hook(on_event))
         weakref.finalize(self, self._engine.close, 0)
 
     @property
@@ -128,11 +145,7 @@ class BaseClient(Generic[L, W]):
         return self._lock(self, self._spec(name, fenced, **options)._replace(fair=fair))
 
     def read_write_lock(self, name: str | bytes, **options: Unpack[Options]) -> ReadWriteLock[L, W]:
-        read = self._spec(name, **options)._replace(mode=b"READ")
-        return ReadWriteLock(
-            lambda: self._lock(self, read),
-            lambda fenced: self._write_lock(self, self._spec(name, fenced, **options)._replace(mode=b"WRITE")),
-        )
+        return ReadWriteLock(self, self._spec(name, **options))
 
     def semaphore(self, name: str | bytes, permits: int, **options: Unpack[Options]) -> L:
         """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it."""
@@ -140,24 +153,10 @@ class BaseClient(Generic[L, W]):
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
         return self._lock(self, self._spec(name, **options)._replace(mode=b"PERMIT", permits=permits))
 
-    def _spec(
-        self,
-        lock: str | bytes,
-        fenced: bool = False,
-        *,
-        lease: Seconds | None = None,
-        wait: Seconds | None = None,
-        renew: bool = True,
-        session_grace: Seconds | None = None,
-    ) -> Spec:
+    def _spec(self, lock: str | bytes, fenced: bool = False, **options: Unpack[Options]) -> Spec:
         if not isinstance(lock, (str, bytes)) or not lock:
             raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")
-        time = (self._lease if lease is None else nanoseconds("a lease", lease, 1)) // MS * MS
-        limit = self._wait if wait is None else nanoseconds("a wait", wait)
-        grace = self._grace if session_grace is None else nanoseconds("a session grace", session_grace, 100)
-        response = min(self._engine.response, max(50 * MS, time // 6))
-        plan = Plan(time, limit, renew, fenced, response, grace)
-        return Spec(lock.encode() if isinstance(lock, str) else lock, plan)
+        return Spec(lock.encode() if isinstance(lock, str) else lock, planned(self._plan, **options, fenced=fenced))
 
 
 class BaseGuard:
@@ -179,20 +178,11 @@ class BaseGuard:
         return self._one.check()
 
     def _begin(self) -> Promise[int]:
-        try:
-            self._engine.post(self._engine.begin, self._one)
-        except BaseException:
-            self._end()
-            raise
+        self._engine.post(self._engine.begin, self._one)
         return self._one.acquired
 
-    def _reentering(self) -> Promise[int]:
-        if self._one.spec.permits:
-            # The server counts one permit, however many guards there are here.
-            promise: Promise[int] = Promise()
-            promise.settle(0)
-            return promise
-        return self._engine.reenter(self._one, len(self._one.guards))
+    def _again(self) -> Promise[int]:
+        return self._engine.reenter(self._one)
 
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""

@@ -1,4 +1,4 @@
-"""Keeping a connection up: connect, send in batches, read, PING, and connect again, for ever."""
+"""Connections, one for commands and one for messages: connect, send in batches, read, PING, and again, for ever."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from ._errors import Error, Unreachable
 from ._events import Event
 from ._machine import Failed
 from ._version import __version__
-from ._wire import Words, pack, refusal
+from ._wire import Words, parse, refusal
 
 if TYPE_CHECKING:
-    from ._engine import Engine
+    from ._engine import Acquisition, Engine
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 GRACE = 0.02
-VERSION = (b"SETINFO", b"LIB-VER", __version__.encode())
 # Errors of the server that the driver counts among those of the connection.
 REPLIES = (driver.ResponseError, driver.BusyLoadingError, driver.AuthenticationError)
 
@@ -46,29 +45,29 @@ class Sent:
 class Link:
     """A connection to one server, and the next one when it is lost. Lives in the engine's loop.
 
-    Subclasses say what happens when it comes, goes, cannot be had, brings a message, or is asked whether it lives.
+    Subclasses say who uses it, and what happens when it comes, goes and brings a message.
     """
 
+    pulse = b"PING"
+
     def __init__(self, engine: Engine, address: Address = None) -> None:
-        self.engine, self.address = engine, address
+        self.engine, self.address, self.loop = engine, address, asyncio.get_running_loop()
         self.up = self.connected_once = False
-        self.descriptor = -1  # of the socket, for the child of a fork
         self.trouble: Error = Unreachable("no connection yet")
-        self._closing, self._went_at = False, 0
-        self._outbox: list[tuple[Words, Receiver, int]] = []
+        self.connection: Any = None
+        self._closing, self._went_at, self._doubt = False, 0, ""
+        self._outbox: list[Words] = []
         self._waiting: deque[Sent] = deque()
-        self._woken = asyncio.Event()
-        self.loop = asyncio.get_running_loop()
-        self._doubt: asyncio.Future[str] = self.loop.create_future()
         self._heart: asyncio.TimerHandle | None = None
         self._task = self.loop.create_task(self._keep())
 
     def came(self) -> None: ...
     def went(self) -> None: ...
-    def refused(self, error: Error) -> None: ...
     def message(self, payload: bytes) -> None: ...
-
     def lives(self, value: Any, sent_at: int) -> None: ...
+
+    def users(self) -> list[Acquisition]:
+        raise NotImplementedError
 
     def pace(self) -> int:
         """How often it is asked whether it lives."""
@@ -78,27 +77,40 @@ class Link:
         """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
         return min(self.engine.response, 2 * self.pace())
 
-    def beat(self, *pulse: bytes) -> None:
+    def beat(self) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
         if self._heart is not None:
             self._heart.cancel()
         if self.up:
-            pace = self.pace()
-            self._heart = self.loop.call_later(pace / 1e9, self.beat)
-            self.send(pulse or (b"PING",), self.lives, self._patience())
+            self._heart = self.loop.call_later(self.pace() / 1e9, self.beat)
+            self.send((self.pulse,), self.lives, self._patience())
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
         if not self.up:
             receive(Failed("unsent", self.trouble), now())
             return
-        self._outbox.append((words, receive, self.engine.response if within is None else within))
-        self._woken.set()
+        if not self._outbox:
+            self.loop.call_soon(self._flush)
+        self._outbox.append(words)
+        sent = Sent(receive, now())
+        sent.alarm = self.loop.call_later((within or self.engine.response) / 1e9, self._late, sent)
+        self._waiting.append(sent)
+
+    def _flush(self) -> None:
+        batch, self._outbox = self._outbox, []
+        if self.up:
+            self.connection._writer.writelines(self.connection.pack_commands(batch))
+
+    def _late(self, sent: Sent) -> None:
+        # The reply may have arrived while this thread stood still.
+        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
 
     def drop(self, why: str) -> None:
         """Gives the connection up; another one follows."""
-        if not self._doubt.done():
-            self._doubt.set_result(why)
+        if self.up:
+            self._doubt = self._doubt or why
+            self.connection._writer.transport.abort()
 
     async def close(self) -> None:
         # Python 3.10 and 3.11 can lose a cancellation in `wait_for`, which comes to its end at that moment.
@@ -110,99 +122,70 @@ class Link:
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            within = self._patience() / 1e9
+            within, began = self._patience() / 1e9, now()
             try:
                 connecting = self.engine.endpoint.connect(within, self.address)
-                connection = await asyncio.wait_for(connecting, within)
+                self.connection = await asyncio.wait_for(connecting, within)
             except Exception as error:
                 self.trouble = connect_error(error)
-                self.refused(self.trouble)
+                self.went()
+                # A wrong password stays wrong, and an address where nothing was ever found may be wrong.
+                known = self.connected_once or self.engine.endpoint.cluster
+                if not isinstance(self.trouble, Unreachable) or not known:
+                    for one in self.users():
+                        self.engine.give(one, one.machine.cancel, self.trouble)
             else:
-                began = now()
-                try:
-                    await self._use(connection)
-                finally:
-                    self.descriptor = -1
-                    with contextlib.suppress(Exception):
-                        await connection.disconnect(nowait=True)
+                await self._use()
                 if now() - began > 1e9:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(pause * 2, LONGEST_PAUSE, within / 4)
 
-    async def _use(self, connection: Any) -> None:
-        self.descriptor = connection._writer.get_extra_info("socket").fileno()
-        self.up, self.connected_once, self._doubt = True, True, self.loop.create_future()
-        tasks = [self.loop.create_task(work) for work in (self._read(connection), self._write(connection))]
-        why, server = "it was closed", str(self.engine.endpoint)
+    async def _use(self) -> None:
+        server, hook, why = str(self.engine.endpoint), self.engine.hook, "it was closed"
+        self.up, self.connected_once, self._doubt = True, True, ""
         try:
             if self._went_at:
-                self.engine.hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))
-            for words in (
-                (b"SETNAME", self.engine.called.encode()),
-                (b"SETINFO", b"LIB-NAME", b"rlock-client"),
-                VERSION,
-            ):
-                # A user without this permission, or an older server, leaves the connection without a name.
-                self.send((b"CLIENT", *words), ignore)
+                hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))
+            # A user without this permission, or an older server, leaves the connection without a name.
+            self.send((b"CLIENT", b"SETNAME", self.engine.called.encode()), ignore)
+            self.send((b"CLIENT", b"SETINFO", b"LIB-NAME", b"rlock-client"), ignore)
+            self.send((b"CLIENT", b"SETINFO", b"LIB-VER", __version__.encode()), ignore)
             self.came()
             self.beat()
-            done, _ = await asyncio.wait([*tasks, self._doubt], return_when=asyncio.FIRST_COMPLETED)
-            failure = next(iter(done)).exception()
-            why = next(iter(done)).result() if failure is None else f"{failure}" or type(failure).__name__
+            while True:
+                await self._read()
+        except Exception as error:
+            why = self._doubt or str(error) or type(error).__name__
         finally:
             self.up = False
             self.beat()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self.trouble = error = Unreachable(why)
-            unanswered, unsent = list(self._waiting), self._outbox
-            self._waiting, self._outbox = deque(), []
-            for sent in unanswered:
+            self.trouble = trouble = Unreachable(why)
+            waiting, self._waiting, self._outbox = self._waiting, deque(), []
+            for sent in waiting:
                 sent.alarm.cancel()
-                sent.receive(Failed("unanswered", error), sent.at)
-            for _, receive, _ in unsent:
-                receive(Failed("unsent", error), now())
+                sent.receive(Failed("unanswered", trouble), sent.at)
             self._went_at = now()
             if not self._closing:
-                self.engine.hook(Event("disconnected", server=server, error=error))
+                hook(Event("disconnected", server=server, error=trouble))
             self.went()
+            with contextlib.suppress(Exception):
+                await self.connection.disconnect(nowait=True)
 
-    async def _read(self, connection: Any) -> str:
-        while True:
-            try:
-                value = await connection.read_response(disconnect_on_error=False)
-            except REPLIES as error:
-                value = error
-            if isinstance(value, list) and value and value[0] == b"message":
-                self.message(value[2])
-            elif self._waiting:
-                sent = self._waiting.popleft()
-                sent.alarm.cancel()
-                sent.receive(value, sent.at)
-            else:
-                return f"a reply that nobody asked for: {value!r}"
-
-    async def _write(self, connection: Any) -> str:
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            batch, self._outbox = self._outbox, []
-            at = now()
-            for _, receive, within in batch:
-                sent = Sent(receive, at)
-                sent.alarm = self.loop.call_later(within / 1e9, self._late, sent)
-                self._waiting.append(sent)
-            # Else the driver would connect anew, and nobody would know.
-            if not connection.is_connected:
-                return "it was closed"
-            await connection.send_packed_command(pack([words for words, _, _ in batch]), check_health=False)
-
-    def _late(self, sent: Sent) -> None:
-        # The reply may have arrived while this thread stood still.
-        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
+    async def _read(self) -> None:
+        try:
+            value = await self.connection.read_response(disconnect_on_error=False)
+        except REPLIES as error:
+            value = error
+        if isinstance(value, list) and value and value[0] == b"message":
+            self.message(value[2])
+        elif self._waiting:
+            sent = self._waiting.popleft()
+            sent.alarm.cancel()
+            sent.receive(value, sent.at)
+        else:
+            self.drop(f"a reply that nobody asked for: {value!r}")
 
 
 def ignore(*_: object) -> None: ...
@@ -216,3 +199,96 @@ def connect_error(error: Exception) -> Error:
     if isinstance(error, REPLIES) and not isinstance(error, driver.BusyLoadingError):
         return refusal(error).error
     return Unreachable(str(error) or type(error).__name__)
+
+
+class Commands(Link):
+    """For the commands of locks; sessions end with it."""
+
+    def users(self) -> list[Acquisition]:
+        return [one for one in self.engine.acquisitions.values() if one.link is self]
+
+    def came(self) -> None:
+        if self.engine.endpoint.sentinels:
+            # A server may be demoted without a word to its clients.
+            self.pulse = b"ROLE"
+        # Renewals first: their locks have a deadline.
+        for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
+            if not one.waits and self.engine.link_for(one.spec.key) is self:
+                self.engine.give(one, one.machine.link_up)
+        subscription = self.engine.subscription
+        if subscription is not None and subscription.hearing in ("heard", "sure"):
+            subscription.count()
+
+    def went(self) -> None:
+        """In a cluster, the slots of a server that is gone are asked for at another one."""
+        engine, seeds = self.engine, self.engine.endpoint.seeds
+        engine.slots = {slot: address for slot, address in engine.slots.items() if address != self.address}
+        if self.address == seeds[0]:
+            seeds.append(seeds.pop(0))
+        for one in self.users():
+            engine.give(one, one.machine.link_down)
+            if engine.link_for(one.spec.key).up:
+                engine.give(one, one.machine.link_up)
+
+    def pace(self) -> int:
+        """Four times in the shortest grace of a session."""
+        return min([super().pace(), *(grace // 4 for grace, count in self.engine.graces.items() if grace and count)])
+
+    def lives(self, value: Any, sent_at: int) -> None:
+        if isinstance(value, list) and value[0] != b"master":
+            self.drop("the server is no longer a primary")
+        elif not isinstance(value, Failed):
+            for one in list(self.engine.acquisitions.values()):
+                if one.tied is self and one.spec.plan.grace:
+                    self.engine.give(one, one.machine.alive, sent_at)
+
+
+class Subscription(Link):
+    """For the messages to waiters."""
+
+    hearing = "no"  # asking, heard: the server has confirmed it, sure: so has that of the commands
+
+    def users(self) -> list[Acquisition]:
+        return [one for one in self.engine.acquisitions.values() if one.waits]
+
+    def came(self) -> None:
+        self.hearing = "asking"
+        self.send((b"SUBSCRIBE", self.engine.channel), self._subscribed)
+
+    def went(self) -> None:
+        self.hearing = "no"
+
+    def _subscribed(self, value: Any, sent_at: int) -> None:
+        if isinstance(value, Exception):
+            self._unheard(value)
+        elif not isinstance(value, Failed):
+            self.count()
+
+    def count(self) -> None:
+        """The server of the command link must know the subscription: that server makes the grants."""
+        self.hearing = "heard"
+        self.engine.link(None).send((b"PUBSUB", b"NUMSUB", self.engine.channel), self._counted)
+
+    def _counted(self, value: Any, sent_at: int) -> None:
+        if isinstance(value, Exception):
+            self._unheard(value)
+        elif isinstance(value, Failed) or self.hearing != "heard":
+            return
+        elif value[1] == 0:
+            self.drop("the subscription is on another server")
+        else:
+            self.hearing = "sure"
+            for one in self.users():
+                self.engine.give(one, one.machine.link_up)
+
+    def _unheard(self, error: Exception) -> None:
+        """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
+        self.hearing = "no"
+        for one in self.users():
+            self.engine.give(one, one.machine.cancel, refusal(error).error)
+
+    def message(self, payload: bytes) -> None:
+        word, whose, token = parse(payload) or ("", (b"", b""), 0)
+        one = self.engine.acquisitions.get(whose)
+        if one is not None:
+            self.engine.give(one, one.machine.message, word, token)

@@ -27,8 +27,6 @@ STRAY = 1_000 * MS
 
 Command = Literal["ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"]
 Why = Literal["expired", "taken", "closed", "forked"]
-
-
 Phase = Literal["new", "asking", "queued", "confirming", "held", "releasing", "lost", "cancelling", "ended"]
 WAITING = ("new", "asking", "queued", "confirming")
 # What a failure means for the next command. Final: refused, and the same would be refused again. Passing: refused for
@@ -39,7 +37,7 @@ Failure = Literal["final", "passing", "draining", "gone", "unsent", "unanswered"
 
 class Plan(NamedTuple):
     lease: int
-    wait: int | None  # None waits for ever, 0 asks once
+    wait: int | None = None  # None waits for ever, 0 asks once
     renew: bool = True
     fenced: bool = False
     response: int = 5_000 * MS  # how long the server may take to answer a command
@@ -75,10 +73,6 @@ class Send(NamedTuple):
     lease_ms: int | None = None  # of RENEW, where it is not the whole lease
 
 
-class Timer(NamedTuple):
-    at: int | None
-
-
 class Tell(NamedTuple):
     """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
 
@@ -88,15 +82,13 @@ class Tell(NamedTuple):
     outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
 
 
-Output = Send | Timer | Tell
+Output = Send | Tell
+P = ParamSpec("P")
 
 
 def end_of(sent_at: int, time: int) -> int:
     """When a lease or a grace ends by the local clock: before the server's, whose clock may run faster."""
     return sent_at + time - time // 100 - 2 * MS
-
-
-P = ParamSpec("P")
 
 
 class Machine:
@@ -108,24 +100,17 @@ class Machine:
         self.why: Why | None = None
         self._plan = plan
         self._out: list[Output] = []
-        self._now = 0
-        self._number = 0
+        self._now = self._number = self._token = self._deadline = 0
         self._pending: int | None = None  # the request whose reply counts
-        self._end: int | None = None
         self._next: int | None = None  # when the next request is due
-        self._asks = 0
-        self._looks = 0
+        self._until: int | None = None  # when the wait ends, or a release or a cancellation is given up
         self._pause = FIRST_PAUSE
-        self._token = 0
-        self._deadline = self._renew_at = 0
+        self._asked_at = self._asks = self._looks = self._failures = 0
         # With a session the hold ends with this connection, which lived at `proven`.
         self._tied, self._proven = False, 0
-        self._failures = 0
         self._stray = False  # a request was not answered
         self._repeated = False  # nor a release
         self._queued = False
-        self._give_up = 0
-        self.timer: int | None = None
         self._error: Error | None = None
 
     def take(self, now: int, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> list[Output]:
@@ -135,10 +120,6 @@ class Machine:
         if self.phase == "held" and now >= self.end:
             self._lose("expired")
         work(*arguments, **named)
-        timer = self._wake_at()
-        if timer != self.timer:
-            self.timer = timer
-            self._out.append(Timer(timer))
         return self._out
 
     @property
@@ -147,9 +128,15 @@ class Machine:
         grace = self._plan.grace
         return self._deadline if grace is None else min(self._deadline, end_of(self._proven, grace))
 
+    @property
+    def wake_at(self) -> int | None:
+        """When it needs a tick."""
+        times = (self.end if self.phase == "held" else self._until, None if self.down else self._next)
+        return min((at for at in times if at is not None), default=None)
+
     def start(self) -> None:
         wait = self._plan.wait
-        self._end = None if wait is None else self._now + (wait or 2 * self._plan.response)
+        self._until = None if wait is None else self._now + (wait or 2 * self._plan.response)
         self._ask()
 
     def cancel(self, error: Error | None) -> None:
@@ -161,105 +148,37 @@ class Machine:
             self._lose(why)
 
     def extend(self, sent_at: int) -> None:
-        """Another hold of the same owner was acquired, which renewed the lease."""
+        """A request that was sent at this time renewed the lease."""
         if self.phase == "held":
-            self._extend(sent_at)
+            self._deadline = max(self._deadline, end_of(sent_at, self._plan.lease))
+            if self._plan.renew and self._pending is None:
+                self._next = sent_at + self._plan.lease // 3
 
     def alive(self, sent_at: int) -> None:
         """A command that was sent on the link at this time was answered."""
         if self._tied:
             self._proven = max(self._proven, sent_at)
 
-    def _send(self, command: Command, wait_ms: int = 0, look: bool = False, lease_ms: int | None = None) -> None:
-        self._number += 1
-        self._pending = self._number
-        self._out.append(Send(self._number, command, wait_ms, look, lease_ms))
+    def link_down(self) -> None:
+        self.down, self._pending, self._tied = True, None, False
 
-    def _ask(self) -> None:
-        self.phase = "asking"
-        self._next = self._pending = None
-        if self.down:
-            return
-        self._asks += 1
-        self._give_up = self._now + self._plan.lease + STRAY
-        if self._plan.wait == 0:
-            self._send("ACQUIRE")
-            return
-        self._queued = True
-        left = 0 if self._end is None else max(1, -(-(self._end - self._now) // MS))
-        self._send("ENQUEUE", left, self._looks > 0)
+    def link_up(self) -> None:
+        self.down, self._pause = False, FIRST_PAUSE
+        if self.phase != "held" or self._plan.renew or self._plan.grace:
+            self._request()
 
-    def _confirm(self, token: int) -> None:
-        self.phase, self._token, self._next = "confirming", token, None
-        self._give_up = self._now + self._plan.lease + STRAY
-        # The token of the message may be one of an earlier grant.
-        self._send("ACQUIRE" if self._plan.fenced else "RENEW")
-
-    def _hold(self, sent_at: int) -> None:
-        self._deadline, self._proven = end_of(sent_at, self._plan.lease), sent_at
-        if self.end <= self._now:
-            # The reply lay in a buffer for longer than the lease: only the server can tell.
-            self._confirm(self._token)
-            return
-        self.phase, self._tied = "held", True
-        self._renew_at = sent_at + self._plan.lease // 3
-        self._pending = self._next = None
-        self._out.append(Tell("acquired", token=self._token))
-
-    def reply(self, number: int, sent_at: int, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure == "unanswered":
-            self._stray = True
-        if number != self._pending:
-            return
-        self._pending = None
-        if self.phase == "asking":
-            self._asked(sent_at, answer)
-        elif self.phase == "confirming":
-            if isinstance(answer, Granted):
-                self._token = answer.token
-            if isinstance(answer, Granted) or answer == 1:
-                self._hold(sent_at)
-            elif isinstance(answer, Failed):
-                self._failed(answer)
-            else:
-                self._ask()
-        elif self.phase == "held":
-            self._renewed(sent_at, answer)
-        elif self.phase == "releasing":
-            self._released(answer)
-        elif self.phase == "cancelling":
-            self._left(answer)
-
-    def _asked(self, sent_at: int, answer: Answer) -> None:
-        if isinstance(answer, Granted):
-            self._token = answer.token
-            self._hold(sent_at)
-        elif isinstance(answer, Waits):
-            self.phase, self._pause = "queued", FIRST_PAUSE
-            lease = LONGEST_LOOK if answer.holder_lease is None else answer.holder_lease
-            self._next = self._now + (min(max(lease, FIRST_LOOK), LONGEST_LOOK) if self._looks else FIRST_LOOK)
-        elif isinstance(answer, Failed):
-            self._failed(answer)
-        else:
-            self._refuse("denied")
-
-    def _failed(self, answer: Failed) -> None:
-        """A request for the lock failed: it is made again, unless that is pointless."""
-        self._error = answer.error
-        final = answer.failure in ("final", "gone")
-        if final or (answer.failure == "draining" and self._plan.wait == 0):
-            # It was not carried out, but those before it may have been.
-            if self._asks > 1 or self.phase == "confirming":
-                self._leave("error", answer.error)
-            else:
-                self._refuse("error", answer.error)
-            return
-        self.phase = "asking"
-        self._rest()
-
-    def _rest(self) -> None:
-        self._next = self._now + self._pause
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+    def tick(self) -> None:
+        late = self._until is not None and self._now >= self._until
+        early = min(WINDOW, self._plan.lease // 30) if self.phase == "held" else 0
+        if late and self.phase in WAITING:
+            self._leave("error" if self._plan.wait == 0 else "timed_out", self._error)
+        elif late and self.phase == "releasing":
+            self._settle("unknown", self._error)
+        elif late and self.phase == "cancelling":
+            self._finish()
+        elif self._next is not None and self._now >= self._next - early and not self.down:
+            self._looks += self.phase == "queued"
+            self._request()
 
     def message(self, word: str, token: int) -> None:
         if self.phase not in ("asking", "queued"):
@@ -269,96 +188,133 @@ class Machine:
         elif word == "dropped":
             self.phase, self._pending = "asking", None
             self._rest()
-        elif self._asks > 1:
-            # This may be the end of the wait before the repeat.
-            self._leave("timed_out")
         else:
-            self._refuse("timed_out")
-
-    def link_down(self) -> None:
-        self.down, self._pending, self._tied = True, None, False
-
-    def link_up(self) -> None:
-        self.down, self._pause = False, FIRST_PAUSE
-        if self.phase in ("asking", "queued", "confirming"):
-            self._ask()
-        elif self.phase == "held" and (self._plan.renew or self._plan.grace):
-            self._renew()
-        elif self.phase == "releasing":
-            self._next = None
-            self._send("RELEASE")
-        elif self.phase == "cancelling":
-            self._depart()
-
-    def tick(self) -> None:
-        due = self._next is not None and self._now >= self._next and not self.down
-        if self.phase in WAITING:
-            if self._end is not None and self._now >= self._end:
-                self._leave("error" if self._plan.wait == 0 else "timed_out", self._error)
-            elif due:
-                self._looks += self.phase == "queued"
-                self._ask()
-        elif self.phase == "held":
-            window = min(WINDOW, self._plan.lease // 30)
-            if self._renews() and self._now >= self._renew_at - window:
-                self._renew()
-        elif self.phase == "releasing":
-            if self._now >= self._give_up:
-                self._settle("unknown", self._error)
-            elif due:
-                self._next = None
-                self._send("RELEASE")
-        elif self.phase == "cancelling":
-            if self._now >= self._give_up:
-                self._finish()
-            elif due:
-                self._depart()
-
-    def _renews(self) -> bool:
-        wanted = self._plan.renew or (self._plan.grace is not None and not self._tied)
-        return wanted and self._pending is None and not self.down
-
-    def _renew(self) -> None:
-        left = self._deadline - self._now
-        # A fixed lease is only tied to another connection: it ends when it would have.
-        self._send("RENEW", lease_ms=None if self._plan.renew else (left + left // 99) // MS + 4)
-
-    def _renewed(self, sent_at: int, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure != "gone":
-            # Short pauses first: most failures are over soon.
-            self._renew_at = self._now + self._plan.lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
-            self._failures += 1
-            self._out.append(Tell("renewal_failed", answer.error))
-        elif answer == 1:
-            self._failures, self._tied, self._proven = 0, True, max(self._proven, sent_at)
-            self._renew_at = sent_at + self._plan.lease // 3
-            if self._plan.renew:
-                self._extend(sent_at)
-            self._out.append(Tell("renewed"))
-        else:
-            self._lose("taken")
-
-    def _extend(self, sent_at: int) -> None:
-        self._deadline = max(self._deadline, end_of(sent_at, self._plan.lease))
-        self._renew_at = sent_at + self._plan.lease // 3
-
-    def _lose(self, why: Why) -> None:
-        self.phase, self.why, self._pending = "lost", why, None
-        self._out.append(Tell("lost"))
-        if why == "taken":
-            # The server has nothing left to release.
-            self._finish()
+            # After a repeat, this may be the end of the wait before it.
+            self._leave("timed_out", clean=self._asks == 1)
 
     def release(self) -> None:
         if self.phase == "lost":
             # The server may have the hold still, and others wait for it.
-            self.phase, self._queued = "cancelling", False
-            self._give_up = self._now + self._plan.lease
-            self._depart()
+            self.phase, self._queued, self._until = "cancelling", False, self._now + self._plan.lease
+            self._request()
         elif self.phase == "held":
-            self.phase, self._give_up, self._next = "releasing", self._deadline, None
-            if not self.down:
-                self._send("RELEASE")
+            self.phase, self._until = "releasing", self._deadline
+            self._request()
+
+    def reply(self, number: int, sent_at: int, answer: Answer) -> None:
+        if isinstance(answer, Failed) and answer.failure == "unanswered":
+            self._stray = True
+        if number != self._pending:
+            return
+        self._pending = None
+        if self.phase == "held":
+            self._renewed(sent_at, answer)
+        elif self.phase == "releasing":
+            self._released(answer)
+        elif self.phase != "cancelling":
+            self._asked(sent_at, answer)
+        elif isinstance(answer, Failed) and answer.failure not in ("final", "gone"):
+            self._rest()
+        else:
+            self._done()
+
+    def _send(self, command: Command, wait_ms: int = 0, look: bool = False, lease_ms: int | None = None) -> None:
+        self._number += 1
+        self._pending, self._next = self._number, None
+        self._out.append(Send(self._number, command, wait_ms, look, lease_ms))
+
+    def _request(self) -> None:
+        """Sends what the phase needs, for the first time or again."""
+        if self.phase in ("asking", "queued", "confirming"):
+            self._ask()
+        elif self.down:
+            return
+        elif self.phase == "held":
+            left = self._deadline - self._now
+            # A fixed lease is only tied to another connection: it ends when it would have.
+            self._send("RENEW", lease_ms=None if self._plan.renew else (left + left // 99) // MS + 4)
+        elif self.phase in ("releasing", "cancelling"):
+            # In this order: a grant between the two is released by the second.
+            if self.phase == "cancelling" and self._queued:
+                self._send("CANCEL")
+            self._send("RELEASE")
+
+    def _ask(self) -> None:
+        self.phase = "asking"
+        if self.down:
+            return
+        self._asks, self._asked_at = self._asks + 1, self._now
+        if self._plan.wait == 0:
+            self._send("ACQUIRE")
+            return
+        self._queued = True
+        left = 0 if self._until is None else max(1, -(-(self._until - self._now) // MS))
+        self._send("ENQUEUE", left, self._looks > 0)
+
+    def _confirm(self, token: int) -> None:
+        self.phase, self._token, self._asked_at = "confirming", token, self._now
+        # The token of the message may be one of an earlier grant.
+        self._send("ACQUIRE" if self._plan.fenced else "RENEW")
+
+    def _hold(self, sent_at: int) -> None:
+        self.phase, self._tied, self._proven = "held", True, sent_at
+        self.extend(sent_at)
+        if self.end <= self._now:
+            # The reply lay in a buffer for longer than the lease: only the server can tell.
+            self._confirm(self._token)
+        else:
+            self._out.append(Tell("acquired", token=self._token))
+
+    def _asked(self, sent_at: int, answer: Answer) -> None:
+        if isinstance(answer, Failed):
+            self._failed(answer)
+        elif isinstance(answer, Granted):
+            self._token = answer.token
+            self._hold(sent_at)
+        elif self.phase == "confirming":
+            self._hold(sent_at) if answer == 1 else self._ask()
+        elif isinstance(answer, Waits):
+            self.phase, self._pause = "queued", FIRST_PAUSE
+            lease = LONGEST_LOOK if answer.holder_lease is None else answer.holder_lease
+            self._next = self._now + (min(max(lease, FIRST_LOOK), LONGEST_LOOK) if self._looks else FIRST_LOOK)
+        else:
+            self._leave("denied", clean=True)
+
+    def _failed(self, answer: Failed) -> None:
+        """A request for the lock failed: it is made again, unless that is pointless."""
+        self._error = answer.error
+        if answer.failure in ("final", "gone") or (answer.failure == "draining" and self._plan.wait == 0):
+            # It was not carried out, but those before it may have been.
+            self._leave("error", clean=self._asks == 1 and self.phase == "asking")
+        else:
+            self.phase = "asking"
+            self._rest()
+
+    def _rest(self) -> None:
+        self._next = self._now + self._pause
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    def _renewed(self, sent_at: int, answer: Answer) -> None:
+        if isinstance(answer, Failed) and answer.failure != "gone":
+            # Short pauses first: most failures are over soon.
+            self._next = self._now + self._plan.lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
+            self._failures += 1
+            self._out.append(Tell("renewal_failed", answer.error))
+        elif answer == 1:
+            self._failures, self._tied, self._proven = 0, True, max(self._proven, sent_at)
+            if self._plan.renew:
+                self.extend(sent_at)
+            self._out.append(Tell("renewed"))
+        else:
+            self._lose("taken")
+
+    def _lose(self, why: Why) -> None:
+        self.phase, self.why = "lost", why
+        self._pending = self._next = self._until = None
+        self._out.append(Tell("lost"))
+        if why == "taken":
+            # The server has nothing left to release.
+            self._finish()
 
     def _released(self, answer: Answer) -> None:
         if isinstance(answer, Failed) and answer.failure != "gone":
@@ -378,54 +334,27 @@ class Machine:
         self._out.append(Tell("released", error, outcome=outcome))
         self._done()
 
-    def _left(self, answer: Answer) -> None:
-        if isinstance(answer, Failed) and answer.failure not in ("final", "gone"):
-            self._rest()
-        else:
-            self._done()
-
     def _done(self) -> None:
         """The server has answered the release; a request that is still under way would come after it."""
         if not self._stray or self.down:
             self._finish()
             return
         self.phase, self._stray, self._queued = "cancelling", False, True
-        self._next, self._give_up = self._now + STRAY, self._now + 3 * STRAY
+        self._next, self._until = self._now + STRAY, self._now + 3 * STRAY
 
-    def _leave(self, kind: Literal["timed_out", "error"], error: Error | None = None) -> None:
-        """Ends the acquisition without the lock, and leaves nothing of it in the server."""
-        if self._asks == 0:
-            self._refuse(kind, error)
-            return
+    def _leave(
+        self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None, clean: bool = False
+    ) -> None:
+        """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
         self._out.append(Tell(kind, error or self._error))
+        if clean or self._asks == 0:
+            self._finish()
+            return
         self.phase, self._pause = "cancelling", FIRST_PAUSE
-        self._depart()
-
-    def _depart(self) -> None:
-        self._next = None
-        if self.down:
-            return
-        # In this order: a grant between the two is released by the second.
-        if self._queued:
-            self._send("CANCEL")
-        self._send("RELEASE")
-
-    def _refuse(self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None) -> None:
-        self._out.append(Tell(kind, error or self._error))
-        self._finish()
+        self._until = self._asked_at + self._plan.lease + STRAY
+        self._request()
 
     def _finish(self) -> None:
-        self.phase, self._pending = "ended", None
+        self.phase = "ended"
+        self._pending = self._next = self._until = None
         self._out.append(Tell("ended"))
-
-    def _wake_at(self) -> int | None:
-        next_at = None if self.down else self._next
-        if self.phase in WAITING:
-            times = (self._end, next_at)
-        elif self.phase == "held":
-            times = (self.end, self._renew_at if self._renews() else None)
-        elif self.phase in ("releasing", "cancelling"):
-            times = (self._give_up, next_at)
-        else:
-            return None
-        return min((at for at in times if at is not None), default=None)

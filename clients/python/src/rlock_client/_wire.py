@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from redis.asyncio.connection import DefaultParser
 
 from . import _errors as errors
-from ._machine import MS, Answer, Command, Failed, Granted, Plan, Send, Waits
+from ._machine import MS, Answer, Command, Failed, Failure, Granted, Plan, Send, Waits
 
 Words = tuple[bytes, ...]
 
@@ -66,18 +67,18 @@ def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
     return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release(spec, owner)
 
 
-def pack(commands: list[Words]) -> bytes:
-    """Commands as RESP2 and RESP3 have them."""
-    parts = []
-    for words in commands:
-        parts.append(b"*%d\r\n" % len(words))
-        parts.extend(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
-    return b"".join(parts)
-
-
 # The driver takes the codes that it knows off the text.
 CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
-PASSING = ("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "MOVED", "ASK")
+# What the server's refusals mean, by the beginnings of their texts.
+REFUSALS: list[tuple[str, Failure, type[errors.Error]]] = [
+    (r"(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED|MOVED|ASK) ", "passing", errors.Refused),
+    (r".*rlock\.accept is no", "draining", errors.Refused),
+    (r".*unknown command", "final", errors.ModuleMissing),
+    (r"(NOPERM|NOAUTH|WRONGPASS) ", "final", errors.Permission),
+    (r"QUEUEFULL ", "final", errors.QueueFull),
+    (r"(WRONGTYPE|WRONGLOCK) ", "gone", errors.NotALock),
+    (r"", "final", errors.Refused),
+]
 
 
 def text_of(error: Exception) -> str:
@@ -93,44 +94,25 @@ def text_of(error: Exception) -> str:
 def refusal(error: Exception, lock: str = "", follows: bool = False) -> Failed:
     """What the server's refusal means. `follows`: another server may have become the primary."""
     text = text_of(error)
-    code = text.partition(" ")[0]
-    if code in PASSING or (follows and code == "READONLY"):
-        return Failed("passing", errors.Refused(text))
-    if "rlock.accept is no" in text:
-        return Failed("draining", errors.Refused(text))
-    if "unknown command" in text.lower():
-        return Failed("final", errors.ModuleMissing(text))
-    if code in ("NOPERM", "NOAUTH", "WRONGPASS"):
-        return Failed("final", errors.Permission(text))
-    if code == "QUEUEFULL":
-        return Failed("final", errors.QueueFull(text, lock=lock))
-    if code in ("WRONGTYPE", "WRONGLOCK"):
-        return Failed("gone", errors.NotALock(text, lock=lock))
-    return Failed("final", errors.Refused(text))
+    failure, kind = next((failure, kind) for start, failure, kind in REFUSALS if re.match(start, text, re.IGNORECASE))
+    return Failed("passing" if follows and text.startswith("READONLY ") else failure, kind(text, lock=lock))
 
 
-def acquired(value: Any, holder_lease_ms: Any = None) -> Answer:
-    """The reply of ACQUIRE: an array that may grow, or null."""
-    if value is None:
-        return None
-    if isinstance(value, list) and value and isinstance(value[0], int):
-        if value[0] > 0:
-            return Granted(value[2] if len(value) > 2 and isinstance(value[2], int) else 0)
-        # -1 is a lock without an end, and -2 is none.
-        known = isinstance(holder_lease_ms, int) and holder_lease_ms != -1
-        return Waits(max(0, holder_lease_ms) * MS if known else None)
-    return unexpected("RLOCK.ACQUIRE", value)
-
-
-def answer(command: Command, value: Any, holder_lease_ms: Any) -> Answer:
-    """Any reply of a lock's command."""
-    if command in ("ENQUEUE", "ACQUIRE"):
-        return acquired(value, holder_lease_ms)
-    return value if value is None or isinstance(value, int) else unexpected(f"RLOCK.{command}", value)
+def answer(command: Command, value: Any, holder_lease_ms: Any = None) -> Answer:
+    """Any reply of a lock's command; those of ACQUIRE are an array that may grow, or null."""
+    if value is None or (isinstance(value, int) and command not in ("ENQUEUE", "ACQUIRE")):
+        return value
+    if not isinstance(value, list) or not value or not isinstance(value[0], int):
+        return unexpected(f"RLOCK.{command}", value)
+    if value[0] > 0:
+        return Granted(value[2] if len(value) > 2 and isinstance(value[2], int) else 0)
+    # -1 is a lock without an end, and -2 is none.
+    known = isinstance(holder_lease_ms, int) and holder_lease_ms != -1
+    return Waits(max(0, holder_lease_ms) * MS if known else None)
 
 
 def unexpected(command: str, value: Any) -> Failed:
-    text = f"{command} was answered with {value!r}; update the server's module, or this package"
+    text = f"{command} was answered with {value!r}; update the server's module, or this client"
     return Failed("final", errors.Unsupported(text))
 
 

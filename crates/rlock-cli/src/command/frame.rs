@@ -6,6 +6,7 @@ use super::status::{bar, holder_text, lease, state};
 use crate::duration::shown;
 use crate::names;
 use crate::output::{Output, Tone};
+use crate::owners;
 use crate::server::{Holder, LockInfo, Waiter};
 
 /// How long the bar of a lease is.
@@ -114,7 +115,7 @@ impl Frame<'_> {
     }
 
     fn waiter(&self, place: usize, waiter: &Waiter, width: usize, longest: i64) -> String {
-        let owner = names::shortened(&names::shown(&waiter.owner), width);
+        let owner = owners::fitted(&waiter.owner, width);
         let age = shown(waiter.age_ms);
         let bar =
             if self.size.0 >= WIDE { bar(waiter.age_ms, longest, WAIT_BAR) + "  " } else { String::new() };

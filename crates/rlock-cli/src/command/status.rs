@@ -7,6 +7,7 @@ use crate::duration;
 use crate::error::Error;
 use crate::names;
 use crate::output::{Output, Tone};
+use crate::owners;
 use crate::server::{Holder, LockInfo, Locks, Place, Waiter};
 
 /// Prints the lock's state.
@@ -72,13 +73,19 @@ pub(crate) fn lease(ms: i64) -> String {
 /// A holder in a few words, its owner in at most so many characters.
 pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
     let tied = holder.session.map(|client| format!(", tied to client {client}")).unwrap_or_default();
-    let owner = names::shortened(&names::shown(&holder.owner), width);
+    let (owner, client) = (owners::fitted(&holder.owner, width), client(&holder.owner, width));
     if holder.mode.as_deref() == Some("permit") {
-        return format!("{owner}  1 permit{}{tied}", lease(holder.lease_ms));
+        return format!("{owner}  1 permit{}{tied}{client}", lease(holder.lease_ms));
     }
     let holds = if holder.holds == 1 { "1 hold".to_string() } else { format!("{} holds", holder.holds) };
     let mode = holder.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    format!("{owner}  {holds}{mode}{tied}")
+    format!("{owner}  {holds}{mode}{tied}{client}")
+}
+
+/// The client of an owner, where there is room for whole owners.
+fn client(owner: &[u8], width: usize) -> String {
+    let client = owners::described(owner).filter(|_| width == usize::MAX);
+    client.map(|client| format!("  ({client})")).unwrap_or_default()
 }
 
 fn waiter_text(waiter: &Waiter) -> String {
@@ -87,7 +94,8 @@ fn waiter_text(waiter: &Waiter) -> String {
         ms => format!("gives up in {}", duration::shown(ms)),
     };
     let mode = waiter.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
-    format!("by {}{mode}, {left}, client {}", waiter.via, waiter.client_id)
+    let client = client(&waiter.owner, usize::MAX);
+    format!("by {}{mode}, {left}, client {}{client}", waiter.via, waiter.client_id)
 }
 
 fn more(text: &mut String, count: u64, listed: usize, what: &str) {

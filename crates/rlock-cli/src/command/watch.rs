@@ -12,8 +12,8 @@ use super::status;
 use crate::clock::Moment;
 use crate::duration::{ms, shown};
 use crate::error::Error;
-use crate::names;
 use crate::output::{Output, size_of};
+use crate::owners;
 use crate::server::{LockInfo, Locks, Place};
 
 /// From one look to the next: often enough for people.
@@ -133,7 +133,7 @@ fn state(info: &LockInfo, width: usize) -> String {
     let waiting = match info.queue.first() {
         None => String::new(),
         Some(first) => {
-            let first = names::shortened(&names::shown(&first.owner), width);
+            let first = owners::fitted(&first.owner, width);
             format!(", {} waiting, first {first}", info.waiter_count)
         }
     };
@@ -176,7 +176,7 @@ mod tests {
     use crate::server::{Holder, Waiter};
 
     fn held(owner: &str, holds: u64, lease_ms: i64) -> LockInfo {
-        let holder = Holder { owner: owner.into(), mode: None, holds, lease_ms, session: None };
+        let holder = Holder { owner: owner.into(), holds, lease_ms, ..Holder::default() };
         let mut info = free();
         info.holder_count = 1;
         info.held = true;

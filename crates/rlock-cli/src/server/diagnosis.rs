@@ -116,7 +116,9 @@ fn no_module(place: &Place) -> Option<Error> {
     let mut missing = Vec::new();
     let mut versions = Vec::new();
     for primary in primaries {
-        let Ok(fields) = servers::about(&mut Link::new(primary.clone())) else { continue };
+        let Ok(fields) = servers::about(&mut Link::new(primary.clone())) else {
+            continue;
+        };
         match fields.get("rlock_version") {
             Some(version) => versions.push((primary.address(), version.clone())),
             None => missing.push(primary.address()),

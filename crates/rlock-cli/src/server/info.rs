@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::duration;
 use crate::names;
+use crate::owners::{Origin, Process};
 
 /// A lock, as the server sees it. In JSON the field names are these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,6 +41,9 @@ pub(crate) struct Holder {
     /// Who.
     #[serde(serialize_with = "name")]
     pub(crate) owner: Vec<u8>,
+    /// The process, if the owner names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) process: Option<Process>,
     /// How, in a read/write lock.
     pub(crate) mode: Option<String>,
     /// How many times.
@@ -57,6 +61,9 @@ pub(crate) struct Waiter {
     /// Who.
     #[serde(serialize_with = "name")]
     pub(crate) owner: Vec<u8>,
+    /// The process, if the owner names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) process: Option<Process>,
     /// For what, in a read/write lock.
     pub(crate) mode: Option<String>,
     /// How: `block`, `enqueue`.
@@ -80,7 +87,7 @@ impl LockInfo {
     /// client gives a lock, no owner as clients make them, no fencing token, and nobody waits for it.
     pub(crate) fn new(key: &[u8], info: Info) -> LockInfo {
         let endless = info.remaining == Some(Duration::MAX);
-        let known = info.holders.iter().any(|holder| is_of_a_client(&holder.owner));
+        let known = info.holders.iter().any(|holder| Origin::of(&holder.owner) != Origin::Other);
         LockInfo {
             probably_no_lock: endless && !known && info.token == 0 && info.waiter_count == 0,
             key: key.to_vec(),
@@ -99,6 +106,7 @@ impl LockInfo {
 impl From<rlock_client::Holder> for Holder {
     fn from(holder: rlock_client::Holder) -> Holder {
         Holder {
+            process: Origin::of(&holder.owner).process().cloned(),
             owner: holder.owner,
             mode: holder.mode,
             holds: holder.holds,
@@ -111,6 +119,7 @@ impl From<rlock_client::Holder> for Holder {
 impl From<rlock_client::Waiter> for Waiter {
     fn from(waiter: rlock_client::Waiter) -> Waiter {
         Waiter {
+            process: Origin::of(&waiter.owner).process().cloned(),
             owner: waiter.owner,
             mode: waiter.mode,
             via: waiter.via,
@@ -121,63 +130,7 @@ impl From<rlock_client::Waiter> for Waiter {
     }
 }
 
-/// Whether an owner is like those of Redisson, or of the Rust client.
-fn is_of_a_client(owner: &[u8]) -> bool {
-    begins_with_a_uuid(owner) || names_a_process(owner)
-}
-
-/// `<name>@<host>:<pid>:<random>:<number>`
-fn names_a_process(owner: &[u8]) -> bool {
-    let parts: Vec<&[u8]> = owner.split(|byte| *byte == b':').collect();
-    let [place, process, random, number] = parts[..] else { return false };
-    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
-    place.contains(&b'@')
-        && is_number(process)
-        && is_number(number)
-        && random.len() == 32
-        && random.iter().all(u8::is_ascii_hexdigit)
-}
-
-/// A colon and a number follow.
-fn begins_with_a_uuid(owner: &[u8]) -> bool {
-    const DASHES: [usize; 4] = [8, 13, 18, 23];
-    let Some((uuid, rest)) = owner.split_at_checked(36) else { return false };
-    let fits = |(place, byte): (usize, &u8)| match DASHES.contains(&place) {
-        true => *byte == b'-',
-        false => byte.is_ascii_hexdigit(),
-    };
-    uuid.iter().enumerate().all(fits) && (rest.is_empty() || rest.starts_with(b":"))
-}
-
 /// Milliseconds; -1 for ever, as the server says it.
 fn ms_or_ever(time: Duration) -> i64 {
     if time == Duration::MAX { -1 } else { duration::ms(time).cast_signed() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn owners_of_clients_are_known_by_their_form() {
-        let cases = [
-            ("0f8fad5b-d9cb-469f-a165-70867728950e:1", true),
-            ("0F8FAD5B-D9CB-469F-A165-70867728950E:1234", true),
-            ("0f8fad5b-d9cb-469f-a165-70867728950e", true),
-            ("0f8fad5b-d9cb-469f-a165-70867728950ex", false),
-            ("0f8fad5b-d9cb-469f-a165-7086772895", false),
-            ("0f8fad5bxd9cb-469f-a165-70867728950e:1", false),
-            ("gf8fad5b-d9cb-469f-a165-70867728950e:1", false),
-            ("job@host:1234:0f8fad5bd9cb469fa16570867728950e:1", true),
-            ("job@host:1234:0f8fad5bd9cb469fa16570867728950e:x", false),
-            ("job@host:x:0f8fad5bd9cb469fa16570867728950e:1", false),
-            ("job@host:1234:0f8fad5b:1", false),
-            ("job:1234:0f8fad5bd9cb469fa16570867728950e:1", false),
-            ("alice:1", false),
-            ("", false),
-        ];
-        for (owner, expected) in cases {
-            assert_eq!(is_of_a_client(owner.as_bytes()), expected, "{owner}");
-        }
-    }
 }

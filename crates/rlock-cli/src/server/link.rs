@@ -28,6 +28,16 @@ impl Link {
         Link { target, connection: None }
     }
 
+    /// The server that commands go to.
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether a connection is open, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        self.connection.is_some()
+    }
+
     /// The address that commands go to.
     pub(crate) fn address(&self) -> String {
         self.target.address()

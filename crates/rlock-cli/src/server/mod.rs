@@ -1,6 +1,7 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod diagnosis;
+mod hot;
 mod info;
 mod link;
 mod locks;
@@ -8,10 +9,12 @@ mod probe;
 mod reply;
 pub(crate) mod servers;
 mod target;
+pub(crate) mod walk;
 
 use std::time::Duration;
 
 pub(crate) use diagnosis::{explain, not_a_cluster};
+pub(crate) use hot::{HotLock, hot};
 pub(crate) use info::{Holder, LockInfo, Waiter};
 pub(crate) use link::{Link, refusal};
 pub(crate) use locks::{Locks, Look, connect, runtime};

@@ -1,15 +1,13 @@
-//! Finding all servers that belong together: replicas, what a Sentinel watches, the nodes of a cluster.
+//! What servers say of themselves and of others: replicas, what a Sentinel watches, the nodes of a cluster.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use redis::{Value, cmd, pipe};
 
-use super::target::{joined, parted};
+use super::target::parted;
+use super::walk::{self, Asked, Walk};
 use super::{Kind, Link, PATIENCE, Place, Target, diagnosis, fields, text};
 use crate::error::Error;
-
-/// More servers than this are not asked: enough for any deployment, and an end in any case.
-const MOST: usize = 1_000;
 
 /// One server, as it describes itself.
 #[derive(Debug)]
@@ -35,44 +33,42 @@ pub(crate) struct Described {
     pub(crate) may_lead: bool,
 }
 
-pub(super) type Fields = HashMap<String, String>;
-type Address = (String, u16);
+pub(crate) type Fields = HashMap<String, String>;
+pub(super) type Address = (String, u16);
 
 /// A node in CLUSTER NODES.
-struct Node {
-    address: Address,
+pub(super) struct Node {
+    pub(super) address: Address,
     flags: Vec<String>,
     has_slots: bool,
 }
 
+/// What INFO says of servers.
+const SECTIONS: [&str; 4] = ["server", "replication", "cluster", "rlock"];
+
 /// The servers asked first, then all that they and the others know of.
 pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
+    let mut walk = Walk::default();
+    walk.visit(place.starts.clone(), |targets| {
+        let look = |target: &Target| {
+            let outcome = walk::look(&mut Link::new(target.clone()), place, &SECTIONS);
+            outcome.map_err(|error| diagnosis::explain(&Place::only(target.clone()), error))
+        };
+        targets.iter().map(look).collect()
+    });
     let mut found = Vec::new();
     let mut failed = Vec::new();
-    let mut asked: HashSet<String> = place.starts.iter().map(Target::address).collect();
     let mut ids = HashSet::new();
-    let mut waiting: VecDeque<Target> = place.starts.iter().cloned().collect();
-    while let Some(next) = waiting.pop_front() {
-        let start = place.starts.iter().any(|one| one.address() == next.address());
-        let kind = if start { &place.kind } else { &Kind::Server };
-        let (fields, neighbours) = match look(&next, kind, place.service()) {
-            Ok(seen) => seen,
-            Err(error) => {
-                let error = diagnosis::explain(&Place::only(next.clone()), error);
-                failed.push((next.address(), start, error));
-                continue;
+    for Asked { target, outcome } in walk.asked {
+        let address = target.address();
+        match outcome {
+            // One server may go by several addresses; a Sentinel is none that holds locks.
+            Ok(seen) => {
+                if ids.insert(id(&address, &seen.fields)) && !is_sentinel(&seen.fields) {
+                    found.push(Server { address, state: Ok(described(&seen.fields)) });
+                }
             }
-        };
-        // One server may go by several addresses; a Sentinel is none that holds locks.
-        if ids.insert(fields.get("run_id").cloned().unwrap_or_else(|| next.address()))
-            && !is_sentinel(&fields)
-        {
-            found.push(Server { address: next.address(), state: Ok(described(&fields)) });
-        }
-        for (host, port) in neighbours {
-            if asked.len() < MOST && asked.insert(joined(&host, port)) {
-                waiting.push_back(next.at(&host, port));
-            }
+            Err(error) => failed.push((address, walk::is_start(place, &target), error)),
         }
     }
     if ids.is_empty() {
@@ -87,6 +83,11 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
         }
     }
     Ok(found)
+}
+
+/// What tells a server from others, whatever its address.
+pub(crate) fn id(address: &str, fields: &Fields) -> String {
+    fields.get("run_id").cloned().unwrap_or_else(|| address.to_string())
 }
 
 /// Where locks can be: the server itself, the primaries that Sentinels watch, those of a cluster.
@@ -122,7 +123,7 @@ fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
 
 /// Whether the server is what the URL says. A Sentinel, or a node of a cluster, may also be named as a server: it leads
 /// to the others.
-fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Result<(), Error> {
+pub(super) fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Result<(), Error> {
     match kind {
         Kind::Sentinel(_) if !is_sentinel(fields) => {
             Err(diagnosis::not_a_sentinel(target, is_cluster(fields)))
@@ -139,36 +140,15 @@ pub(crate) fn is_node(place: &Place) -> bool {
     fields.is_some_and(|fields| fields.is_ok_and(|fields| is_cluster(&fields)))
 }
 
-/// A server's own words, and whom it knows.
-fn look(target: &Target, kind: &Kind, service: Option<&str>) -> Result<(Fields, Vec<Address>), Error> {
-    let mut link = Link::new(target.clone());
-    let mut fields = about(&mut link)?;
-    check_kind(target, kind, &fields)?;
-    let neighbours = if is_sentinel(&fields) {
-        let mut addresses = Vec::new();
-        for (name, address) in watched(&mut link, service)? {
-            addresses.push(address);
-            addresses
-                .extend(listed(&mut link, "REPLICAS", Some(&name))?.into_iter().map(|(_, address)| address));
-        }
-        addresses
-    } else if is_cluster(&fields) {
-        let nodes = nodes(&mut link, target)?;
-        let own = nodes.iter().find(|node| node.is("myself"));
-        if own.is_some_and(|node| node.is("nofailover")) {
-            fields.insert("slave_priority".to_string(), "0".to_string());
-        }
-        nodes.into_iter().filter(|node| !node.is("noaddr")).map(|node| node.address).collect()
-    } else {
-        relatives(&fields)
-    };
-    Ok((fields, neighbours))
+/// The fields of INFO that matter for every command.
+pub(crate) fn about(link: &mut Link) -> Result<Fields, Error> {
+    info(link, &SECTIONS)
 }
 
-/// The fields of INFO that matter here.
-pub(super) fn about(link: &mut Link) -> Result<Fields, Error> {
+/// The fields of these sections of INFO.
+pub(super) fn info(link: &mut Link, sections: &[&str]) -> Result<Fields, Error> {
     let mut questions = pipe();
-    for section in ["server", "replication", "cluster", "rlock"] {
+    for section in sections {
         questions.cmd("INFO").arg(section);
     }
     let mut fields = Fields::new();
@@ -184,7 +164,7 @@ pub(super) fn about(link: &mut Link) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-pub(super) fn is_sentinel(fields: &Fields) -> bool {
+pub(crate) fn is_sentinel(fields: &Fields) -> bool {
     // As Redis, Valkey and Redict call it.
     let names = ["redis_mode", "server_mode", "redict_mode"];
     names.iter().any(|name| fields.get(*name).is_some_and(|mode| mode == "sentinel"))
@@ -194,7 +174,8 @@ pub(super) fn is_cluster(fields: &Fields) -> bool {
     fields.get("cluster_enabled").is_some_and(|enabled| enabled == "1")
 }
 
-fn described(fields: &Fields) -> Described {
+/// What the fields say of a server.
+pub(crate) fn described(fields: &Fields) -> Described {
     let field = |name: &str| fields.get(name).cloned();
     // The forks name a version of Redis besides their own.
     let versions = [("valkey", "valkey_version"), ("redict", "redict_version"), ("redis", "redis_version")];
@@ -211,29 +192,8 @@ fn described(fields: &Fields) -> Described {
     }
 }
 
-/// Its primary and its replicas.
-fn relatives(fields: &Fields) -> Vec<Address> {
-    let mut found = Vec::new();
-    if let (Some(host), Some(port)) = (fields.get("master_host"), fields.get("master_port")) {
-        found.extend(port.parse().ok().map(|port| (host.clone(), port)));
-    }
-    for (_, line) in fields.iter().filter(|(name, _)| is_replica_line(name)) {
-        let words: HashMap<&str, &str> = line.split(',').filter_map(|word| word.split_once('=')).collect();
-        if let (Some(host), Some(Ok(port))) = (words.get("ip"), words.get("port").map(|port| port.parse())) {
-            found.push(((*host).to_string(), port));
-        }
-    }
-    found.sort();
-    found
-}
-
-/// `slave0`, `slave1` and so on: fields that each describe a replica.
-fn is_replica_line(name: &str) -> bool {
-    name.strip_prefix("slave").is_some_and(|number| number.parse::<u32>().is_ok())
-}
-
 /// The primaries that a Sentinel watches, with their names; only that of the service, if one is meant.
-fn watched(link: &mut Link, service: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
+pub(super) fn watched(link: &mut Link, service: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
     let mut primaries = listed(link, "MASTERS", None)?;
     let known: Vec<String> = primaries.iter().map(|(name, _)| name.clone()).collect();
     primaries.retain(|(name, _)| service.is_none_or(|service| service == name));
@@ -258,7 +218,7 @@ pub(super) fn services(link: &mut Link) -> Result<Vec<String>, Error> {
 }
 
 /// What a Sentinel lists: names and addresses.
-fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
+pub(super) fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
     let mut command = cmd("SENTINEL");
     command.arg(what).arg(of);
     let Value::Array(servers) = link.ask(&command, PATIENCE)? else {
@@ -273,7 +233,7 @@ fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Vec<(String, 
 }
 
 impl Node {
-    fn is(&self, flag: &str) -> bool {
+    pub(super) fn is(&self, flag: &str) -> bool {
         self.flags.iter().any(|own| own == flag)
     }
 
@@ -290,7 +250,7 @@ impl Node {
     }
 }
 
-fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error> {
+pub(super) fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error> {
     let mut command = cmd("CLUSTER");
     command.arg("NODES");
     let lines = text(&link.ask(&command, PATIENCE)?).unwrap_or_default();
@@ -317,18 +277,5 @@ mod tests {
             assert_eq!(seen, expected.map(|(host, port, _, slots)| (host, port, slots)), "{line}");
             assert!(expected.is_none_or(|(_, _, flag, _)| node.unwrap().is(flag)), "{line}");
         }
-    }
-
-    #[test]
-    fn relatives_are_read() {
-        let line = |name: &str, value: &str| (name.to_string(), value.to_string());
-        let fields = Fields::from([
-            line("master_host", "10.0.0.1"),
-            line("master_port", "6379"),
-            line("slave0", "ip=10.0.0.3,port=6380,state=online"),
-            line("slave_priority", "100"),
-            line("slave1", "nonsense"),
-        ]);
-        assert_eq!(relatives(&fields), [("10.0.0.1".to_string(), 6379), ("10.0.0.3".to_string(), 6380)]);
     }
 }

@@ -5,8 +5,20 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 9] =
-    ["run", "status", "release", "force-release", "ls", "watch", "ping", "completions", "man"];
+const SUBCOMMANDS: [&str; 12] = [
+    "run",
+    "status",
+    "release",
+    "force-release",
+    "ls",
+    "watch",
+    "top",
+    "ping",
+    "exporter",
+    "metrics",
+    "completions",
+    "man",
+];
 
 #[track_caller]
 fn printed(arguments: &[&str]) -> Ended {

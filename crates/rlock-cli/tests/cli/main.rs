@@ -1,9 +1,12 @@
 //! The command, run as a process of its own.
 
+mod alerts;
 mod diagnosis;
 mod errors;
+mod exporter;
 mod generate;
 mod look;
+mod metrics;
 mod ping;
 mod readme;
 mod run;
@@ -13,6 +16,9 @@ mod run_session;
 mod run_signals;
 mod support;
 mod terminal;
+mod terminal_top;
 mod terminal_wait;
 mod terminal_watch;
+mod top;
 mod watch;
+mod who_holds;

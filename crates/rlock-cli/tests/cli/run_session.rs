@@ -20,7 +20,8 @@ fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
     await_owner(client, "job");
     let id: String = ask(client, "CLIENT LIST TYPE normal");
     let tied = rlock(&server, &["status", "job"]).stdout;
-    let client_id = tied.split("tied to client ").nth(1).expect(&tied).trim();
+    let client_id =
+        tied.split("tied to client ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&tied);
     assert!(id.contains(&format!("id={client_id} ")), "{tied}{id}");
     run.signal(libc::SIGKILL);
     let killed = Instant::now();

@@ -105,3 +105,26 @@ async fn a_user_who_is_not_let_in_is_told_and_does_not_wait() {
     let error = within("a refusal", waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Permission { .. }), "{error}");
 }
+
+/// As Ctrl-C is, where a program has a handler for it. Ctrl-C itself still ends the tests.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_in_the_middle_of_a_wait_leaves_nothing_behind() {
+    let server = TestServer::start();
+    let (client, mut raw) = (connect(&server).await, server.connect());
+    let guard = client.lock("held").acquire().await.unwrap();
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    let mut signal = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
+    let interrupted = async {
+        eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+        // SAFETY: there is a handler, which wakes the task.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+        signal.recv().await
+    };
+    tokio::select! {
+        outcome = client.lock("lock").acquire() => panic!("{outcome:?}"),
+        _ = within("the signal", interrupted) => {}
+    }
+    guard.release().await.unwrap();
+    client.close(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(waiters(&server), 0);
+}

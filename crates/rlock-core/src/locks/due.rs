@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::agenda::{Due, Job, Rearm};
-use super::{LockName, LockRef, Locks};
+use super::{LockName, LockRef, Locks, Meter};
 use crate::types::{MonoMs, UnixMs};
 
 impl Locks {
@@ -107,7 +107,8 @@ impl Locks {
     }
 
     /// An entry point of the rules begins: false within another one.
-    pub(crate) fn enter(&mut self) -> bool {
+    pub(crate) fn enter(&mut self, meter: Meter) -> bool {
+        self.meter = meter;
         self.agenda.enter()
     }
 

@@ -12,6 +12,7 @@ mod fair;
 mod forgotten;
 mod found;
 mod grants;
+mod hot;
 mod leaving;
 mod name;
 mod queue;
@@ -23,6 +24,7 @@ mod role;
 mod seen;
 mod sweep;
 mod ties;
+mod waited;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,17 +34,20 @@ pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use found::ReadSearch;
 pub use grants::Grant;
+pub use hot::{HotLock, LONGEST_HOT_KEY};
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
+pub use waited::Meter;
 pub use yielding::{Turns, Yielding};
 
 use crate::error::Error;
 use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
+use hot::HotTable;
 use leaving::SentAway;
 use queue::Queue;
 use record::Counts;
@@ -94,6 +99,10 @@ pub struct Locks {
     sessions: Sessions,
     /// How many waiters were granted a lock, or taken out of a queue that was served, since the start.
     served: usize,
+    /// The locks that cost most waiting.
+    hot: HotTable,
+    /// The clock of the entry point under way.
+    meter: Meter,
     next_place: Place,
     last_ticket: Ticket,
     /// How often the server was demoted: see [`Self::known`].
@@ -160,6 +169,7 @@ impl Locks {
     /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
     /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
+        self.note_joining(lock, waiter.since);
         let party = (waiter.owner.clone(), waiter.mode);
         let place = self.queue(lock).and_then(|queue| queue.owners.get(&party).copied());
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
@@ -244,6 +254,8 @@ impl Locks {
     }
 
     fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
+        let since = self.queue(lock)?.order.get(&place)?.since;
+        self.note_end_of_wait(lock, since);
         let waiter = self.remove(lock, place)?;
         let Some(queue) = self.queue(lock) else { return Some(waiter) };
         match queue.order.first_key_value() {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::waited::Pending;
 use super::{Cause, Due, Place, Session, Ticket};
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
 
@@ -98,6 +99,8 @@ pub(super) struct Queue {
     pub(super) told: Option<Expiry>,
     /// Whose grant by message is in force, until that owner is heard of or the grant ends.
     pub(super) unconfirmed: Option<Box<[u8]>>,
+    /// Waiting time that the table of hot locks does not contain yet.
+    pub(super) pending: Pending,
 }
 
 impl Queue {
@@ -116,6 +119,9 @@ impl Queue {
             let shared = known.unwrap_or_else(|| Rc::clone(channel));
             self.channels.entry(Rc::clone(&shared)).or_default().insert(place);
             *channel = shared;
+        }
+        if self.order.is_empty() {
+            self.pending.begin(waiter.since);
         }
         self.order.insert(place, waiter);
     }

@@ -1,5 +1,5 @@
 //! Reasons to check many locks: keys that changed without an event for each, slots that are on another server, a step of the
-//! clock, the slow check of fair lists. They are processed a few locks at a time.
+//! clock, the ten-second check of fair lists and running waits. They are processed a few locks at a time.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -26,8 +26,8 @@ pub enum Sweep {
     Elsewhere(SlotRange),
     /// The wall clock was set forward or back.
     Clock,
-    /// Fair lists may have changed without an event.
-    FairLists,
+    /// Ten seconds have gone by: fair lists may have changed without an event, and waiters have waited.
+    Periodic,
 }
 
 /// The sweeps that are under way or to come, none of them twice: one that is asked for again while it is under way is
@@ -55,7 +55,7 @@ impl Sweep {
     fn databases(self) -> Databases {
         match self {
             Self::Keys(databases, _) => databases,
-            Self::Elsewhere(_) | Self::Clock | Self::FairLists => Databases::All,
+            Self::Elsewhere(_) | Self::Clock | Self::Periodic => Databases::All,
         }
     }
 }
@@ -111,7 +111,8 @@ impl Locks {
         let Some(record) = self.records.get(lock) else { return };
         let (awaited, read) = (record.queue.is_some(), self.read_end(lock).is_some());
         match sweep {
-            Sweep::FairLists => {
+            Sweep::Periodic => {
+                self.note_running_waits(lock);
                 if self.note_fair_change(lock) {
                     self.check_at(lock, Some(Due::At(now)));
                 }

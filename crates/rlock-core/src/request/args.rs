@@ -18,11 +18,12 @@ pub(super) enum Word {
     /// READ or WRITE.
     Mode(Mode),
     Permits,
+    Reset,
     Session,
 }
 
 impl Word {
-    const TABLE: [(&'static str, Self); 12] = [
+    const TABLE: [(&'static str, Self); 13] = [
         ("ALL", Self::All),
         ("HOLDS", Self::Holds),
         ("LEASE", Self::Lease),
@@ -35,6 +36,7 @@ impl Word {
         ("ENQUEUE", Self::Enqueue),
         ("SESSION", Self::Session),
         ("PERMITS", Self::Permits),
+        ("RESET", Self::Reset),
     ];
 
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {

@@ -45,7 +45,7 @@ fn each_of_redissons_has_one_turn() {
         assert_eq!(scene.ahead(0, head), Some(TURN.cast_signed()));
         for _ in 0..9 {
             scene.wait(TURN / 10);
-            events::check_fair_lists(scene.sim.core());
+            events::sweep_periodically(scene.sim.core());
             scene.settle();
         }
         assert_eq!((scene.called(), scene.holder(0)), (String::new(), String::new()));
@@ -105,7 +105,7 @@ fn the_deadline_of_a_native_head_stays_ahead() {
     for _ in 0..100 {
         assert_eq!(scene.sim.renew(&lock(0), &renewal("h")), Ok(Reply::Renewed));
         scene.wait(5_000);
-        events::check_fair_lists(scene.sim.core());
+        events::sweep_periodically(scene.sim.core());
         scene.settle();
         assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     }

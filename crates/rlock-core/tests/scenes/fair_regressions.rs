@@ -128,7 +128,7 @@ fn who_has_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        events::check_fair_lists(scene.sim.core());
+        events::sweep_periodically(scene.sim.core());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

@@ -9,6 +9,7 @@ pub(super) enum Command {
     Cancel,
     Info,
     List,
+    Hot,
     ForceRelease,
 }
 
@@ -33,8 +34,16 @@ const MOST_HOLDS: u64 = 9_007_199_254_740_992;
 const MOST_PERMITS: u64 = 2_147_483_647;
 
 impl Command {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Acquire, Self::Release, Self::Renew, Self::Cancel, Self::Info, Self::List, Self::ForceRelease];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Acquire,
+        Self::Release,
+        Self::Renew,
+        Self::Cancel,
+        Self::Info,
+        Self::List,
+        Self::Hot,
+        Self::ForceRelease,
+    ];
 
     /// What has to stand first, and how much of it may be left out.
     fn positions(self) -> (&'static [Kind], usize) {
@@ -42,7 +51,7 @@ impl Command {
             Self::Acquire | Self::Renew => (&[Kind::Owner, LEASE], 0),
             Self::Release | Self::Cancel => (&[Kind::Owner], 0),
             Self::ForceRelease => (&[Kind::Owner], 1),
-            Self::Info => (&[], 0),
+            Self::Info | Self::Hot => (&[], 0),
             Self::List => (&[Kind::Cursor], 0),
         }
     }
@@ -71,6 +80,7 @@ impl Command {
             Self::Renew => &[(b"READ", &[]), (b"WRITE", &[]), (b"SESSION", &[Kind::Grace])],
             Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
             Self::List => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)])],
+            Self::Hot => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)]), (b"RESET", &[])],
             Self::Cancel | Self::ForceRelease => &[],
         }
     }
@@ -91,6 +101,7 @@ impl Command {
             ],
             Self::Release => &[[b"READ", b"WRITE"], [b"ALL", b"HOLDS"]],
             Self::Renew => &[[b"READ", b"WRITE"]],
+            Self::Hot => &[[b"LIMIT", b"RESET"]],
             _ => &[],
         }
     }
@@ -149,17 +160,18 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     }
     let mut written: Vec<Vec<u8>> = first.iter().map(|word| word.to_vec()).collect();
     for ((name, _), values) in options.iter().zip(given) {
-        written.extend(option(name, values));
+        written.extend(option(command, name, values));
     }
     Some(written)
 }
 
-/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 where it is not given.
-fn option(name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8>> {
+/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 where it is not given. HOT
+/// shows all.
+fn option(command: Command, name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8>> {
     let (name, values): (&[u8], &[&[u8]]) = match (name, values) {
         (b"SESSION", Some([b"0"])) => (name, &[b"1"]),
         (b"ALL", Some(_)) => (b"HOLDS", &[b"0"]),
-        (b"LIMIT", None) => (name, &[b"100"]),
+        (b"LIMIT", None) if command != Command::Hot => (name, &[b"100"]),
         (_, None) => return Vec::new(),
         (_, Some(values)) => (name, values),
     };

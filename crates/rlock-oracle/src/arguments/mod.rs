@@ -3,7 +3,7 @@
 mod grammar;
 mod names;
 
-use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Info, List, Release, Renew, Wait};
+use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Hot, Info, List, Release, Renew, Wait};
 use rlock_core::{Error, LeaseMs, Mode};
 
 use grammar::Command;
@@ -56,6 +56,13 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
             let List { cursor, limit } = List::parse(args)?;
             vec![cursor.bytes(), b"LIMIT".to_vec(), decimal(i64::from(limit))]
         }
+        Command::Hot => match Hot::parse(args)? {
+            Hot::Reset => vec![b"RESET".to_vec()],
+            Hot::Show { limit } => {
+                let limit = limit.map(|limit| [b"LIMIT".to_vec(), decimal(limit.into())]);
+                limit.into_iter().flatten().collect()
+            }
+        },
         Command::ForceRelease => {
             let owner = ForceRelease::parse(args)?.owner;
             owner.into_iter().map(|owner| owner.bytes().to_vec()).collect()

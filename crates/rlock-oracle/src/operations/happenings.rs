@@ -31,6 +31,7 @@ impl Oracle {
                 for lock in self.all_locks() {
                     self.set(lock, Value::Nothing);
                     self.place(lock).unconfirmed = None;
+                    self.place(lock).leases.clear();
                     self.place(lock).token = LastToken::None;
                     self.place(lock).list.clear();
                     self.has_ended(lock);

@@ -18,6 +18,13 @@ pub struct History {
     pub ops: Vec<Op>,
 }
 
+impl History {
+    /// The history that an input of the fuzzer means, if it means one.
+    pub fn of_input(input: &[u8]) -> Option<Self> {
+        Self::arbitrary_take_rest(Unstructured::new(input)).ok()
+    }
+}
+
 /// Options, and as many operations as the bytes give, with FAIR or SESSION where the options say so.
 impl<'a> Arbitrary<'a> for History {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {

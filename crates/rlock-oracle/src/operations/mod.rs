@@ -23,6 +23,7 @@ mod redisson;
 mod redisson_fair;
 mod run;
 mod serving;
+mod shown;
 mod state;
 mod tied_op;
 mod told;
@@ -36,5 +37,6 @@ pub use op::{
     WaitMs, Word,
 };
 pub use options::{Budget, Kinds, Options, Tied};
-pub use run::check;
+pub use run::{Run, check};
+pub use shown::{Published, Seen};
 pub use tied_op::{Line, TiedOp};

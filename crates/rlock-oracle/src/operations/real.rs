@@ -31,6 +31,7 @@ impl Real {
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
             max_ties: 1_000,
+            hot_locks: 2,
             at_once: match options.budget {
                 Budget::Usual => AtOnce::USUAL,
                 Budget::HalfDone(few) => AtOnce { ended: few, listed: few, served: few, looked: few },
@@ -96,7 +97,7 @@ impl Real {
 
     /// The server's beat.
     pub(super) fn beat(&self) {
-        events::check_fair_lists(self.sim.core());
+        events::sweep_periodically(self.sim.core());
         sessions::on_beat(self.sim.core());
     }
 

@@ -6,8 +6,9 @@ use super::follow;
 use super::hash::owners;
 use super::history::History;
 use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, OWNERS, Op, Owner};
-use super::options::{Budget, Kinds};
+use super::options::{Budget, Kinds, Options};
 use super::real::Real;
+use super::shown::Shown;
 use super::state::{Oracle, Published, SeenLook};
 use super::values::Answer;
 
@@ -25,24 +26,21 @@ pub fn check(history: &History) {
     if options.budget != Budget::Usual || matches!(options.kinds, Kinds::Permits | Kinds::Tied(_)) {
         return follow::check(history);
     }
-    let mut run = Run {
-        real: Real::new(history.options),
-        oracle: Oracle::new(history.options),
-        ground: Ground::Firm,
-        late_until: 0,
-        put_off: false,
-        for_nothing: 0,
-    };
+    let mut run = Run::new(options);
     for (number, op) in history.ops.iter().enumerate() {
-        let op = history.options.kinds.of(*op);
+        let op = options.kinds.of(*op);
         run.step(op, &format!("step {number}: {op:?}"));
     }
     run.end();
 }
 
-struct Run {
-    real: Real,
-    oracle: Oracle,
+/// Both, and what they have shown.
+pub struct Run {
+    pub(super) real: Real,
+    pub(super) oracle: Oracle,
+    pub(super) shown: Shown,
+    /// How often the timer fires at one moment.
+    pub(super) fires_at_once: u32,
     ground: Ground,
     /// Until when the timer may be late, since writes were refused.
     late_until: u64,
@@ -52,7 +50,22 @@ struct Run {
 }
 
 impl Run {
-    fn step(&mut self, op: Op, told: &str) {
+    /// An empty server with these options, and the oracle of it.
+    pub fn new(options: Options) -> Self {
+        Self {
+            real: Real::new(options),
+            oracle: Oracle::new(options),
+            shown: Shown::default(),
+            fires_at_once: 2,
+            ground: Ground::Firm,
+            late_until: 0,
+            put_off: false,
+            for_nothing: 0,
+        }
+    }
+
+    /// Lets one thing happen to both; panics where they differ. `told` says what it is.
+    pub fn step(&mut self, op: Op, told: &str) {
         match op {
             Op::Pass(span) => {
                 self.pass(span.0, told);
@@ -70,6 +83,7 @@ impl Run {
                 self.oracle.step(op);
                 self.oracle.judge_gates(told);
                 self.oracle.judge_sights();
+                self.shown.answer.clone_from(&answer);
                 self.compare(answer, told);
             }
         }
@@ -111,7 +125,7 @@ impl Run {
                     self.let_pass(at - now);
                     fired = 0;
                 }
-                Some(_) if fired < 2 => {
+                Some(_) if fired < self.fires_at_once => {
                     self.fire(&format!("{told}, timer at {now}"));
                     fired += 1;
                 }
@@ -220,6 +234,7 @@ impl Run {
         messages.sort();
         expected.sort();
         assert_eq!(messages, expected, "{told}: messages");
+        self.shown.published.messages.append(&mut messages);
         for (lock, Published { least, most }) in seen.published.into_iter().enumerate() {
             let published = self.real.unlock_messages(Lock(lock));
             assert!(
@@ -227,6 +242,7 @@ impl Run {
                 "{told}: {published} unlock messages of {:?} instead of {least} to {most}",
                 LOCKS[lock]
             );
+            self.shown.published.unlock_messages[lock] += published;
         }
         self.real.take_unlock_messages();
         let unconfirmed = self.real.take_unconfirmed();
@@ -237,8 +253,9 @@ impl Run {
     }
 
     /// Of Redisson's those are called on their own channels whose turn it is.
-    fn compare_calls(&self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
+    fn compare_calls(&mut self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
         let called = self.real.take_called();
+        self.shown.published.called.extend(&called);
         for (lock, owner) in (0..LOCKS.len()).flat_map(|lock| owners().map(move |owner| (Lock(lock), owner)))
         {
             let times = called.iter().filter(|of| **of == (lock, owner)).count();
@@ -272,14 +289,8 @@ impl Run {
 }
 
 pub(super) fn is_command(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Acquire { .. }
-            | Op::Release { .. }
-            | Op::Renew { .. }
-            | Op::Cancel { .. }
-            | Op::ForceRelease { .. }
-    )
+    use Op::{Acquire, Cancel, ForceRelease, Release, Renew};
+    matches!(op, Acquire { .. } | Release { .. } | Renew { .. } | Cancel { .. } | ForceRelease { .. })
 }
 
 pub(super) fn pick(calls: &[usize], nth: u8) -> Option<usize> {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
+pub(crate) mod metrics;
 pub(crate) mod terminal;
 pub(crate) mod tls;
 
@@ -176,6 +177,11 @@ impl Running {
         }
         let (stdout, stderr) = (self.stdout.so_far(), self.stderr.so_far());
         Ended { code: status.code(), signal: status.signal(), stdout, stderr }
+    }
+
+    /// Its standard error so far.
+    pub(crate) fn told(&self) -> String {
+        self.stderr.so_far()
     }
 
     /// Waits until it has told this on standard error.

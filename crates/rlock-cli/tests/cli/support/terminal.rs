@@ -35,6 +35,17 @@ impl Terminal {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Terminal {
+        Terminal::at(size, &url(server), arguments, environment)
+    }
+
+    /// As [`Terminal::sized`], for servers that a URL names.
+    #[track_caller]
+    pub(crate) fn at(
+        size: (u16, u16),
+        url: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Terminal {
         let (mut ours, mut theirs) = (0, 0);
         let none = std::ptr::null_mut();
         // SAFETY: openpty writes two descriptors; the other results are not wanted.
@@ -44,7 +55,7 @@ impl Terminal {
         let (keyboard, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
         set_size(&keyboard, size);
         let mut command = bare();
-        command.args(arguments).env("REDIS_URL", url(server)).env("TERM", "xterm");
+        command.args(arguments).env("REDIS_URL", url).env("TERM", "xterm");
         command.envs(environment.iter().copied());
         let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
         command.stdin(copy()).stdout(copy()).stderr(copy());
@@ -61,15 +72,26 @@ impl Terminal {
         let mut output = keyboard.try_clone().expect("a copy");
         let (sender, screen) = channel();
         thread::spawn(move || {
-            let mut buffer = [0; 4096];
+            let (mut buffer, mut rest) = ([0; 4096], Vec::new());
             // The read fails once nobody has the terminal any more.
             while let Ok(length @ 1..) = output.read(&mut buffer) {
-                if sender.send(String::from_utf8_lossy(&buffer[..length]).into_owned()).is_err() {
+                rest.extend_from_slice(&buffer[..length]);
+                // A character may come in two parts.
+                let whole = std::str::from_utf8(&rest).map_or_else(|error| error.valid_up_to(), str::len);
+                let text: Vec<u8> = rest.drain(..whole).collect();
+                if sender.send(String::from_utf8(text).expect("UTF-8")).is_err() {
                     return;
                 }
             }
         });
         Terminal { child, keyboard, screen, seen: String::new() }
+    }
+
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: i32) {
+        let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
+        // SAFETY: the child has not been waited for, so its process id is its own.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "kill");
     }
 
     /// Gives the terminal another size, as a user does that drags its corner.
@@ -97,6 +119,29 @@ impl Terminal {
             match self.screen.recv_timeout(by.saturating_duration_since(Instant::now())) {
                 Ok(more) => self.seen.push_str(&more),
                 Err(error) => panic!("{error}: no such picture, at last {:?}", self.seen),
+            }
+        }
+    }
+
+    /// Reads on until the whole screen of this size is as wanted, and returns its lines.
+    #[track_caller]
+    pub(crate) fn screen(
+        &mut self,
+        parser: &mut vt100::Parser,
+        wanted: impl Fn(&[String]) -> bool,
+    ) -> Vec<String> {
+        let by = Instant::now() + SOON;
+        loop {
+            parser.process(self.seen.as_bytes());
+            self.seen.clear();
+            let (_, columns) = parser.screen().size();
+            let lines: Vec<String> = parser.screen().rows(0, columns).collect();
+            if wanted(&lines) {
+                return lines;
+            }
+            match self.screen.recv_timeout(by.saturating_duration_since(Instant::now())) {
+                Ok(more) => self.seen.push_str(&more),
+                Err(error) => panic!("{error}: another screen, at last {lines:#?}"),
             }
         }
     }

@@ -321,3 +321,13 @@ fn only_an_untouched_grant_is_taken_back() {
         assert_eq!(back(state), done(nothing(Reply::NotHeld)), "{state:?}");
     }
 }
+
+#[test]
+fn a_release_without_a_lease_does_not_ask_when_the_lock_ends() {
+    for (held, down_to) in
+        [(1, DownTo::OneLess), (3, DownTo::OneLess), (3, DownTo::AtMost(0)), (3, DownTo::AtMost(7))]
+    {
+        let unknown = let_go(held_until(held, Expiry::Never), &give(down_to, None));
+        assert_eq!(unknown, let_go(mine(held), &give(down_to, None)), "{held}, {down_to:?}");
+    }
+}

@@ -84,6 +84,7 @@ pub(crate) fn settings() -> Settings {
         foreign_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
         max_ties: 1_000,
+        hot_locks: 0,
         at_once: AtOnce::USUAL,
     }
 }

@@ -1,0 +1,203 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// While locks are held, the deadlines are checked each second: timers stand still while the machine is suspended.
+const nap = time.Second
+
+// acquisition is one owner, from its first request to its last: the shell of a machine. The client's mutex guards all of it but
+// channels and contexts.
+type acquisition struct {
+	client  *Client
+	order   order
+	machine *machine
+	began   time.Duration
+	heldAt  time.Duration
+	link    *link // of the last command
+	tied    *link // of the last command that the server confirmed
+	asking  *link // where the next command goes, in a cluster whose slot moves
+	timer   *time.Timer
+	// How long the holder's lease can last, as far as it is known.
+	holderLease time.Duration
+	token       int64
+	guards      int // that were not released yet
+
+	settled  chan struct{} // it has the lock, or refused says why not
+	refused  error
+	loss     context.Context // ends when the lock is lost
+	lose     context.CancelCauseFunc
+	released chan struct{} // the release has ended, as outcome says
+	outcome  error
+	gone     chan struct{} // nothing is left of it
+	levels   chan struct{} // commands that change the number of holds, one at a time
+}
+
+func (c *Client) acquisition(o order) *acquisition {
+	a := &acquisition{
+		client: c, order: o, machine: newMachine(o.plan), began: now(), guards: 1, holderLease: longestLook,
+		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
+	}
+	a.loss, a.lose = context.WithCancelCause(context.Background())
+	return a
+}
+
+// begin makes the first request, as soon as the links are there.
+func (a *acquisition) begin() {
+	c := a.client
+	c.enter(a)
+	a.link = c.linkFor(a.order.lock)
+	if a.waits() {
+		c.listen()
+	}
+	if !a.link.up() || a.waits() && c.hearing != hears {
+		a.machine.linkDown()
+	}
+	a.feed(a.machine.start)
+}
+
+func (a *acquisition) waits() bool { return a.machine.waits() }
+
+func (a *acquisition) linkUp() { a.feed(a.machine.linkUp) }
+
+func (a *acquisition) linkDown() { a.feed(a.machine.linkDown) }
+
+// feed gives the machine an input, and carries out what it decides.
+func (a *acquisition) feed(input func()) {
+	for _, what := range a.machine.take(now(), input) {
+		if what.kind == outSend {
+			a.send(what)
+		} else {
+			a.told(what)
+		}
+	}
+	if a.machine.down && !a.waits() && a.link.up() && a.machine.phase != phaseEnded {
+		// It lacked the subscription, which it needs no more.
+		a.linkUp()
+		return
+	}
+	a.setTimer()
+}
+
+func (a *acquisition) send(what output) {
+	c, o := a.client, &a.order
+	link := a.asking
+	if link == nil {
+		link = c.linkFor(o.lock)
+	} else {
+		link.send([]string{"ASKING"}, o.response, ignore)
+	}
+	a.link, a.asking = link, nil
+	if what.look {
+		link.send([]string{"PTTL", o.lock}, o.response, func(reply any, _ time.Duration) { a.holderLease = readLease(reply) })
+	}
+	link.send(o.words(what, c.channel), o.response, func(reply any, sentAt time.Duration) {
+		told := c.failure(reply, o.lock, link, a)
+		if !told.failed() {
+			told = readAnswer(what.command, reply, a.holderLease)
+		}
+		if told.kind == answeredHeld || told == one {
+			a.tied = link
+		}
+		a.feed(func() { a.machine.reply(what.number, sentAt, told) })
+	})
+}
+
+func (a *acquisition) told(what output) {
+	c, lock, at := a.client, a.order.lock, now()
+	switch what.kind {
+	case outHeld:
+		a.token, a.heldAt = what.token, at
+		c.tell(Event{Kind: Acquired, Lock: lock, Took: at - a.began})
+		close(a.settled)
+	case outTimedOut:
+		c.tell(Event{Kind: TimedOut, Lock: lock, Took: at - a.began})
+		a.refuse(timedOut(lock, at-a.began, what.err))
+	case outDenied:
+		c.tell(Event{Kind: Denied, Lock: lock})
+		a.refuse(denied(lock))
+	case outRefused:
+		if what.err == nil {
+			what.err = unreachable(errors.New("no answer in time"))
+		}
+		a.refuse(what.err)
+	case outRenewed:
+		c.tell(Event{Kind: Renewed, Lock: lock})
+	case outRenewalFailed:
+		c.tell(Event{Kind: RenewalFailed, Lock: lock, Err: what.err})
+	case outLost:
+		a.lost(what.why)
+	case outReleased:
+		c.tell(Event{Kind: Released, Lock: lock, Took: at - a.heldAt})
+		a.end(nil)
+	case outReleaseLost:
+		a.lost(WhyTaken)
+		a.end(context.Cause(a.loss))
+	case outReleaseUnknown:
+		a.end(outcomeUnknown(lock, what.err))
+	case outReleaseRefused:
+		a.end(what.err)
+	case outEnded:
+		c.leave(a)
+		close(a.gone)
+	}
+}
+
+func (a *acquisition) refuse(err error) {
+	a.refused = err
+	close(a.settled)
+}
+
+func (a *acquisition) end(err error) {
+	a.outcome = err
+	close(a.released)
+}
+
+func (a *acquisition) lost(why Why) {
+	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
+	if why != WhyClosed {
+		// A lost lock needs no release. Its release would enter it again.
+		a.client.leave(a)
+	}
+	a.lose(lost(a.order.lock, why))
+}
+
+// abandon: the client is closed, and no answer will come any more.
+func (a *acquisition) abandon() {
+	a.machine.phase = phaseEnded
+	a.setTimer()
+	a.client.leave(a)
+	close(a.gone)
+	select {
+	case <-a.released:
+	default:
+		a.end(outcomeUnknown(a.order.lock, closed()))
+	}
+}
+
+func (a *acquisition) setTimer() {
+	at, m := a.machine.timer(), a.machine
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if at >= forever {
+		return
+	}
+	delay := at - now()
+	if m.phase == phaseHeld {
+		window := max(1, min(renewalWindow, a.order.lease/30))
+		// Renewals that are due at nearly the same time go in one piece.
+		if early := delay - at%window; at < m.deadline() && early > 0 {
+			delay = early
+		}
+		delay = min(delay, nap)
+	}
+	if a.timer == nil {
+		a.timer = time.AfterFunc(delay, func() { a.client.do(func() { a.feed(a.machine.tick) }) })
+	} else {
+		a.timer.Reset(delay)
+	}
+}

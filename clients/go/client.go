@@ -1,0 +1,279 @@
+// Package rlock has distributed locks on Redis and Valkey servers with the rlock module: a lock has at most one holder at a
+// time, on any process or machine.
+//
+// The server queues the waiters. The client renews held locks every third of their lease, and tells you when one is lost.
+package rlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Version is that of this package.
+const Version = "0.1.0"
+
+const longestTime = 1 << 43 * time.Millisecond
+
+var started = time.Now()
+
+// Options are those of a client; each has a default.
+type Options struct {
+	// Name is for owners and CLIENT LIST; the program's name by default.
+	Name string
+	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it.
+	Lease time.Duration
+	// Wait is the limit of Acquire and Run; none by default.
+	Wait time.Duration
+	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, only the lease counts.
+	SessionGrace time.Duration
+	// ResponseTimeout is how long the server may take to answer: a sixth of the lease by default, from 50 ms to 5 s.
+	ResponseTimeout time.Duration
+	// OnEvent receives what happens to locks and connections, one event after the other. It must not close the client.
+	OnEvent func(Event)
+}
+
+// Client makes locks on one server: one per process. Its methods may be used by many goroutines at a time.
+type Client struct {
+	endpoint *endpoint
+	called   string // in CLIENT LIST
+	identity string
+	channel  string
+	defaults order
+	response time.Duration
+	onEvent  func(Event)
+
+	emptied context.Context // once a closing client has no acquisition left
+	empty   context.CancelFunc
+	ended   context.Context // once the client is closed
+	end     context.CancelFunc
+	running sync.WaitGroup
+	allTold chan struct{}
+	settled chan error // the outcome of the first attempt to connect
+
+	mutex        sync.Mutex // for all that follows, the links and the acquisitions
+	acquisitions map[claim]*acquisition
+	graces       map[time.Duration]int // how many sessions there are of each
+	links        map[string]*link      // for commands, by address
+	slots        map[int]string        // of a cluster: the addresses that are known
+	messages     *link
+	hearing      hearing
+	failures     int // to connect
+	counts       int // of the subscription
+	numbers      int // of owners
+	closing      bool
+	lostAt       time.Duration // when the first link was lost; 0 while all are up
+	events       []Event
+	told         chan struct{}
+}
+
+// Connect connects by a URL: redis://[user:password@]host[:port][/database], rediss://… or unix://…. It fails if the server
+// cannot be reached, refuses the user, or has no rlock module.
+func Connect(ctx context.Context, url string, options Options) (*Client, error) {
+	endpoint, err := endpointOfURL(url)
+	return connect(ctx, endpoint, err, options)
+}
+
+// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient; the connections are its own. In a cluster it
+// does not wait for locks.
+func ConnectLike(ctx context.Context, app redis.UniversalClient, options Options) (*Client, error) {
+	endpoint, err := endpointLike(app)
+	return connect(ctx, endpoint, err, options)
+}
+
+// ConnectSentinel connects to the primary that the Sentinels name, and follows it.
+func ConnectSentinel(ctx context.Context, failover *redis.FailoverOptions, options Options) (*Client, error) {
+	endpoint, err := endpointBySentinels(failover)
+	return connect(ctx, endpoint, err, options)
+}
+
+func connect(ctx context.Context, endpoint *endpoint, err error, options Options) (*Client, error) {
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(endpoint, options)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case err = <-c.settled:
+	case <-ctx.Done():
+		err = unreachable(context.Cause(ctx))
+	}
+	if err == nil {
+		// Without arguments it does nothing.
+		_, err = c.request(ctx, "", "RLOCK.RENEW")
+		if errors.Is(err, ErrRefused) || errors.Is(err, ErrPermission) {
+			err = nil
+		}
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func newClient(endpoint *endpoint, options Options) (*Client, error) {
+	lease := cmp.Or(options.Lease, 30*time.Second)
+	response := cmp.Or(options.ResponseTimeout, min(max(lease/6, 50*time.Millisecond), 5*time.Second))
+	defaults := order{plan: plan{lease: lease, wait: cmp.Or(options.Wait, forever), grace: options.SessionGrace, renew: true}}
+	if err := errors.Join(defaults.check(), checkTime("a response timeout", response, time.Millisecond)); err != nil {
+		return nil, err
+	}
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, unsupported(fmt.Sprintf("the system has no random numbers (%v); repair that", err))
+	}
+	host, _ := os.Hostname()
+	name := cmp.Or(options.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"))
+	c := &Client{
+		endpoint:     endpoint,
+		called:       fmt.Sprintf("%s@%s:%d", plain(name, "rlock-client"), plain(host, "localhost"), os.Getpid()),
+		channel:      "rlock:grants:" + hex.EncodeToString(random[:]),
+		defaults:     defaults,
+		response:     response,
+		onEvent:      options.OnEvent,
+		allTold:      make(chan struct{}),
+		settled:      make(chan error, 1),
+		acquisitions: map[claim]*acquisition{},
+		graces:       map[time.Duration]int{},
+		links:        map[string]*link{},
+		slots:        map[int]string{},
+		told:         make(chan struct{}, 1),
+	}
+	c.identity = c.called + ":" + hex.EncodeToString(random[:])
+	c.emptied, c.empty = context.WithCancel(context.Background())
+	c.ended, c.end = context.WithCancel(context.Background())
+	go c.tellEvents()
+	c.do(func() { c.link(endpoint.seeds[0]) })
+	return c, nil
+}
+
+var special = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// plain is at most 64 characters without a meaning in commands, channels and owners.
+func plain(word, otherwise string) string {
+	word = special.ReplaceAllString(strings.TrimSpace(word), "_")
+	return cmp.Or(word[:min(len(word), 64)], otherwise)
+}
+
+// Identity is how the owners of this client begin: <name>@<host>:<pid>:<random>.
+func (c *Client) Identity() string { return c.identity }
+
+// Close is Shutdown with at most 5 seconds.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return c.Shutdown(ctx)
+}
+
+// Shutdown ends all waits, marks all locks as lost so that their work ends, waits until they are released or ctx is done, and
+// closes the connections. The error is ErrUnflushed if not all were released; the others stay held until their lease ends.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.do(func() {
+		c.closing = true
+		// Waiters leave the queue; holders are notified, and release when their work has ended.
+		c.each(func(*acquisition) bool { return true }, func(a *acquisition) {
+			a.feed(func() { a.machine.cancel(closed()) })
+			a.feed(func() { a.machine.lose(WhyClosed) })
+		})
+		if len(c.acquisitions) == 0 {
+			c.empty()
+		}
+	})
+	select {
+	case <-c.emptied.Done():
+	case <-ctx.Done():
+	}
+	c.end()
+	c.running.Wait()
+	left := 0
+	c.do(func() {
+		left = len(c.acquisitions)
+		for _, a := range c.acquisitions {
+			a.abandon()
+		}
+	})
+	select {
+	case <-c.allTold:
+	case <-ctx.Done():
+	}
+	if left > 0 {
+		return unflushed(left)
+	}
+	return nil
+}
+
+func (c *Client) do(work func()) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	work()
+}
+
+// The caller of the following holds the mutex.
+
+func (c *Client) shortestGrace() time.Duration {
+	shortest := forever
+	for grace := range c.graces {
+		shortest = min(shortest, grace)
+	}
+	return shortest
+}
+
+// each works on those that are held first: their leases are running.
+func (c *Client) each(which func(*acquisition) bool, work func(*acquisition)) {
+	var held, others []*acquisition
+	for _, a := range c.acquisitions {
+		if !which(a) {
+			continue
+		}
+		if a.machine.phase == phaseHeld {
+			held = append(held, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	for _, a := range append(held, others...) {
+		work(a)
+	}
+}
+
+func (c *Client) enter(a *acquisition) {
+	c.acquisitions[a.order.claim()] = a
+	if grace := a.order.grace; grace > 0 {
+		c.graces[grace]++
+		if c.graces[grace] == 1 {
+			for _, link := range c.links {
+				link.beat()
+			}
+		}
+	}
+}
+
+func (c *Client) leave(a *acquisition) {
+	if c.acquisitions[a.order.claim()] != a {
+		return
+	}
+	delete(c.acquisitions, a.order.claim())
+	if grace := a.order.grace; grace > 0 {
+		c.graces[grace]--
+		if c.graces[grace] == 0 {
+			delete(c.graces, grace)
+		}
+	}
+	if c.closing && len(c.acquisitions) == 0 {
+		c.empty()
+	}
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+# The driver program that `check.sh driver` has built.
+exec "${CARGO_TARGET_DIR:-../../target}/clients/go/driver"

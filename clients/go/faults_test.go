@@ -1,0 +1,189 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	held := must[*Held](t)(connectTo(t, s.url(), Options{}).Lock("a").Acquire(ctx))
+	for range 5 {
+		client := must[*Client](t)(Connect(ctx, s.url(), Options{OnEvent: func(Event) {}}))
+		mine := must[*Held](t)(client.Lock("b", SessionGrace(time.Second)).Acquire(ctx))
+		waits := make(chan error)
+		go func() {
+			_, err := client.Lock("a").Acquire(ctx)
+			waits <- err
+		}()
+		eventually(t, "it waits", func() bool { return s.waiters(t, "a") == 1 })
+		work := mine.Context(ctx)
+		go func() {
+			<-work.Done()
+			_ = mine.Release(ctx)
+		}()
+		check(t, client.Close() == nil, "flushed")
+		wantError(t, <-waits, ErrClosed)
+		wantError(t, context.Cause(work), ErrLost)
+		_, err := client.Lock("b").TryAcquire(ctx)
+		wantError(t, err, ErrClosed)
+		_, err = client.Lock("b").Info(ctx)
+		wantError(t, err, ErrClosed)
+		check(t, client.Close() == nil && !s.exists("b") && s.waiters(t, "a") == 0, "nothing in the server")
+	}
+	eventually(t, "one client is left", func() bool { return len(strings.Split(s.ClientList(ctx).Val(), "@")) == 3 })
+	_ = held.Release(ctx)
+	closeNow(held.acquisition.client)
+	eventually(t, "no goroutine is left: "+ownGoroutines(), func() bool { return ownGoroutines() == "" })
+}
+
+func TestCloseAtAnyMoment(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	for number := range 200 {
+		endpoint := must[*endpoint](t)(endpointOfURL(s.url()))
+		client := must[*Client](t)(newClient(endpoint, Options{}))
+		outcome := make(chan error)
+		go func() {
+			_, err := client.Lock("a").Acquire(ctx)
+			outcome <- err
+		}()
+		time.Sleep(time.Duration(number) * 20 * time.Microsecond)
+		closeNow(client)
+		if err := <-outcome; err != nil {
+			wantError(t, err, ErrClosed)
+		}
+		s.do(t, "DEL", "a")
+	}
+	eventually(t, "no goroutine is left", func() bool { return ownGoroutines() == "" })
+}
+
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+	client := connectTo(t, "redis://"+p.address(), Options{})
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	p.set(func() { p.silent = true })
+	outcome := make(chan error)
+	go func() { outcome <- held.Release(ctx) }()
+	time.Sleep(50 * time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	wantError(t, client.Shutdown(short), ErrUnflushed)
+	check(t, time.Since(began) < 2*time.Second, time.Since(began))
+	wantError(t, <-outcome, ErrOutcomeUnknown)
+	check(t, client.Close() == nil, "closed before")
+}
+
+func TestOutages(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+	var mutex sync.Mutex
+	var kinds []EventKind
+	client := connectTo(t, "redis://"+p.address(), Options{Lease: 3 * time.Second, OnEvent: func(e Event) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		kinds = append(kinds, e.Kind)
+	}})
+	other := must[*Held](t)(connectTo(t, s.url(), Options{}).Lock("b").Acquire(ctx))
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	waits := make(chan error)
+	go func() {
+		next, err := client.Lock("b").Acquire(ctx)
+		if err == nil {
+			err = next.Release(ctx)
+		}
+		waits <- err
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, "b") == 1 })
+	for range 3 {
+		p.cut()
+		time.Sleep(300 * time.Millisecond)
+	}
+	p.set(func() { p.refusing = true })
+	p.cut()
+	time.Sleep(time.Second)
+	p.set(func() { p.refusing = false })
+	time.Sleep(1500 * time.Millisecond)
+	_, err := held.Check()
+	check(t, err == nil, err)
+	check(t, other.Release(ctx) == nil && <-waits == nil && held.Release(ctx) == nil, "released")
+	mutex.Lock()
+	defer mutex.Unlock()
+	count := func(kind EventKind) (n int) {
+		for _, each := range kinds {
+			if each == kind {
+				n++
+			}
+		}
+		return n
+	}
+	check(t, count(Disconnected) == 4 && count(Reconnected) == 4 && count(Lost) == 0, kinds)
+}
+
+// Requests of each kind lose their connection after the server has carried them out.
+func TestLostReplies(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+	client := connectTo(t, "redis://"+p.address(), Options{Lease: 2 * time.Second})
+	eat := func(word string) {
+		p.set(func() {
+			p.eat = func(request string) bool {
+				if strings.Contains(request, word) {
+					p.eat = nil
+					return true
+				}
+				return false
+			}
+		})
+	}
+	for range 3 {
+		eat("RLOCK.ACQUIRE")
+		held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+		check(t, s.HGet(ctx, "a", held.Owner()).Val() == "1", "one hold")
+		eat("RLOCK.RENEW")
+		time.Sleep(1500 * time.Millisecond)
+		_, err := held.Check()
+		check(t, err == nil, err)
+		eat("RLOCK.RELEASE")
+		err = held.Release(ctx)
+		check(t, err == nil || errors.Is(err, ErrOutcomeUnknown), err)
+		eventually(t, "free", func() bool { return !s.exists("a") })
+		eat("RLOCK.ACQUIRE")
+		if held, err = client.Lock("a").TryAcquire(ctx); err == nil {
+			err = held.Release(ctx)
+		}
+		check(t, err == nil || errors.Is(err, ErrUnreachable), err)
+		eventually(t, "free", func() bool { return !s.exists("a") })
+	}
+}
+
+func TestASessionEndsWithItsProcess(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+	client := connectTo(t, "redis://"+p.address(), Options{SessionGrace: 500 * time.Millisecond})
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	fixed := must[*Held](t)(client.Lock("b", Lease(20*time.Second), NoRenewal()).Acquire(ctx))
+	for range 4 {
+		time.Sleep(300 * time.Millisecond)
+		p.cut()
+	}
+	time.Sleep(700 * time.Millisecond)
+	for _, each := range []*Held{held, fixed} {
+		left, err := each.Check()
+		check(t, err == nil && left <= 493*time.Millisecond, left, err)
+	}
+	p.set(func() { p.refusing = true })
+	p.cut()
+	began := time.Now()
+	<-held.Lost()
+	<-fixed.Lost()
+	check(t, time.Since(began) < 600*time.Millisecond, time.Since(began))
+	eventually(t, "free", func() bool { return !s.exists("a") && !s.exists("b") })
+	check(t, time.Since(began) > 400*time.Millisecond, time.Since(began))
+}

@@ -1,0 +1,108 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Held is a held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives.
+type Held struct {
+	acquisition *acquisition
+	over        context.Context // it was lost or released
+	end         context.CancelCauseFunc
+	once        sync.Once
+	outcome     error
+}
+
+func newHeld(a *acquisition) *Held {
+	held := &Held{acquisition: a}
+	held.over, held.end = context.WithCancelCause(a.loss)
+	return held
+}
+
+// Name is the lock's name.
+func (h *Held) Name() string { return h.acquisition.order.lock }
+
+// Owner is the owner, as the server knows it.
+func (h *Held) Owner() string { return h.acquisition.order.owner }
+
+// Token is the fencing token of a fenced lock, the newest one; 0 for others.
+func (h *Held) Token() (token int64) {
+	h.acquisition.client.do(func() { token = h.acquisition.token })
+	return token
+}
+
+// Lost is closed as soon as the lock is lost.
+func (h *Held) Lost() <-chan struct{} { return h.acquisition.loss.Done() }
+
+// Context is for the work that the lock protects: it ends with parent, at the loss of the lock, with the cause ErrLost, and at
+// the release.
+func (h *Held) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	stop := context.AfterFunc(h.over, func() { cancel(context.Cause(h.over)) })
+	context.AfterFunc(ctx, func() { stop() })
+	return ctx
+}
+
+// Check fails with ErrLost unless the lock is held by the local clock; it sends nothing. It returns for how long without a renewal.
+func (h *Held) Check() (time.Duration, error) {
+	if h.over.Err() != nil {
+		return 0, context.Cause(h.over)
+	}
+	return h.acquisition.check()
+}
+
+// Reenter adds a hold for the same owner. The lock is free when all its guards are released.
+func (h *Held) Reenter(ctx context.Context) (*Held, error) {
+	if _, err := h.Check(); err != nil {
+		return nil, err
+	}
+	if err := h.acquisition.reenter(ctx); err != nil {
+		return nil, err
+	}
+	return newHeld(h.acquisition), nil
+}
+
+// Release releases the lock, and is sent even if ctx is done: ctx bounds the wait for the answer. The error is ErrLost if the lock
+// was lost before, ErrOutcomeUnknown if that cannot be known. Another call returns the same again.
+func (h *Held) Release(ctx context.Context) error {
+	h.once.Do(func() {
+		h.end(lost(h.Name(), WhyReleased))
+		h.outcome = h.acquisition.leave(ctx)
+	})
+	return h.outcome
+}
+
+func (h *Held) run(ctx context.Context, work func(context.Context) error) error {
+	defer func() { _ = h.Release(ctx) }() // work may panic
+	err := work(h.Context(ctx))
+	released := h.Release(ctx)
+	if err == nil || errors.Is(err, context.Canceled) && errors.Is(released, ErrLost) {
+		return released
+	}
+	return err
+}
+
+// WriteHeld is a held write lock.
+type WriteHeld struct{ *Held }
+
+// Downgrade reads instead of writing, without letting another writer in between. This guard is released.
+func (h *WriteHeld) Downgrade(ctx context.Context) (*Held, error) {
+	if _, err := h.Check(); err != nil {
+		return nil, err
+	}
+	o := h.acquisition.order
+	o.mode, o.wait, o.fenced = modeRead, 0, false
+	a, err := h.acquisition.client.acquire(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	reader := newHeld(a)
+	if err := h.Release(ctx); err != nil {
+		_ = reader.Release(ctx)
+		return nil, err
+	}
+	return reader, nil
+}

@@ -1,0 +1,137 @@
+package rlock
+
+import (
+	"context"
+	"time"
+)
+
+// check is how much longer the lock is held without another renewal.
+func (a *acquisition) check() (left time.Duration, err error) {
+	a.client.do(func() {
+		if left = a.machine.deadline() - now(); a.machine.phase == phaseHeld && left > 0 {
+			return
+		}
+		a.feed(a.machine.tick)
+		left, err = 0, context.Cause(a.loss)
+		if err == nil {
+			err = lost(a.order.lock, WhyReleased)
+		}
+	})
+	return left, err
+}
+
+// leave releases one of the guards.
+func (a *acquisition) leave(ctx context.Context) error {
+	left := 0
+	a.client.do(func() {
+		a.feed(a.machine.tick) // a deadline that has passed unseen is a loss
+		a.drop()
+		left = a.guards
+	})
+	if err := context.Cause(a.loss); err != nil {
+		return err
+	}
+	if left > 0 {
+		return a.leaveOthers(ctx)
+	}
+	select {
+	case <-a.released:
+		return a.outcome
+	case <-ctx.Done():
+	}
+	// The release is on its way, and is repeated in the background if necessary.
+	select {
+	case <-a.released:
+		return a.outcome
+	case <-time.After(a.order.response):
+		return outcomeUnknown(a.order.lock, context.Cause(ctx))
+	}
+}
+
+func (a *acquisition) release() {
+	if a.machine.phase == phaseLost {
+		a.client.enter(a)
+		if a.link = a.client.linkFor(a.order.lock); a.link.up() {
+			a.linkUp()
+		} else {
+			a.linkDown()
+		}
+	}
+	a.feed(a.machine.release)
+}
+
+// level waits for its turn to change the number of holds.
+func (a *acquisition) level(ctx context.Context) (done func(), err error) {
+	select {
+	case a.levels <- struct{}{}:
+		return func() { <-a.levels }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// reenter adds a hold, for one more guard.
+func (a *acquisition) reenter(ctx context.Context) error {
+	done, err := a.level(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := a.check(); err != nil {
+		return err
+	}
+	o, holds := a.order, 0
+	o.fair = false // it holds the lock already
+	a.client.do(func() {
+		a.guards++
+		holds = a.guards
+	})
+	var told answer
+	// The server counts one permit, however many guards there are here.
+	if o.mode != modePermit {
+		var reply any
+		reply, err = a.client.request(ctx, o.lock, o.acquire(holds)...)
+		if told = readAnswer(cmdAcquire, reply, 0); err == nil && told.failed() {
+			err = told.err
+		}
+	}
+	a.client.do(func() {
+		switch {
+		case err != nil || o.mode == modePermit:
+		case told.kind == answeredHeld:
+			a.token = max(a.token, told.value)
+		default:
+			a.feed(func() { a.machine.lose(WhyTaken) })
+		}
+	})
+	if err == nil {
+		_, err = a.check()
+	}
+	if err != nil {
+		a.client.do(a.drop)
+	}
+	return err
+}
+
+// drop ends a guard, and the hold with the last one.
+func (a *acquisition) drop() {
+	a.guards--
+	if a.guards == 0 {
+		a.release()
+	}
+}
+
+// leaveOthers releases one of several holds. Whatever comes of it: the last one removes all.
+func (a *acquisition) leaveOthers(ctx context.Context) error {
+	done, err := a.level(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	holds := 0
+	a.client.do(func() { holds = a.guards })
+	if holds > 0 && a.order.mode != modePermit {
+		_, _ = a.client.request(ctx, a.order.lock, a.order.releaseBut(holds)...)
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// handle is what all locks are: a name and options. It does no I/O until it is acquired.
+type handle struct {
+	client *Client
+	order  order
+	err    error
+}
+
+func (c *Client) handle(name string, mode mode, set func(*order)) handle {
+	h := handle{client: c, order: c.defaults}
+	h.order.lock, h.order.mode = name, mode
+	set(&h.order)
+	h.err = h.order.check()
+	if len(h.order.owner) > 512 {
+		h.err = invalid("an owner has 1 to 512 bytes")
+	}
+	// The lease on the wire is in whole ms.
+	h.order.lease = h.order.lease.Truncate(time.Millisecond)
+	h.order.grace = h.order.grace.Truncate(time.Millisecond)
+	h.order.response = min(c.response, max(50*time.Millisecond, h.order.lease/6))
+	return h
+}
+
+// Lock is a lock by its name. Each acquisition is another owner.
+type Lock struct{ handle }
+
+// WriteLock is the write side of a read/write lock.
+type WriteLock struct{ handle }
+
+// ReadWriteLock is held by many readers together, or by one writer alone.
+type ReadWriteLock struct {
+	client *Client
+	name   string
+}
+
+// Lock is the lock with this name: the key in the server.
+func (c *Client) Lock(name string, options ...LockOption) *Lock {
+	return &Lock{c.handle(name, "", func(o *order) {
+		for _, each := range options {
+			each.ofLock(o)
+		}
+	})}
+}
+
+// ReadWriteLock is the read/write lock with this name.
+func (c *Client) ReadWriteLock(name string) *ReadWriteLock { return &ReadWriteLock{c, name} }
+
+// Read is the side of the readers.
+func (l *ReadWriteLock) Read(options ...ReadOption) *Lock {
+	return &Lock{l.client.readers(l.name, modeRead, options)}
+}
+
+func (c *Client) readers(name string, mode mode, options []ReadOption) handle {
+	return c.handle(name, mode, func(o *order) {
+		for _, each := range options {
+			each.ofRead(o)
+		}
+	})
+}
+
+// Write is the side of the writers.
+func (l *ReadWriteLock) Write(options ...WriteOption) *WriteLock {
+	return &WriteLock{l.client.handle(l.name, modeWrite, func(o *order) {
+		for _, each := range options {
+			each.ofWrite(o)
+		}
+	})}
+}
+
+// Semaphore is held by at most permits owners at once. The server does not store the number: use the same one everywhere.
+func (c *Client) Semaphore(name string, permits int, options ...ReadOption) *Lock {
+	h := c.readers(name, modePermit, options)
+	if h.order.permits = permits; permits < 1 || permits > math.MaxInt32 {
+		h.err = invalid("a semaphore has from 1 to %d permits, not %d", math.MaxInt32, permits)
+	}
+	return &Lock{h}
+}
+
+// Acquire waits for the lock. When ctx is done, the wait ends, and not the hold: a deadline is an ErrTimeout.
+func (l *Lock) Acquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, false) }
+
+// TryAcquire asks once. The error is ErrDenied if another owner holds the lock.
+func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, true) }
+
+// Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that
+// loss unless work has failed otherwise. When ctx is done, both the wait and the context of work end.
+func (l *Lock) Run(ctx context.Context, work func(ctx context.Context, held *Held) error) error {
+	held, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return held.run(ctx, func(ctx context.Context) error { return work(ctx, held) })
+}
+
+// Acquire is Lock.Acquire.
+func (l *WriteLock) Acquire(ctx context.Context) (*WriteHeld, error) {
+	return writeHeld(l.acquire(ctx, false))
+}
+
+// TryAcquire is Lock.TryAcquire.
+func (l *WriteLock) TryAcquire(ctx context.Context) (*WriteHeld, error) {
+	return writeHeld(l.acquire(ctx, true))
+}
+
+// Run is Lock.Run.
+func (l *WriteLock) Run(ctx context.Context, work func(ctx context.Context, held *WriteHeld) error) error {
+	held, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return held.run(ctx, func(ctx context.Context) error { return work(ctx, held) })
+}
+
+func writeHeld(held *Held, err error) (*WriteHeld, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &WriteHeld{held}, nil
+}
+
+// Name is the key in the server.
+func (h *handle) Name() string { return h.order.lock }
+
+// Locked is whether the lock is held.
+func (h *handle) Locked(ctx context.Context) (bool, error) {
+	info, err := h.Info(ctx)
+	return err == nil && info.Kind != "none", err
+}
+
+// Info is the lock, as the server sees it.
+func (h *handle) Info(ctx context.Context) (Info, error) {
+	reply, err := h.client.request(ctx, h.order.lock, "RLOCK.INFO", h.order.lock)
+	if err != nil {
+		return Info{}, err
+	}
+	return readInfo(reply)
+}
+
+// ForceRelease removes all holds; the holders notice it at their next renewal. It reports whether there were any.
+func (h *handle) ForceRelease(ctx context.Context) (bool, error) {
+	reply, err := h.client.request(ctx, h.order.lock, "RLOCK.FORCERELEASE", h.order.lock)
+	return reply == int64(1), err
+}
+
+func (h *handle) acquire(ctx context.Context, once bool) (*Held, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	o := h.order
+	deadline, bounded := ctx.Deadline()
+	if left := time.Until(deadline); bounded && left < o.wait {
+		o.wait = left
+	} else {
+		bounded = false
+	}
+	if once {
+		o.wait, bounded = 0, false
+	}
+	a, err := h.client.acquire(ctx, o)
+	var timeout *Error
+	if bounded && errors.As(err, &timeout) && timeout.kind == ErrTimeout {
+		timeout.cause = errors.Join(context.DeadlineExceeded, timeout.cause)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newHeld(a), nil
+}
+
+// acquire is for a new owner, or for one of the caller's: that has one acquisition of a lock at a time, which a later one re-enters.
+func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
+	began, wait := now(), o.wait
+	for {
+		waited := now() - began
+		if err := ctx.Err(); wait != 0 && (waited >= wait || errors.Is(err, context.DeadlineExceeded)) {
+			return nil, timedOut(o.lock, waited, nil)
+		} else if err != nil {
+			return nil, context.Cause(ctx)
+		}
+		o.wait = wait - min(waited, wait)
+		a, next, err := c.begin(o)
+		switch {
+		case err != nil:
+			return nil, err
+		case a != nil && next != nil:
+			return a, a.reenter(ctx)
+		case a != nil:
+			return a, a.await(ctx)
+		case wait == 0:
+			return nil, denied(o.lock)
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+		case <-time.After(o.wait):
+		}
+	}
+}
+
+// begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before.
+func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error) {
+	c.do(func() {
+		switch {
+		case c.closing:
+			err = closed()
+			return
+		case c.endpoint.cluster && o.wait != 0:
+			err = unsupported("this client does not wait for locks in a cluster; use TryAcquire")
+			return
+		case c.endpoint.cluster && o.grace != 0:
+			err = unsupported("this client has no sessions in a cluster; leave SessionGrace out")
+			return
+		case o.owner == "":
+			c.numbers++
+			o.owner = fmt.Sprintf("%s:%d", c.identity, c.numbers)
+		}
+		if other := c.acquisitions[o.claim()]; other != nil {
+			other.feed(other.machine.tick) // a deadline that has passed unseen is a loss
+		}
+		if other := c.acquisitions[o.claim()]; other == nil {
+			a = c.acquisition(o)
+			a.begin()
+		} else if other.machine.undecided() {
+			next = other.settled
+		} else if next = other.gone; other.machine.phase == phaseHeld {
+			a = other
+		}
+	})
+	return a, next, err
+}
+
+// await waits until the lock is held, or refused. The machine removes the rest from the server.
+func (a *acquisition) await(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		if _, bounded := ctx.Deadline(); bounded && a.order.wait != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return // that is the end of the wait, and so a time-out
+		}
+		a.client.do(func() { a.feed(func() { a.machine.cancel(context.Cause(ctx)) }) })
+	})
+	defer stop()
+	<-a.settled
+	return a.refused
+}

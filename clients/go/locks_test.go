@@ -1,0 +1,303 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestOneHoldsAndOthersAreDenied(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client, other := connectTo(t, s.url(), Options{}), connectTo(t, s.url(), Options{Name: "other app/1"})
+	held := must[*Held](t)(client.Lock("a", Fenced()).Acquire(ctx))
+	left, err := held.Check()
+	check(t, err == nil && left > 29*time.Second && left < 30*time.Second, left, err)
+	check(t, held.Token() > 0 && held.Name() == "a" && strings.HasPrefix(held.Owner(), client.Identity()+":"), held.Owner())
+	check(t, strings.HasPrefix(other.Identity(), "other_app_1@"), other.Identity())
+	_, err = other.Lock("a").TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	check(t, err.Error() == "another owner holds the lock a; wait for it, or try again later", err)
+
+	handedOver := make(chan *Held)
+	go func() {
+		next, err := other.Lock("a", Fenced()).Acquire(ctx)
+		check(t, err == nil, err)
+		handedOver <- next
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, "a") == 1 })
+	for range 2 {
+		check(t, held.Release(ctx) == nil, "released twice, with one outcome")
+	}
+	_, err = held.Check()
+	wantError(t, err, ErrLost)
+	next := <-handedOver
+	check(t, next.Token() > held.Token(), next.Token())
+	check(t, next.Release(ctx) == nil && !s.exists("a"), "free")
+	select {
+	case <-held.Lost():
+		t.Fatal("a released lock is not lost")
+	default:
+	}
+}
+
+func TestTheContextBoundsTheWait(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	lock := client.Lock("a")
+
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := lock.Acquire(short)
+	waited := time.Since(began)
+	wantError(t, err, ErrTimeout, context.DeadlineExceeded)
+	check(t, waited >= 299*time.Millisecond && waited < time.Second, waited)
+	_, err = lock.Acquire(short)
+	wantError(t, err, ErrTimeout)
+	_, err = lock.TryAcquire(short)
+	wantError(t, err, context.DeadlineExceeded)
+
+	_, err = client.Lock("a", Wait(50*time.Millisecond)).Acquire(ctx)
+	wantError(t, err, ErrTimeout)
+	check(t, !errors.Is(err, context.DeadlineExceeded), err)
+
+	because := errors.New("because")
+	cancelled, stop := context.WithCancelCause(ctx)
+	time.AfterFunc(100*time.Millisecond, func() { stop(because) })
+	_, err = lock.Acquire(cancelled)
+	wantError(t, err, because)
+	eventually(t, "it left the queue", func() bool { return s.waiters(t, "a") == 0 })
+	check(t, held.Release(ctx) == nil, "released")
+
+	// The hold outlives the context of its wait.
+	bounded, done := context.WithTimeout(ctx, time.Second)
+	held = must[*Held](t)(lock.Acquire(bounded))
+	done()
+	time.Sleep(50 * time.Millisecond)
+	_, err = held.Check()
+	check(t, err == nil && held.Release(bounded) == nil && !s.exists("a"), "released with a context that was done", err)
+}
+
+func TestRenewalsAndALossByForce(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	var events sync.Map
+	client := connectTo(t, s.url(), Options{Lease: 600 * time.Millisecond, OnEvent: func(e Event) { events.Store(e.Kind, e) }})
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	work := held.Context(context.WithValue(ctx, t, "value"))
+	for range 20 {
+		time.Sleep(100 * time.Millisecond)
+		_, err := held.Check()
+		check(t, err == nil && work.Err() == nil, err)
+	}
+	forced, err := client.Lock("a").ForceRelease(ctx)
+	check(t, err == nil && forced, err)
+	<-work.Done()
+	<-held.Lost()
+	wantError(t, context.Cause(work), ErrLost)
+	var lost *Error
+	check(t, errors.As(held.Release(ctx), &lost) && lost.Why == WhyTaken && lost.Lock == "a" && work.Value(t) == "value", lost)
+	_, err = held.Reenter(ctx)
+	wantError(t, err, ErrLost)
+	eventually(t, "the events", func() bool {
+		for _, kind := range []EventKind{Acquired, Renewed, Lost} {
+			if e, ok := events.Load(kind); !ok || e.(Event).Lock != "a" {
+				return false
+			}
+		}
+		return true
+	})
+	forced, err = client.Lock("a").ForceRelease(ctx)
+	check(t, err == nil && !forced, "nobody held it")
+}
+
+func TestRun(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{Lease: 600 * time.Millisecond})
+	lock := client.Lock("a")
+	err := lock.Run(ctx, func(work context.Context, held *Held) error {
+		check(t, s.exists("a") && work.Err() == nil, "held")
+		return nil
+	})
+	check(t, err == nil && !s.exists("a"), err)
+
+	failed := errors.New("failed")
+	wantError(t, lock.Run(ctx, func(context.Context, *Held) error { return failed }), failed)
+	check(t, !s.exists("a"), "released after an error")
+
+	for _, own := range []error{nil, failed} {
+		err = lock.Run(ctx, func(work context.Context, held *Held) error {
+			s.do(t, "DEL", "a")
+			<-work.Done()
+			wantError(t, context.Cause(work), ErrLost)
+			if own == nil {
+				return work.Err()
+			}
+			return own
+		})
+		if own == nil {
+			own = ErrLost
+		}
+		wantError(t, err, own)
+	}
+
+	func() {
+		defer func() { check(t, recover() == "panic", "it goes on") }()
+		_ = client.ReadWriteLock("rw").Write().Run(ctx, func(context.Context, *WriteHeld) error { panic("panic") })
+	}()
+	check(t, !s.exists("rw"), "released after a panic")
+	_, err = client.Lock("a").Acquire(ctx)
+	check(t, err == nil, err)
+	wantError(t, client.Lock("a", Wait(time.Millisecond)).Run(ctx, nil), ErrTimeout)
+}
+
+func TestReentryAndNamedOwners(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	outer := must[*Held](t)(client.Lock("a", Fenced()).Acquire(ctx))
+	inner := must[*Held](t)(outer.Reenter(ctx))
+	check(t, inner.Owner() == outer.Owner() && inner.Token() >= outer.Token(), "one owner")
+	check(t, s.HGet(ctx, "a", outer.Owner()).Val() == "2", "two holds")
+	check(t, outer.Release(ctx) == nil && s.HGet(ctx, "a", outer.Owner()).Val() == "1", "one hold")
+	_, err := inner.Check()
+	check(t, err == nil && inner.Release(ctx) == nil && !s.exists("a"), "free", err)
+
+	named := client.Lock("n", Owner("me \x00 %"))
+	first := must[*Held](t)(named.Acquire(ctx))
+	second := must[*Held](t)(named.TryAcquire(ctx))
+	check(t, first.Owner() == "me \x00 %" && s.HGet(ctx, "n", first.Owner()).Val() == "2", "re-entered")
+	check(t, first.Release(ctx) == nil && second.Release(ctx) == nil && !s.exists("n"), "free")
+
+	// A second acquisition of a waiting owner waits with the first.
+	held := must[*Held](t)(client.Lock("n").Acquire(ctx))
+	both := make(chan *Held, 2)
+	for range 2 {
+		go func() {
+			got, err := named.Acquire(ctx)
+			check(t, err == nil, err)
+			both <- got
+		}()
+	}
+	eventually(t, "one waits", func() bool { return s.waiters(t, "n") == 1 })
+	_, err = named.TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	_, err = client.Lock("n", Owner("me \x00 %"), Wait(20*time.Millisecond)).Acquire(ctx)
+	wantError(t, err, ErrTimeout)
+	check(t, held.Release(ctx) == nil, "released")
+	first, second = <-both, <-both
+	check(t, s.HGet(ctx, "n", first.Owner()).Val() == "2", "re-entered")
+	check(t, first.Release(ctx) == nil && second.Release(ctx) == nil && !s.exists("n"), "free")
+}
+
+func TestReadersWritersAndPermits(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	pages := client.ReadWriteLock("pages")
+	one, two := must[*Held](t)(pages.Read().Acquire(ctx)), must[*Held](t)(pages.Read().TryAcquire(ctx))
+	_, err := pages.Write().TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	check(t, one.Release(ctx) == nil && two.Release(ctx) == nil, "released")
+	writer := must[*WriteHeld](t)(pages.Write(Fenced()).Acquire(ctx))
+	check(t, writer.Token() > 0, "fenced")
+	info := must[Info](t)(pages.Read().Info(ctx))
+	check(t, info.Kind == "readwrite" && info.Mode == "write" && info.HolderCount == 1 && info.Holders[0].Owner == writer.Owner(), info)
+	reader := must[*Held](t)(writer.Downgrade(ctx))
+	three := must[*Held](t)(pages.Read().TryAcquire(ctx))
+	_, err = writer.Downgrade(ctx)
+	wantError(t, err, ErrLost)
+	check(t, reader.Release(ctx) == nil && three.Release(ctx) == nil, "released")
+	locked, err := pages.Write().Locked(ctx)
+	check(t, err == nil && !locked, err)
+
+	jobs := client.Semaphore("jobs", 2)
+	a, b := must[*Held](t)(jobs.Acquire(ctx)), must[*Held](t)(jobs.Acquire(ctx))
+	again := must[*Held](t)(a.Reenter(ctx))
+	_, err = jobs.TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	_, err = client.Lock("jobs").TryAcquire(ctx)
+	wantError(t, err, ErrNotALock)
+	locked, err = jobs.Locked(ctx)
+	check(t, err == nil && locked && a.Release(ctx) == nil && again.Release(ctx) == nil && b.Release(ctx) == nil, err)
+	check(t, !s.exists("jobs"), "free")
+}
+
+func TestBadSettings(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	for name, lock := range map[string]*Lock{
+		"lease": client.Lock("a", Lease(0)), "long": client.Lock("a", Lease(math.MaxInt64)), "wait": client.Lock("a", Wait(-1)),
+		"grace": client.Lock("a", SessionGrace(99*time.Millisecond)), "owner": client.Lock("a", Owner(strings.Repeat("x", 513))),
+		"none": client.Semaphore("a", 0), "less": client.Semaphore("a", -1),
+	} {
+		_, err := lock.Acquire(ctx)
+		check(t, errors.Is(err, ErrInvalid) && !strings.Contains(err.Error(), "%!"), name, err)
+	}
+	for _, url := range []string{"", "localhost", "http://x", "redis://me:secret@host:bad", "redis://me:secret@host/x"} {
+		_, err := Connect(ctx, url, Options{})
+		check(t, errors.Is(err, ErrInvalid) && !strings.Contains(err.Error(), "secret"), url, err)
+	}
+	for _, options := range []Options{{Lease: -1}, {Lease: time.Microsecond}, {Wait: -1}, {SessionGrace: 1}, {ResponseTimeout: 1}} {
+		_, err := Connect(ctx, s.url(), options)
+		wantError(t, err, ErrInvalid)
+	}
+	_, err := ConnectLike(ctx, nil, Options{})
+	wantError(t, err, ErrUnsupported)
+	// Any bytes are a name.
+	for _, name := range []string{"", " ", "a b\r\n%7E\x00\xff", "{}", strings.Repeat("long", 1000)} {
+		held := must[*Held](t)(client.Lock(name, Lease(time.Second)).Acquire(ctx))
+		waits := make(chan error)
+		go func() {
+			next, err := client.Lock(name).Acquire(ctx)
+			if err == nil {
+				err = next.Release(ctx)
+			}
+			waits <- err
+		}()
+		eventually(t, "it waits", func() bool { return s.waiters(t, name) == 1 })
+		check(t, held.Release(ctx) == nil, "released")
+		check(t, <-waits == nil, "the next one")
+	}
+}
+
+func TestManyContend(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	clients := []*Client{connectTo(t, s.url(), Options{}), connectTo(t, s.url(), Options{SessionGrace: 5 * time.Second})}
+	var inside atomic.Int32
+	var all sync.WaitGroup
+	count := 0
+	for number := range 60 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			lock := clients[number%2].Lock("a")
+			for turn := range 10 {
+				if turn%3 == 2 && number%5 == 0 {
+					short, cancel := context.WithTimeout(ctx, time.Duration(number)*time.Millisecond/10)
+					if held, err := lock.Acquire(short); err == nil {
+						check(t, inside.Add(1) == 1 && inside.Add(-1) == 0 && held.Release(ctx) == nil, "alone")
+					}
+					cancel()
+					continue
+				}
+				err := lock.Run(ctx, func(context.Context, *Held) error {
+					if inside.Add(1) != 1 {
+						return errors.New("a second holder")
+					}
+					count++
+					inside.Add(-1)
+					return nil
+				})
+				check(t, err == nil, fmt.Sprint(err))
+			}
+		}()
+	}
+	all.Wait()
+	check(t, count == 600-12*3, count)
+	eventually(t, "free", func() bool { return !s.exists("a") })
+}

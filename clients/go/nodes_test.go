@@ -1,0 +1,226 @@
+package rlock
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestPermissions(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t, "--requirepass", "secret")
+	_ = s.Client.Close()
+	s.Client = redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), Password: "secret", Protocol: 2})
+	for _, login := range []string{"", ":wrong@", "nobody:x@"} {
+		_, err := Connect(ctx, fmt.Sprintf("redis://%s127.0.0.1:%d", login, s.port), Options{})
+		wantError(t, err, ErrPermission)
+	}
+	s.do(t, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "+@all", "-client", "resetchannels")
+	client := connectTo(t, fmt.Sprintf("redis://poor:pw@127.0.0.1:%d", s.port), Options{})
+	held := must[*Held](t)(client.Lock("a").TryAcquire(ctx))
+	for range 2 {
+		_, err := client.Lock("a").Acquire(ctx)
+		check(t, errors.Is(err, ErrPermission) && strings.Contains(err.Error(), "&rlock:grants:*"), err)
+	}
+	s.do(t, "ACL", "SETUSER", "poor", "&rlock:grants:*")
+	check(t, held.Release(ctx) == nil, "released")
+	held = must[*Held](t)(client.Lock("a").Acquire(ctx))
+	s.do(t, "ACL", "SETUSER", "poor", "-rlock.info")
+	_, err := client.Lock("a").Info(ctx)
+	wantError(t, err, ErrPermission)
+	check(t, held.Release(ctx) == nil, "released")
+}
+
+func TestServersThatAreNone(t *testing.T) {
+	ctx := within(t, 30*time.Second)
+	plain := startOn(t, freePort(t))
+	_, err := Connect(ctx, plain.url(), Options{})
+	check(t, errors.Is(err, ErrModuleMissing) && strings.Contains(err.Error(), "loadmodule"), err)
+	_, err = Connect(ctx, fmt.Sprintf("redis://127.0.0.1:%d", freePort(t)), Options{})
+	wantError(t, err, ErrUnreachable)
+	_, err = Connect(ctx, plain.url()+"/99", Options{})
+	wantError(t, err, ErrRefused)
+
+	for _, reply := range []string{"", "x", "HTTP/1.1 400 Bad Request\r\n\r\n", "$99999999999\r\n", "*-7\r\n", "+OK\r\n", strings.Repeat("*1\r\n", 50)} {
+		listener := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Write([]byte(reply))
+				time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close() })
+			}
+		}()
+		_, err := Connect(ctx, "redis://"+listener.Addr().String(), Options{ResponseTimeout: 100 * time.Millisecond})
+		check(t, err != nil, reply)
+		_ = listener.Close()
+	}
+	silent := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	defer silent.Close()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = Connect(short, "redis://"+silent.Addr().String(), Options{})
+	check(t, errors.Is(err, ErrUnreachable) && errors.Is(err, context.DeadlineExceeded) && time.Since(began) < time.Second, err)
+	eventually(t, "no goroutine is left", func() bool { return !strings.Contains(ownGoroutines(), "rlock.invalid/client.(*link)") })
+}
+
+func TestLikeTheApplicationsClient(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t, "--requirepass", "secret")
+	app := redis.NewClient(&redis.Options{
+		Addr: fmt.Sprintf("127.0.0.1:%d", s.port), Password: "secret", DB: 3, PoolSize: 1, MinIdleConns: 1, ClientName: "app", ReadTimeout: time.Millisecond,
+		OnConnect: func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, 5).Err() },
+	})
+	defer app.Close()
+	client := must[*Client](t)(ConnectLike(ctx, app, Options{}))
+	defer closeNow(client)
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	theirs := must[*Held](t)(client.Lock("b").Acquire(ctx))
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err := client.Lock("b").Acquire(short)
+	wantError(t, err, ErrTimeout)
+	admin := redis.NewClient(&redis.Options{Addr: app.Options().Addr, Password: "secret", DB: 3})
+	defer admin.Close()
+	check(t, admin.Exists(ctx, "a").Val() == 1, "in the database of the application")
+	check(t, held.Release(ctx) == nil && theirs.Release(ctx) == nil, "released")
+	_, err = ConnectLike(ctx, redis.NewRing(&redis.RingOptions{}), Options{})
+	wantError(t, err, ErrUnsupported)
+	_, err = ConnectLike(ctx, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "x", SentinelAddrs: []string{"x:1"}}), Options{})
+	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "ConnectSentinel"), err)
+	_, err = ConnectSentinel(ctx, &redis.FailoverOptions{}, Options{})
+	wantError(t, err, ErrInvalid)
+}
+
+func TestTLS(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	key := must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	card := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	bytes := must[[]byte](t)(x509.CreateCertificate(rand.Reader, card, card, &key.PublicKey, key))
+	outside := must[net.Listener](t)(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{bytes}, PrivateKey: key}}}))
+	p := &proxy{listener: outside, target: fmt.Sprintf("127.0.0.1:%d", s.port)}
+	go p.accept()
+	defer outside.Close()
+	defer p.cut()
+	_, err := Connect(ctx, "rediss://"+p.address(), Options{})
+	check(t, errors.Is(err, ErrUnreachable) && strings.Contains(err.Error(), "certificate"), err)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(must[*x509.Certificate](t)(x509.ParseCertificate(bytes)))
+	app := redis.NewClient(&redis.Options{Addr: p.address(), TLSConfig: &tls.Config{RootCAs: trusted}})
+	defer app.Close()
+	client := must[*Client](t)(ConnectLike(ctx, app, Options{}))
+	defer closeNow(client)
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	check(t, held.Release(ctx) == nil, "released")
+}
+
+func TestAFailOver(t *testing.T) {
+	ctx, first := within(t, 60*time.Second), startServer(t)
+	second := startServer(t, "--replicaof", "127.0.0.1", fmt.Sprint(first.port))
+	file := t.TempDir() + "/sentinel.conf"
+	settings := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", first.port)
+	writeFile(t, file, settings)
+	sentinel := startOn(t, freePort(t), "--sentinel", file)
+	eventually(t, "the replica is known", func() bool {
+		list, _ := sentinel.do(t, "SENTINEL", "REPLICAS", "main").([]any)
+		return len(list) == 1 && strings.Contains(first.Info(ctx, "replication").Val(), "state=online")
+	})
+	silent := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	defer silent.Close()
+	failover := &redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{silent.Addr().String(), fmt.Sprintf("127.0.0.1:%d", sentinel.port)}}
+	_, err := ConnectSentinel(ctx, &redis.FailoverOptions{MasterName: "none", SentinelAddrs: failover.SentinelAddrs[1:]}, Options{})
+	check(t, errors.Is(err, ErrUnreachable) && strings.Contains(err.Error(), "none"), err)
+	client := must[*Client](t)(ConnectSentinel(ctx, failover, Options{Lease: 20 * time.Second}))
+	defer closeNow(client)
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	other := must[*Held](t)(client.Lock("b").Acquire(ctx))
+	waits := make(chan error)
+	go func() {
+		next, err := client.Lock("b").Acquire(ctx)
+		if err == nil {
+			err = next.Release(ctx)
+		}
+		waits <- err
+	}()
+	eventually(t, "it waits", func() bool { return first.waiters(t, "b") == 1 })
+	eventually(t, "replicated", func() bool { return second.exists("a") && second.exists("b") })
+	first.stop()
+	eventually(t, "the wait is in the queue of the next primary", func() bool { return second.waiters(t, "b") == 1 })
+	check(t, other.Release(ctx) == nil && <-waits == nil, "handed over")
+	_, err = held.Check()
+	check(t, err == nil && held.Release(ctx) == nil && !second.exists("a"), err)
+}
+
+func TestACluster(t *testing.T) {
+	ctx := within(t, 60*time.Second)
+	var nodes []*server
+	for range 2 {
+		nodes = append(nodes, startServer(t, "--cluster-enabled", "yes"))
+	}
+	nodes[0].do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+	nodes[1].do(t, "CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+	nodes[0].do(t, "CLUSTER", "MEET", "127.0.0.1", nodes[1].port)
+	for _, node := range nodes {
+		eventually(t, "the cluster is up", func() bool { return strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") })
+	}
+	_, err := connectTo(t, nodes[0].url(), Options{}).Lock("123456789").TryAcquire(ctx)
+	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "ClusterClient"), err)
+	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{dead, fmt.Sprintf("127.0.0.1:%d", nodes[0].port)}})
+	defer app.Close()
+	client := must[*Client](t)(ConnectLike(ctx, app, Options{Lease: 1500 * time.Millisecond}))
+	defer closeNow(client)
+	var all []*Held
+	for number := range 20 {
+		all = append(all, must[*Held](t)(client.Lock(fmt.Sprint("lock-", number), Fenced()).TryAcquire(ctx)))
+	}
+	_, err = client.Lock("lock-0").TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	_, err = client.Lock("x").Acquire(ctx)
+	wantError(t, err, ErrUnsupported)
+	_, err = client.Lock("x", SessionGrace(time.Second)).TryAcquire(ctx)
+	wantError(t, err, ErrUnsupported)
+	again := must[*Held](t)(all[7].Reenter(ctx))
+	time.Sleep(2500 * time.Millisecond)
+
+	// A slot moves, and its lock with it.
+	slot := slotOf("lock-3")
+	from, to := nodes[slot/8192], nodes[1-slot/8192]
+	identity := func(node *server) any { return node.do(t, "CLUSTER", "MYID") }
+	to.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", identity(from))
+	from.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", identity(to))
+	names := from.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+	check(t, slices.Contains(names, any("lock-3")), names)
+	for _, name := range names {
+		from.do(t, "MIGRATE", "127.0.0.1", to.port, name, 0, 5000)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	for _, node := range nodes {
+		node.do(t, "CLUSTER", "SETSLOT", slot, "NODE", identity(to))
+	}
+	time.Sleep(time.Second)
+	info, err := client.Lock("lock-3").Info(ctx)
+	check(t, err == nil && info.HolderCount == 1, info, err)
+	check(t, again.Release(ctx) == nil, "released")
+	for number, held := range all {
+		_, err := held.Check()
+		check(t, err == nil, number, err)
+		check(t, held.Release(ctx) == nil, number)
+	}
+	forced, err := client.Lock("lock-3").ForceRelease(ctx)
+	check(t, err == nil && !forced, err)
+}

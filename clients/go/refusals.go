@@ -1,0 +1,56 @@
+package rlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// serverError is the server's own error reply. Its first word is the code.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+func (e serverError) code() string { return strings.SplitN(string(e), " ", 2)[0] }
+
+const permissions = "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+
+// refusals are the server's errors by their codes. The formats have the text and the lock's name.
+var refusals = []struct {
+	codes  string
+	kind   answerKind
+	err    error
+	format string
+}{
+	{"NOPERM NOAUTH WRONGPASS", failedFinal, ErrPermission,
+		"the server denies access: %[1]s; check the user's password, and grant it " + permissions},
+	{"QUEUEFULL", failedFinal, ErrQueueFull,
+		"the queue of the lock %[2]s is full (%[1]s); try again later, or raise the server's limit"},
+	{"WRONGTYPE WRONGLOCK", failedGone, ErrNotALock, "the key %[2]s holds something else (%[1]s); choose another name"},
+	{"LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED", failedPassing, ErrRefused, refused},
+}
+
+const (
+	refused = "the server refused: %[1]s; fix the cause, then try again"
+	without = "this server has no rlock module (%[1]s); add `loadmodule /path/to/librlock.so` to its configuration"
+)
+
+// refusal is what the server's error means. With follows, another server may have become the primary.
+func (e serverError) refusal(lock string, follows bool) answer {
+	kind, err, format := failedFinal, ErrRefused, refused
+	text, code := string(e), e.code()
+	for _, each := range refusals {
+		if slices.Contains(strings.Fields(each.codes), code) {
+			kind, err, format = each.kind, each.err, each.format
+		}
+	}
+	switch {
+	case code == "READONLY" && follows:
+		kind = failedPassing
+	case strings.HasPrefix(strings.ToLower(text), "err unknown command"):
+		err, format = ErrModuleMissing, without
+	case strings.Contains(text, "rlock.accept is no"):
+		kind = failedDraining
+	}
+	return answer{kind: kind, err: &Error{kind: err, Lock: lock, cause: e, text: fmt.Sprintf(format, shown(text), shown(lock))}}
+}

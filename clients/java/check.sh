@@ -1,0 +1,91 @@
+#!/bin/sh
+# Checks the Java client: check.sh [oldest | driver]
+#
+# Builds with all warnings as errors, counts lines, checks the format and the documentation of the API, and runs the tests against
+# servers with the module, with virtual threads too where there is a JDK 21 or later; then installs the package as users do, and
+# runs its README, its page and its examples from a fresh project. With `oldest`, also the tests with the oldest Lettuce.
+# `driver` only builds the conformance suite's driver program.
+# The module is target/release/librlock.so, the server $REDIS_SERVER or redis-server.
+set -eu
+cd "$(dirname "$0")"
+for tool in mvn javac; do
+    command -v "$tool" >/dev/null 2>&1 || {
+        echo "clients/java: $tool is missing: install a JDK 17 or later, and Maven" >&2
+        exit 1
+    }
+done
+maven() { mvn --quiet --batch-mode "$@"; }
+
+maven test-compile dependency:build-classpath -Dmdep.outputFile=target/libraries.cp
+libraries=$(cat target/libraries.cp)
+rm -rf target/driver target/driver.jsa
+mkdir -p target/driver
+javac -Xlint:all -Werror -d target/driver -cp "target/classes:target/test-classes:$libraries" conformance/Driver.java
+jar --create --file target/driver.jar -C target/classes . -C target/test-classes . -C target/driver .
+echo "$PWD/target/driver.jar:$libraries" >target/driver.cp
+# Many processes of it begin: an archive of its classes halves their start. Nothing listens on that port.
+{
+    echo '{"id":1,"do":"hello","protocol":1}'
+    echo '{"id":2,"do":"connect","client":"x","url":"redis://127.0.0.1:1"}'
+    sleep 2
+    echo '{"id":3,"do":"acquire","client":"x","guard":"g","lock":"a","try":true}'
+    sleep 1
+} | java -XX:ArchiveClassesAtExit=target/driver.jsa -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable \
+    -cp "$(cat target/driver.cp)" Driver >/dev/null 2>&1
+[ "${1:-}" != driver ] || exit 0
+
+# Code lines, neither blank nor comment, and without lines of brackets alone: of these files at most so many.
+size() { # LIMIT FILE...
+    limit=$1
+    shift
+    lines=$(cat "$@" | awk -f size.awk)
+    [ "$lines" -le "$limit" ] || {
+        echo "clients/java: $lines code lines in $*, at most $limit" >&2
+        exit 1
+    }
+}
+size 400 src/main/java/rlock/client/Machine.java
+size 2110 src/main/java/rlock/client/*.java
+maven spotless:check
+maven javadoc:javadoc
+maven test
+newer=${JDK_NEWER:-$(find /usr/lib/jvm -maxdepth 1 -name '*-2[1-9]*' 2>/dev/null | sort | tail -n 1)}
+if [ -n "$newer" ]; then
+    maven surefire:test -Djvm="$newer/bin/java"
+else
+    echo "clients/java: no JDK 21 or later in /usr/lib/jvm: virtual threads are not tested (JDK_NEWER names one)" >&2
+fi
+
+# A fresh project, with the installed package alone.
+maven install -DskipTests
+project=target/project
+rm -rf "$project"
+mkdir -p "$project/src/main/java"
+cp examples/pom.xml "$project"
+cp examples/*.java "$project/src/main/java"
+port=$((20000 + $$ % 20000))
+# Each block of a page is a program; those of Spring need what only Spring has.
+awk -v port="$port" -v out="$project/src/main/java" '
+    /^```java/ { code = 1; text = ""; name = ""; next }
+    /^```/ && code { code = 0; if (name != "") printf "%s", text > (out "/" name ".java") }
+    code { text = text $0 "\n"; if ($1 == "public" && $2 == "class") name = $3 }' README.md ../../docs/clients/java.md
+sed -i "s/localhost:6399/localhost:$port/" "$project"/src/main/java/*.java
+maven --file "$project/pom.xml" compile dependency:build-classpath -Dmdep.outputFile=libraries.cp
+module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
+"${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &
+server=$!
+trap 'kill "$server"' EXIT
+sleep 1
+for program in "$project"/src/main/java/*.java; do
+    name=$(basename "$program" .java)
+    echo "== $name"
+    java -cp "$project/target/classes:$(cat "$project/libraries.cp")" "$name" 2>"target/$name.log" || {
+        cat "target/$name.log" >&2
+        exit 1
+    }
+done
+
+[ "${1:-}" = oldest ] || exit 0
+maven test -Dlettuce.version=6.4.0.RELEASE
+# What is built for the newest is left behind.
+maven clean test-compile

@@ -1,0 +1,365 @@
+package rlock.client;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import rlock.client.Engine.Answered;
+import rlock.client.Event.Kind;
+import rlock.client.Link.Refusal;
+import rlock.client.Machine.Answer;
+import rlock.client.Machine.Count;
+import rlock.client.Machine.Failed;
+import rlock.client.Machine.Granted;
+import rlock.client.Machine.Outcome;
+import rlock.client.Machine.Output;
+import rlock.client.Machine.Phase;
+import rlock.client.Machine.Send;
+import rlock.client.Machine.Told;
+import rlock.client.RlockException.Closed;
+import rlock.client.RlockException.Denied;
+import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.OutcomeUnknown;
+import rlock.client.RlockException.Timeout;
+import rlock.client.Wire.Claim;
+import rlock.client.Wire.Mode;
+import rlock.client.Wire.Spec;
+
+/** One owner, from its first request to its last: the shell of a machine. */
+final class Acquisition {
+  final Engine engine;
+  final Claim claim;
+
+  /** The token. */
+  final CompletableFuture<Long> acquired = new CompletableFuture<>();
+
+  final CompletableFuture<Void> released = new CompletableFuture<>();
+
+  /** Completed in another thread, since the application's code follows it. */
+  final CompletableFuture<LostReason> lost = new CompletableFuture<>();
+
+  /** Of a lock that ends with its thread; else null. */
+  volatile Thread thread;
+
+  private final AtomicInteger guards = new AtomicInteger(1);
+  // The machine decides under this lock: `check` never sees a deadline that has passed and is moved
+  // later.
+  private final ReentrantLock deciding = new ReentrantLock();
+  private final Machine machine;
+  private volatile Spec spec;
+  private final long began;
+  private long heldSince;
+  private Commands link; // of the last command
+  private Commands tied; // of the last one that the server confirmed
+  private Commands asking; // where the next command goes, in a cluster whose slot moves
+  private Loop.Timer timer;
+  private Object holderLease;
+
+  Acquisition(Engine engine, Spec spec, String owner) {
+    this.engine = engine;
+    this.spec = spec;
+    this.claim = new Claim(owner, spec.mode());
+    this.machine = new Machine(spec.plan(), false);
+    this.began = engine.now();
+  }
+
+  // In any thread.
+
+  Spec spec() {
+    return spec;
+  }
+
+  String lock() {
+    return spec.lock();
+  }
+
+  long grace() {
+    return spec.plan().grace();
+  }
+
+  /** What is left by the local clock; throws LockLost if nothing is. */
+  long check() {
+    deciding.lock();
+    try {
+      boolean held = machine.phase() == Phase.HELD;
+      long left = held ? machine.end() - engine.now() : 0;
+      if (left > 0) {
+        return left;
+      }
+      LostReason otherwise = held ? LostReason.EXPIRED : LostReason.RELEASED;
+      throw new LockLost(lock(), machine.why() == null ? otherwise : machine.why());
+    } finally {
+      deciding.unlock();
+    }
+  }
+
+  /** Why it was lost, or null. */
+  LostReason why() {
+    deciding.lock();
+    try {
+      return machine.why();
+    } finally {
+      deciding.unlock();
+    }
+  }
+
+  boolean orphaned() {
+    Thread holder = thread;
+    return holder != null && !holder.isAlive();
+  }
+
+  void begin() {
+    engine.post(this::start);
+  }
+
+  /** A guard has ended, or no caller waits for one any more; whether it was the last. */
+  boolean drop() {
+    int left = guards.decrementAndGet();
+    engine.loop.execute(() -> dropped(left));
+    return left == 0;
+  }
+
+  /** Ends the wait, if it is not over. */
+  void cancel() {
+    engine.loop.execute(() -> give(machine -> machine.cancel(null)));
+  }
+
+  /** One more hold: its token. */
+  CompletableFuture<Long> reenter() {
+    int holds = guards.incrementAndGet();
+    if (spec.mode() == Mode.PERMIT) {
+      // The server counts one permit, however many guards there are here.
+      return CompletableFuture.completedFuture(0L);
+    }
+    long lease = spec.plan().lease();
+    return extend(Wire.acquire(spec, claim.owner(), holds, lease), lease, spec.plan().renew())
+        .whenComplete(
+            (token, error) -> {
+              if (error != null) {
+                guards.decrementAndGet();
+              }
+            });
+  }
+
+  /** Another lease from now on. */
+  CompletableFuture<Long> prolong(long lease, boolean renew) {
+    return extend(Wire.renew(spec, claim.owner(), lease), lease, renew);
+  }
+
+  private CompletableFuture<Long> extend(List<String> words, long lease, boolean renew) {
+    return engine
+        .ask(lock(), words)
+        .thenApplyAsync(answered -> extend(answered, lease, renew), engine.loop);
+  }
+
+  // In the engine's thread.
+
+  Phase phase() {
+    return machine.phase();
+  }
+
+  Commands link() {
+    return link;
+  }
+
+  boolean waits() {
+    return spec.plan().limit() != 0 && machine.phase().waits();
+  }
+
+  /** An input for the machine, and what is to be done then. */
+  void give(Consumer<Machine> input) {
+    List<Output> outputs;
+    deciding.lock();
+    try {
+      outputs = machine.take(engine.now(), input);
+    } finally {
+      deciding.unlock();
+    }
+    for (Output output : outputs) {
+      if (output instanceof Send send) {
+        send(send);
+      } else if (output instanceof Told told) {
+        tell(told);
+      }
+    }
+    setTimer();
+    if (machine.down() && !waits() && link != null && link.up() && !orphaned()) {
+      // It only lacked the subscription, which it needs no more.
+      give(Machine::linkUp);
+    }
+  }
+
+  void alive(Commands by, long sentAt) {
+    if (tied == by && grace() > 0) {
+      give(machine -> machine.alive(sentAt));
+    }
+  }
+
+  void look() {
+    if (machine.phase() == Phase.HELD && engine.now() >= machine.end()) {
+      give(Machine::tick);
+    }
+  }
+
+  /** The client is closed: no answer will come any more. */
+  void abandon() {
+    engine.loop.cancel(timer);
+    acquired.completeExceptionally(new Closed());
+    released.completeExceptionally(new OutcomeUnknown(lock()));
+  }
+
+  private void start() {
+    engine.enter(this);
+    link = engine.linkFor(lock());
+    if ((spec.plan().limit() == 0 || engine.hears()) && link.up()) {
+      give(Machine::linkUp);
+    }
+    give(Machine::start);
+  }
+
+  private void dropped(int left) {
+    if (left == 0) {
+      if (machine.phase() == Phase.LOST) {
+        engine.enter(this);
+      }
+      give(machine -> machine.cancel(null));
+      give(Machine::release);
+    } else if (machine.phase() == Phase.HELD && spec.mode() != Mode.PERMIT) {
+      // A courtesy: the last guard releases them all.
+      link.send(Wire.release(spec, claim.owner(), left), Link.IGNORE);
+    }
+  }
+
+  /** The answer to a command that renews the hold; returns the token. */
+  private long extend(Answered answered, long lease, boolean renew) {
+    Object value = answered.value();
+    Answer answer = value instanceof Long count ? new Count(count) : Wire.acquired(value, null);
+    if (answer instanceof Failed failed) {
+      throw failed.error();
+    }
+    boolean confirmed = answer instanceof Granted || answer.equals(new Count(1));
+    if (confirmed) {
+      give(machine -> machine.extend(answered.sentAt(), lease, renew));
+      spec = spec.with(machine.plan());
+    } else {
+      give(machine -> machine.lose(LostReason.TAKEN));
+    }
+    check();
+    return answer instanceof Granted granted ? granted.token() : 0;
+  }
+
+  private void send(Send send) {
+    Commands to = asking != null ? asking : engine.linkFor(lock());
+    link = to;
+    if (asking != null) {
+      asking = null;
+      to.send(List.of("ASKING"), Link.IGNORE);
+    }
+    if (send.look()) {
+      to.send(List.of("PTTL", lock()), (value, sentAt) -> holderLease = value);
+    }
+    to.send(
+        Wire.words(send, spec, claim.owner(), engine.channel),
+        (value, sentAt) -> {
+          Answer answer;
+          if (value instanceof Refusal refusal) {
+            answer = engine.refusal(refusal, lock(), to, next -> asking = next);
+          } else if (value instanceof Failed failed) {
+            answer = failed;
+          } else {
+            answer = Wire.answer(send.command(), value, holderLease);
+          }
+          if (answer instanceof Granted || answer.equals(new Count(1))) {
+            tied = to;
+          }
+          give(machine -> machine.reply(send.number(), sentAt, answer));
+        },
+        spec.plan().response());
+  }
+
+  private void tell(Told told) {
+    long now = engine.now();
+    Duration waited = Duration.ofNanos(now - began);
+    Duration held = Duration.ofNanos(now - heldSince);
+    switch (told.what()) {
+      case ACQUIRED -> {
+        heldSince = now;
+        acquired.complete(told.token());
+        tell(Kind.ACQUIRED, waited, null, null);
+      }
+      case TIMED_OUT -> {
+        acquired.completeExceptionally(
+            new Timeout(lock(), waited.toMillis()).because(told.error()));
+        tell(Kind.TIMED_OUT, waited, null, null);
+      }
+      case DENIED -> {
+        acquired.completeExceptionally(new Denied(lock()));
+        tell(Kind.DENIED, Duration.ZERO, null, null);
+      }
+      case ERROR -> acquired.completeExceptionally(told.error() == null ? trouble() : told.error());
+      case RENEWED -> tell(Kind.RENEWED, Duration.ZERO, null, null);
+      case RENEWAL_FAILED -> tell(Kind.RENEWAL_FAILED, Duration.ZERO, null, told.error());
+      case LOST -> {
+        if (machine.why() == LostReason.EXPIRED) {
+          // It needs no release; one that is released all the same enters again.
+          engine.leave(this);
+        }
+        lose(machine.why(), held);
+      }
+      case RELEASED -> {
+        if (told.outcome() == Outcome.OK) {
+          released.complete(null);
+          tell(Kind.RELEASED, held, null, null);
+        } else if (told.outcome() == Outcome.LOST) {
+          lose(LostReason.TAKEN, held);
+        } else {
+          RlockException error =
+              told.outcome() == Outcome.UNKNOWN
+                  ? new OutcomeUnknown(lock()).because(told.error())
+                  : told.error();
+          released.completeExceptionally(error);
+        }
+      }
+      case ENDED -> engine.leave(this);
+    }
+  }
+
+  private RlockException trouble() {
+    return link == null ? new Closed() : link.trouble;
+  }
+
+  private void lose(LostReason why, Duration held) {
+    lost.completeAsync(() -> why);
+    released.completeExceptionally(new LockLost(lock(), why));
+    tell(Kind.LOST, held, why, null);
+  }
+
+  private void tell(Kind kind, Duration duration, LostReason why, RlockException error) {
+    engine.tell(new Event(kind, lock(), duration, why, error, ""));
+  }
+
+  private void setTimer() {
+    engine.loop.cancel(timer);
+    timer = null;
+    long at = orphaned() && machine.phase() == Phase.HELD ? machine.end() : machine.timer();
+    if (at == Machine.NEVER) {
+      return;
+    }
+    if (machine.phase() == Phase.HELD && at < machine.end()) {
+      // Renewals that are due at nearly the same time go in one piece.
+      long early = at - at % Machine.window(spec.plan().lease());
+      at = early > engine.now() ? early : at;
+    }
+    timer = engine.loop.at(at, this::tick);
+  }
+
+  private void tick() {
+    if (orphaned() && machine.phase() == Phase.HELD && engine.now() < machine.end()) {
+      setTimer();
+    } else {
+      give(Machine::tick);
+    }
+  }
+}

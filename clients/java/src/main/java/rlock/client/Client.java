@@ -1,0 +1,180 @@
+package rlock.client;
+
+import io.lettuce.core.RedisURI;
+import java.time.Duration;
+import java.util.List;
+import rlock.client.RlockException.Invalid;
+import rlock.client.RlockException.Unflushed;
+import rlock.client.Wire.Mode;
+import rlock.client.Wire.Spec;
+
+/**
+ * Locks on one server, behind Sentinels, or, without waiting, in a cluster. One per process. It has
+ * two connections of its own: one for commands, and one for messages when it first waits.
+ *
+ * <p>All methods may be called in all threads, virtual ones too.
+ */
+public final class Client implements AutoCloseable {
+  private static final Duration FLUSH = Duration.ofSeconds(5);
+
+  final Settings settings;
+  final Engine engine;
+  final Holds holds = new Holds();
+
+  /**
+   * A client of this server. It connects in the background; errors come with the first lock.
+   *
+   * @param url {@code redis://[user:password@]host[:port][/database]}, {@code rediss://…}, or
+   *     {@code redis-sentinel://host:port,…[/database]#primary}
+   */
+  public Client(String url) {
+    this(url, Settings.defaults());
+  }
+
+  /**
+   * A client of this server.
+   *
+   * @param url as above
+   * @param settings of the client
+   */
+  public Client(String url, Settings settings) {
+    this(uri(url), settings);
+  }
+
+  /**
+   * A client of this server, or of the primary that its Sentinels know.
+   *
+   * @param uri the settings of your own client: address, TLS, user, password and database are used
+   * @param settings of the client
+   */
+  public Client(RedisURI uri, Settings settings) {
+    this(List.of(uri), false, settings);
+  }
+
+  private Client(List<RedisURI> uris, boolean cluster, Settings settings) {
+    this.settings = settings;
+    this.engine = new Engine(new Endpoint(uris, cluster, settings), settings);
+  }
+
+  /**
+   * A client of a cluster. There it does not wait: {@code tryAcquire}, renewals and releases work.
+   *
+   * @param nodes some of its servers
+   * @param settings of the client
+   * @return the client
+   */
+  public static Client cluster(List<RedisURI> nodes, Settings settings) {
+    if (nodes.isEmpty()) {
+      throw new Invalid("a cluster has at least one node");
+    }
+    return new Client(nodes, true, settings);
+  }
+
+  private static RedisURI uri(String url) {
+    try {
+      return RedisURI.create(url);
+    } catch (IllegalArgumentException error) {
+      throw new Invalid(
+          "not the URL of a server ("
+              + error.getMessage()
+              + "); write redis://[user:password@]host[:port][/database], rediss://… or redis-sentinel://host:port,…#primary");
+    }
+  }
+
+  /**
+   * The owners of this client begin with it.
+   *
+   * @return {@code <name>@<host>:<pid>:<random>}
+   */
+  public String identity() {
+    return engine.identity;
+  }
+
+  /**
+   * The lock with this name.
+   *
+   * @param name the key in the server
+   * @return a handle, which does no I/O until it is acquired
+   */
+  public Lock lock(String name) {
+    return new Lock(this, spec(name, Mode.LOCK, 0));
+  }
+
+  /**
+   * The lock with this name, as a {@code java.util.concurrent.locks.Lock}.
+   *
+   * @param name the key in the server
+   * @return a view, which re-enters
+   */
+  public JavaLock javaLock(String name) {
+    return lock(name).javaLock();
+  }
+
+  /**
+   * The read/write lock with this name.
+   *
+   * @param name the key in the server
+   * @return two handles
+   */
+  public ReadWriteLock readWriteLock(String name) {
+    return new ReadWriteLock(
+        new ReadLock(this, spec(name, Mode.READ, 0)),
+        new WriteLock(this, spec(name, Mode.WRITE, 0)));
+  }
+
+  /**
+   * The semaphore with this name. The server does not store the number: use the same one
+   * everywhere.
+   *
+   * @param name the key in the server
+   * @param permits how many owners may hold it at once
+   * @return a handle
+   */
+  public Semaphore semaphore(String name, int permits) {
+    if (permits < 1) {
+      throw new Invalid("a semaphore has from 1 to 2147483647 permits, not " + permits);
+    }
+    return new Semaphore(this, spec(name, Mode.PERMIT, permits));
+  }
+
+  /**
+   * Ends all waits, and marks held locks as lost so that their work ends; waits at most 5 seconds
+   * until they are released. Leaves no thread and no connection.
+   *
+   * @throws Unflushed if not all were released
+   */
+  @Override
+  public void close() {
+    close(FLUSH);
+  }
+
+  /**
+   * Closes the client.
+   *
+   * @param timeout how long to wait for releases
+   * @throws Unflushed if not all locks were released
+   */
+  public void close(Duration timeout) {
+    int left = RlockException.join(engine.close(Settings.nanos("a timeout", timeout, 0)));
+    engine.join();
+    if (left > 0) {
+      throw new Unflushed(left);
+    }
+  }
+
+  Object ask(String lock, String... words) {
+    return RlockException.join(engine.ask(lock, List.of(words))).value();
+  }
+
+  private Spec spec(String name, Mode mode, int permits) {
+    if (name == null || name.isEmpty()) {
+      throw new Invalid("the name of a lock is a text that is not empty, not " + name);
+    }
+    long lease = settings.lease.toNanos() / Machine.MS * Machine.MS;
+    long wait = settings.wait == null ? Machine.NEVER : settings.wait.toNanos();
+    long grace = settings.sessionGrace == null ? 0 : settings.sessionGrace.toNanos();
+    long slack = Clock.SYSTEM.slack();
+    Plan plan = new Plan(lease, wait, true, false, settings.response(lease), grace, slack);
+    return new Spec(name, plan, mode, permits, false);
+  }
+}

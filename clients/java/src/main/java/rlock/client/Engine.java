@@ -1,0 +1,372 @@
+package rlock.client;
+
+import io.lettuce.core.cluster.SlotHash;
+import java.lang.System.Logger.Level;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import rlock.client.Endpoint.Address;
+import rlock.client.Link.Refusal;
+import rlock.client.Machine.Failed;
+import rlock.client.Machine.Failure;
+import rlock.client.RlockException.Closed;
+import rlock.client.RlockException.Unreachable;
+import rlock.client.Wire.Claim;
+
+/** One per client: its identity, its links, its acquisitions, and the thread that they live in. */
+final class Engine {
+  private static final long LOOK = 1_000 * Machine.MS;
+  private static final long AGAIN = 5 * Machine.MS;
+
+  final Endpoint endpoint;
+  final long response;
+  final String called;
+  final String identity;
+  final String channel;
+  final Loop loop = new Loop(Clock.SYSTEM, this::flush);
+
+  private final Consumer<? super Event> receiver;
+  private final Thread thread;
+  private final AtomicLong numbers = new AtomicLong();
+  // What is posted before the close is done before it; nothing is posted after it.
+  private final ReentrantLock gate = new ReentrantLock();
+  private boolean closed;
+  private final CompletableFuture<Integer> ended = new CompletableFuture<>();
+  // The application's code, which may block, runs in another thread than the renewals.
+  private final ExecutorService events;
+
+  // In the thread.
+  private final Map<Claim, Acquisition> acquisitions = new LinkedHashMap<>();
+  private final Map<Address, Commands> links = new HashMap<>();
+  private final Map<Integer, Address> slots = new HashMap<>();
+  private final TreeMap<Long, Integer> graces = new TreeMap<>();
+  private final Set<CompletableFuture<?>> promises = new HashSet<>();
+  private Subscription subscription;
+  private boolean closing;
+
+  Engine(Endpoint endpoint, Settings settings) {
+    this.endpoint = endpoint;
+    this.response = settings.responseTimeout();
+    this.receiver = settings.onEvent;
+    byte[] random = new byte[16];
+    new SecureRandom().nextBytes(random);
+    String hex = HexFormat.of().formatHex(random);
+    String name = settings.name == null ? Endpoint.LIBRARY : plain(settings.name);
+    called = name + "@" + plain(host()) + ":" + ProcessHandle.current().pid();
+    identity = called + ":" + hex;
+    channel = "rlock:grants:" + hex;
+    events =
+        receiver == null
+            ? null
+            : Executors.newSingleThreadExecutor(work -> daemon(work, "rlock-client-events"));
+    thread = daemon(loop, "rlock-client");
+    loop.execute(this::look);
+    // The first lock finds a connection.
+    loop.execute(() -> link(endpoint.seeds.get(0)));
+    thread.start();
+  }
+
+  private static Thread daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  /** At most 64 characters that mean nothing to servers and channels. */
+  private static String plain(String word) {
+    String text = word.strip();
+    text = text.substring(0, Math.min(64, text.length())).replaceAll("[^A-Za-z0-9._-]", "_");
+    return text.isEmpty() ? Endpoint.LIBRARY : text;
+  }
+
+  private static String host() {
+    try {
+      return InetAddress.getLocalHost().getHostName();
+    } catch (UnknownHostException unknown) {
+      return "localhost";
+    }
+  }
+
+  long now() {
+    return Clock.SYSTEM.now();
+  }
+
+  // In any thread.
+
+  void post(Runnable work) {
+    gate.lock();
+    try {
+      if (closed) {
+        throw new Closed();
+      }
+      loop.execute(work);
+    } finally {
+      gate.unlock();
+    }
+  }
+
+  String owner() {
+    return identity + ":" + numbers.incrementAndGet();
+  }
+
+  /** The server's reply to a command, and when it was sent. */
+  record Answered(Object value, long sentAt) {}
+
+  CompletableFuture<Answered> ask(String lock, List<String> words) {
+    CompletableFuture<Answered> promise = new CompletableFuture<>();
+    long by = now() + response;
+    post(() -> ask(promise, lock, words, by));
+    return promise;
+  }
+
+  /** Ends all waits and marks held locks as lost; how many were not released after this time. */
+  CompletableFuture<Integer> close(long within) {
+    gate.lock();
+    try {
+      if (!closed) {
+        closed = true;
+        long by = now() + within;
+        loop.execute(() -> closing(by));
+      }
+    } finally {
+      gate.unlock();
+    }
+    return ended;
+  }
+
+  /** The thread is at its end. */
+  void join() {
+    boolean interrupted = false;
+    while (thread.isAlive()) {
+      try {
+        thread.join();
+      } catch (InterruptedException later) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  void tell(Event event) {
+    if (event.kind() == Event.Kind.LOST && event.why() != LostReason.CLOSED) {
+      Loop.LOG.log(Level.WARNING, "the lock {0} was lost: {1}", event.lock(), event.why().text);
+    } else if (event.kind() == Event.Kind.DISCONNECTED || event.kind() == Event.Kind.RECONNECTED) {
+      Loop.LOG.log(Level.WARNING, "{0}: {1}", event.server(), event.kind());
+    }
+    if (events == null) {
+      return;
+    }
+    events.execute(
+        () -> {
+          try {
+            receiver.accept(event);
+          } catch (RuntimeException error) {
+            Loop.LOG.log(
+                Level.ERROR, "the receiver of events failed; locks are not affected", error);
+          }
+        });
+  }
+
+  // In the thread.
+
+  Collection<Acquisition> acquisitions() {
+    return List.copyOf(acquisitions.values());
+  }
+
+  Acquisition acquisition(Claim claim) {
+    return acquisitions.get(claim);
+  }
+
+  List<Acquisition> waiting() {
+    return acquisitions.values().stream().filter(Acquisition::waits).toList();
+  }
+
+  void enter(Acquisition one) {
+    if (acquisitions.put(one.claim, one) == null && one.grace() > 0) {
+      graces.merge(one.grace(), 1, Integer::sum);
+      links.values().forEach(Link::beat);
+    }
+  }
+
+  void leave(Acquisition one) {
+    if (acquisitions.remove(one.claim) != null && one.grace() > 0) {
+      graces.computeIfPresent(one.grace(), (grace, count) -> count == 1 ? null : count - 1);
+    }
+  }
+
+  /** The shortest grace of the sessions in use. */
+  long grace() {
+    return graces.isEmpty() ? Machine.NEVER : graces.firstKey();
+  }
+
+  Commands link(Address address) {
+    Commands link = links.get(address);
+    if (link == null) {
+      link = new Commands(this, address);
+      links.put(address, link);
+    }
+    return link;
+  }
+
+  Commands linkFor(String lock) {
+    Address seed = endpoint.seeds.get(0);
+    return link(endpoint.cluster ? slots.getOrDefault(SlotHash.getSlot(lock), seed) : seed);
+  }
+
+  /** In a cluster, the slots of a server that is gone are asked for at another one. */
+  void forget(Address address) {
+    slots.values().removeIf(address::equals);
+  }
+
+  /** Whether messages arrive. Subscribes before the first wait. */
+  boolean hears() {
+    if (subscription == null) {
+      subscription = new Subscription(this);
+    }
+    return subscription.hears();
+  }
+
+  void count() {
+    if (subscription != null) {
+      subscription.count();
+    }
+  }
+
+  /**
+   * No connection. A wrong password stays wrong, and an address where nothing was ever found may be
+   * wrong.
+   */
+  void unreachable(Link link, List<Acquisition> those, RlockException error) {
+    if (!(error instanceof Unreachable) || !(link.connectedOnce || endpoint.cluster)) {
+      those.forEach(one -> one.give(machine -> machine.cancel(error)));
+    }
+  }
+
+  /**
+   * What a refusal means. In a cluster it may say where the slot is; `asking`: for the next command
+   * only.
+   */
+  Failed refusal(Refusal refusal, String lock, Commands link, Consumer<Commands> asking) {
+    String[] words = refusal.text().split(" ");
+    if (endpoint.cluster
+        && words.length > 2
+        && (words[0].equals("MOVED") || words[0].equals("ASK"))) {
+      int colon = words[2].lastIndexOf(':');
+      Address address =
+          new Address(
+              words[2].substring(0, colon), Integer.parseInt(words[2].substring(colon + 1)));
+      if (words[0].equals("ASK")) {
+        asking.accept(link(address));
+      } else {
+        slots.put(Integer.parseInt(words[1]), address);
+      }
+    } else if (words[0].equals("READONLY") && endpoint.follows) {
+      link.drop("the server is no longer a primary");
+    }
+    return Wire.refusal(refusal.text(), lock, endpoint);
+  }
+
+  private void ask(CompletableFuture<Answered> promise, String lock, List<String> words, long by) {
+    promises.add(promise);
+    Commands link = linkFor(lock);
+    link.send(
+        words,
+        (value, sentAt) -> {
+          Object answer =
+              value instanceof Refusal refusal ? refusal(refusal, lock, link, to -> {}) : value;
+          if (!(answer instanceof Failed failed)) {
+            promise.complete(new Answered(answer, sentAt));
+          } else if (closing) {
+            promise.completeExceptionally(new Closed());
+          } else if ((failed.failure() == Failure.UNSENT || failed.failure() == Failure.PASSING)
+              && now() < by) {
+            // It was surely not carried out.
+            loop.at(now() + AGAIN, () -> ask(promise, lock, words, by));
+            return;
+          } else {
+            promise.completeExceptionally(failed.error());
+          }
+          promises.remove(promise);
+        });
+  }
+
+  private void flush() {
+    links.values().forEach(Link::flush);
+    if (subscription != null) {
+      subscription.flush();
+    }
+  }
+
+  /** Timers stand still in suspend, and threads end without a word. */
+  private void look() {
+    acquisitions().forEach(Acquisition::look);
+    loop.at(now() + LOOK, this::look);
+  }
+
+  private void closing(long by) {
+    if (!closing) {
+      closing = true;
+      for (Acquisition one : acquisitions()) {
+        one.give(machine -> machine.cancel(new Closed()));
+        one.give(machine -> machine.lose(LostReason.CLOSED));
+      }
+    }
+    // The lock of a thread that has ended is never released.
+    int left = (int) acquisitions.values().stream().filter(one -> !one.orphaned()).count();
+    if (left == 0 || now() >= by) {
+      end(left);
+    } else {
+      loop.at(now() + AGAIN, () -> closing(by));
+    }
+  }
+
+  private void end(int left) {
+    List<Link> all = new ArrayList<>(links.values());
+    if (subscription != null) {
+      all.add(subscription);
+    }
+    all.forEach(Link::close);
+    acquisitions().forEach(Acquisition::abandon);
+    promises.forEach(promise -> promise.completeExceptionally(new Closed()));
+    loop.end();
+    try {
+      endpoint.close();
+      if (events != null) {
+        events.shutdown();
+        awaitEvents();
+      }
+    } finally {
+      ended.complete(left);
+    }
+  }
+
+  private void awaitEvents() {
+    try {
+      if (!events.awaitTermination(1, TimeUnit.SECONDS)) {
+        Loop.LOG.log(Level.WARNING, "the receiver of events blocks, and is interrupted");
+        events.shutdownNow();
+      }
+    } catch (InterruptedException never) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

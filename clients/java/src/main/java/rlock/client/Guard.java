@@ -1,0 +1,126 @@
+package rlock.client;
+
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import rlock.client.RlockException.LockLost;
+
+/**
+ * A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while
+ * the process lives.
+ */
+public sealed class Guard implements AutoCloseable permits WriteGuard {
+  final Acquisition one;
+  private final long token;
+  private final AtomicBoolean over = new AtomicBoolean();
+
+  Guard(Acquisition one, long token) {
+    this.one = one;
+    this.token = token;
+  }
+
+  /**
+   * The lock's name.
+   *
+   * @return the key in the server
+   */
+  public final String name() {
+    return one.lock();
+  }
+
+  /**
+   * The owner, as the server knows it.
+   *
+   * @return a new one for each acquisition
+   */
+  public final String owner() {
+    return one.claim.owner();
+  }
+
+  /**
+   * The fencing token of a fenced lock, larger than those of all earlier holders.
+   *
+   * @return the token; 0 without {@code fenced()}
+   */
+  public final long token() {
+    return token;
+  }
+
+  /**
+   * Completes as soon as others may hold the lock; never, if it is released before.
+   *
+   * @return why it was lost
+   */
+  public final CompletableFuture<LostReason> lost() {
+    return one.lost.copy();
+  }
+
+  /**
+   * Compares the local deadline, and sends nothing. Call it before each step that cannot be undone.
+   *
+   * @return how much longer the lock is held without another renewal
+   * @throws LockLost if others may hold the lock
+   */
+  public final Duration check() {
+    if (over.get() && one.why() == null) {
+      throw new LockLost(name(), LostReason.RELEASED);
+    }
+    return Duration.ofNanos(one.check());
+  }
+
+  /**
+   * Another guard of the same hold. The lock is held until all of them are released.
+   *
+   * @return the other guard
+   */
+  public final Guard reenter() {
+    check();
+    return new Guard(one, RlockException.join(one.reenter()));
+  }
+
+  /**
+   * Releases the lock, and waits for the server's answer.
+   *
+   * @throws LockLost if it was lost before
+   * @throws RlockException.OutcomeUnknown if a lost reply leaves that unknown
+   */
+  public final void release() {
+    RlockException.join(end());
+  }
+
+  /**
+   * Releases the lock.
+   *
+   * @return completes as {@code release} does
+   */
+  public final CompletableFuture<Void> releaseAsync() {
+    // What follows runs in another thread than the renewals.
+    return end().thenApplyAsync(Function.identity());
+  }
+
+  /** Releases the lock, unless this was done before. */
+  @Override
+  public final void close() {
+    if (!over.get()) {
+      release();
+    }
+  }
+
+  private CompletableFuture<Void> end() {
+    LostReason why = over.getAndSet(true) ? LostReason.RELEASED : one.why();
+    if (why == LostReason.RELEASED) {
+      return CompletableFuture.failedFuture(new LockLost(name(), why));
+    }
+    boolean last = one.drop();
+    if (why != null) {
+      return CompletableFuture.failedFuture(new LockLost(name(), why));
+    }
+    return last ? one.released : CompletableFuture.completedFuture(null);
+  }
+
+  @Override
+  public final String toString() {
+    return "Guard[" + name() + ", " + owner() + "]";
+  }
+}

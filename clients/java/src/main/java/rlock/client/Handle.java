@@ -1,0 +1,252 @@
+package rlock.client;
+
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import rlock.client.RlockException.Unsupported;
+import rlock.client.Wire.Spec;
+
+/**
+ * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner. The
+ * methods that set options return a copy.
+ *
+ * @param <H> the kind of lock
+ * @param <G> its guards
+ */
+public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
+    permits Lock, ReadLock, WriteLock, Semaphore {
+  final Client client;
+  final Spec spec;
+
+  Handle(Client client, Spec spec) {
+    this.client = client;
+    this.spec = spec;
+  }
+
+  abstract H with(Spec spec);
+
+  abstract G guard(Acquisition one, long token);
+
+  final H with(Plan plan) {
+    return with(spec.with(plan));
+  }
+
+  /**
+   * The lock's name.
+   *
+   * @return the key in the server
+   */
+  public final String name() {
+    return spec.lock();
+  }
+
+  /**
+   * How long a hold lasts unless it is renewed.
+   *
+   * @param lease from 1 ms
+   * @return a copy
+   */
+  public final H withLease(Duration lease) {
+    long nanos = Settings.nanos("a lease", lease, 1);
+    return with(
+        spec.plan().withLease(nanos / Machine.MS * Machine.MS, client.settings.response(nanos)));
+  }
+
+  /**
+   * How long {@code acquire} and {@code run} wait.
+   *
+   * @param wait from 0, which asks once
+   * @return a copy
+   */
+  public final H withWait(Duration wait) {
+    return with(spec.plan().withWait(Settings.nanos("a wait", wait, 0)));
+  }
+
+  /**
+   * How long the lock outlives the connection of its process, instead of its lease.
+   *
+   * @param grace from 100 ms
+   * @return a copy
+   */
+  public final H withSessionGrace(Duration grace) {
+    return with(spec.plan().withGrace(Settings.nanos("a session grace", grace, 100)));
+  }
+
+  /**
+   * The lock ends with its lease.
+   *
+   * @return a copy
+   */
+  public final H withoutRenewal() {
+    return with(spec.plan().withRenew(false));
+  }
+
+  /**
+   * Waits for the lock.
+   *
+   * @return a guard to release
+   * @throws RlockException.Timeout when the wait is over
+   * @throws InterruptedException after it has left the queue
+   */
+  public final G acquire() throws InterruptedException {
+    return acquire(spec.plan().limit(), true, null);
+  }
+
+  /**
+   * Waits for the lock, at most for this time; 0 asks once, as {@code tryAcquire} does.
+   *
+   * @param timeout from 0
+   * @return a guard to release
+   * @throws RlockException.Timeout when the wait is over
+   * @throws InterruptedException after it has left the queue
+   */
+  public final G acquire(Duration timeout) throws InterruptedException {
+    return acquire(Settings.nanos("a timeout", timeout, 0), true, null);
+  }
+
+  /**
+   * Asks once.
+   *
+   * @return a guard to release
+   * @throws RlockException.Denied if another owner holds the lock
+   * @throws InterruptedException after it has left nothing in the server
+   */
+  public final G tryAcquire() throws InterruptedException {
+    return acquire(0, true, null);
+  }
+
+  /**
+   * Waits for the lock. To cancel the future that this returns leaves the queue, and releases a
+   * grant that is on its way; to cancel one that depends on it does not.
+   *
+   * @return a guard to release
+   */
+  public final CompletableFuture<G> acquireAsync() {
+    return acquireAsync(spec.plan().limit());
+  }
+
+  /**
+   * Waits for the lock, at most for this time.
+   *
+   * @param timeout from 0, which asks once
+   * @return a guard to release
+   */
+  public final CompletableFuture<G> acquireAsync(Duration timeout) {
+    return acquireAsync(Settings.nanos("a timeout", timeout, 0));
+  }
+
+  /**
+   * Asks once.
+   *
+   * @return a guard to release
+   */
+  public final CompletableFuture<G> tryAcquireAsync() {
+    return acquireAsync(0);
+  }
+
+  /**
+   * Work under a lock.
+   *
+   * @param <G> its guard
+   * @param <X> what it throws
+   */
+  @FunctionalInterface
+  public interface Work<G, X extends Exception> {
+    /**
+     * Works.
+     *
+     * @param held the guard; call {@code check()} before each step that cannot be undone
+     * @throws X whatever it throws
+     */
+    void accept(G held) throws X;
+  }
+
+  /**
+   * Holds the lock while the work runs.
+   *
+   * @param <X> what the work throws
+   * @param work what to do
+   * @throws X what the work throws
+   * @throws RlockException.LockLost if the lock was lost by the end, unless the work failed itself
+   * @throws InterruptedException while it waits for the lock
+   */
+  public final <X extends Exception> void run(Work<? super G, X> work)
+      throws X, InterruptedException {
+    try (G held = acquire()) {
+      work.accept(held);
+    }
+  }
+
+  /**
+   * Whether the lock is held.
+   *
+   * @return what the server says
+   */
+  public final boolean locked() {
+    return !info().kind().equals("none");
+  }
+
+  /**
+   * Holders and queue.
+   *
+   * @return what the server says
+   */
+  public final Info info() {
+    return Info.of(client.ask(name(), "RLOCK.INFO", name()));
+  }
+
+  /**
+   * Takes the lock from its holders, who learn of it at their next renewal.
+   *
+   * @return false: it was free
+   */
+  public final boolean forceRelease() {
+    return Long.valueOf(1).equals(client.ask(name(), "RLOCK.FORCERELEASE", name()));
+  }
+
+  /** `owner`: null for a new one. */
+  final G acquire(long wait, boolean interruptible, String owner) throws InterruptedException {
+    Acquisition one = begin(wait, owner);
+    try {
+      return guard(one, interruptible ? one.acquired.get() : RlockException.join(one.acquired));
+    } catch (InterruptedException error) {
+      one.drop();
+      throw error;
+    } catch (ExecutionException error) {
+      throw RlockException.here(error);
+    }
+  }
+
+  private CompletableFuture<G> acquireAsync(long wait) {
+    Acquisition one = begin(wait, null);
+    CompletableFuture<G> result = new CompletableFuture<>();
+    one.acquired.whenCompleteAsync(
+        (token, error) -> {
+          if (error != null) {
+            result.completeExceptionally(error);
+          } else if (!result.complete(guard(one, token))) {
+            // The caller does not receive the guard.
+            one.drop();
+          }
+        });
+    result.whenComplete((guard, error) -> one.cancel());
+    return result;
+  }
+
+  private Acquisition begin(long wait, String owner) {
+    if (wait != 0 && client.engine.endpoint.cluster) {
+      throw new Unsupported(
+          "this package does not wait in a cluster; use tryAcquire, or a server without a cluster");
+    }
+    Spec asked = spec.with(spec.plan().withWait(wait));
+    Acquisition one =
+        new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
+    one.begin();
+    return one;
+  }
+
+  @Override
+  public final String toString() {
+    return getClass().getSimpleName() + "[" + name() + "]";
+  }
+}

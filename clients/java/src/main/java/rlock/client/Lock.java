@@ -1,0 +1,46 @@
+package rlock.client;
+
+/** A plain lock: one holder at a time. */
+public final class Lock extends Handle<Lock, Guard> {
+  Lock(Client client, Wire.Spec spec) {
+    super(client, spec);
+  }
+
+  @Override
+  Lock with(Wire.Spec spec) {
+    return new Lock(client, spec);
+  }
+
+  @Override
+  Guard guard(Acquisition one, long token) {
+    return new Guard(one, token);
+  }
+
+  /**
+   * One order with the waiters of Redisson's fair lock of that name. Without Redisson clients a
+   * lock is fair already.
+   *
+   * @return a copy
+   */
+  public Lock fair() {
+    return with(new Wire.Spec(name(), spec.plan(), spec.mode(), 0, true));
+  }
+
+  /**
+   * Each guard has a fencing token, larger than those of all earlier holders.
+   *
+   * @return a copy
+   */
+  public Lock fenced() {
+    return with(spec.plan().withFenced(true));
+  }
+
+  /**
+   * The same lock as a {@code java.util.concurrent.locks.Lock}.
+   *
+   * @return a view, which re-enters
+   */
+  public JavaLock javaLock() {
+    return new JavaLock(client, this);
+  }
+}

@@ -1,0 +1,20 @@
+package rlock.client;
+
+/** Why a lock is no longer held. */
+public enum LostReason {
+  /** No renewal was confirmed before its lease or session ended. */
+  EXPIRED(
+      "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"),
+  /** The server no longer has it. */
+  TAKEN("the server no longer has it (forced release, deletion or fail-over)"),
+  /** Its client was closed. */
+  CLOSED("its client was closed"),
+  /** It was released. */
+  RELEASED("it was released");
+
+  final String text;
+
+  LostReason(String text) {
+    this.text = text;
+  }
+}

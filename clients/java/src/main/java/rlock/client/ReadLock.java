@@ -1,0 +1,27 @@
+package rlock.client;
+
+/** The read side of a read/write lock. */
+public final class ReadLock extends Handle<ReadLock, Guard> {
+  ReadLock(Client client, Wire.Spec spec) {
+    super(client, spec);
+  }
+
+  @Override
+  ReadLock with(Wire.Spec spec) {
+    return new ReadLock(client, spec);
+  }
+
+  @Override
+  Guard guard(Acquisition one, long token) {
+    return new Guard(one, token);
+  }
+
+  /**
+   * The same lock as a {@code java.util.concurrent.locks.Lock}.
+   *
+   * @return a view, which re-enters
+   */
+  public JavaLock javaLock() {
+    return new JavaLock(client, this);
+  }
+}

@@ -1,0 +1,147 @@
+package rlock.client;
+
+import io.lettuce.core.AbstractRedisClient;
+import java.time.Duration;
+import java.util.function.Consumer;
+import rlock.client.RlockException.Invalid;
+
+/** Settings of a client, and the defaults of its locks. Each method returns a copy. */
+public final class Settings {
+  // The longest time that the server takes, in ms.
+  static final long LONGEST = 1L << 43;
+
+  private static final Settings DEFAULTS =
+      new Settings(null, Duration.ofSeconds(30), null, null, null, null, null);
+
+  final String name;
+  final Duration lease;
+  final Duration wait;
+  final Duration sessionGrace;
+  final Duration responseTimeout;
+  final Consumer<? super Event> onEvent;
+  final AbstractRedisClient driver;
+
+  private Settings(
+      String name,
+      Duration lease,
+      Duration wait,
+      Duration sessionGrace,
+      Duration responseTimeout,
+      Consumer<? super Event> onEvent,
+      AbstractRedisClient driver) {
+    this.name = name;
+    this.lease = lease;
+    this.wait = wait;
+    this.sessionGrace = sessionGrace;
+    this.responseTimeout = responseTimeout;
+    this.onEvent = onEvent;
+    this.driver = driver;
+  }
+
+  /**
+   * A lease of 30 seconds, waits without a limit, no sessions.
+   *
+   * @return the defaults
+   */
+  public static Settings defaults() {
+    return DEFAULTS;
+  }
+
+  /**
+   * For owners and connections; {@code rlock-client} by default.
+   *
+   * @param name of the program
+   * @return a copy
+   */
+  public Settings withName(String name) {
+    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+  }
+
+  /**
+   * How long a lock outlives its process; it is renewed every third of it.
+   *
+   * @param lease from 1 ms
+   * @return a copy
+   */
+  public Settings withLease(Duration lease) {
+    nanos("a lease", lease, 1);
+    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+  }
+
+  /**
+   * The limit of {@code acquire}; none by default.
+   *
+   * @param wait from 0
+   * @return a copy
+   */
+  public Settings withWait(Duration wait) {
+    nanos("a wait", wait, 0);
+    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+  }
+
+  /**
+   * How long a lock outlives the connection of its process; without it, only the lease counts.
+   *
+   * @param grace from 100 ms
+   * @return a copy
+   */
+  public Settings withSessionGrace(Duration grace) {
+    nanos("a session grace", grace, 100);
+    return new Settings(name, lease, wait, grace, responseTimeout, onEvent, driver);
+  }
+
+  /**
+   * How long the server may take to answer; a sixth of the lease by default, from 50 ms to 5 s.
+   *
+   * @param timeout from 1 ms
+   * @return a copy
+   */
+  public Settings withResponseTimeout(Duration timeout) {
+    nanos("a response timeout", timeout, 1);
+    return new Settings(name, lease, wait, sessionGrace, timeout, onEvent, driver);
+  }
+
+  /**
+   * Receives what happens to locks and connections, one event after the other, in a thread of its
+   * own.
+   *
+   * @param receiver of events
+   * @return a copy
+   */
+  public Settings withOnEvent(Consumer<? super Event> receiver) {
+    return new Settings(name, lease, wait, sessionGrace, responseTimeout, receiver, driver);
+  }
+
+  /**
+   * Uses the threads and the options of TLS and sockets of your client of Lettuce. Its connections,
+   * time-outs and retries are not used.
+   *
+   * @param driver a {@code RedisClient} or a {@code RedisClusterClient}, which you shut down after
+   *     the client
+   * @return a copy
+   */
+  public Settings withDriver(AbstractRedisClient driver) {
+    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+  }
+
+  /** How long the server may take to answer a command of a lock with this lease. */
+  long response(long lease) {
+    return Math.min(responseTimeout(), Math.max(50 * Machine.MS, lease / 6));
+  }
+
+  long responseTimeout() {
+    if (responseTimeout != null) {
+      return nanos("a response timeout", responseTimeout, 1);
+    }
+    return Math.min(5_000 * Machine.MS, Math.max(50 * Machine.MS, lease.toNanos() / 6));
+  }
+
+  static long nanos(String what, Duration time, long leastMs) {
+    if (time == null
+        || time.compareTo(Duration.ofMillis(leastMs)) < 0
+        || time.compareTo(Duration.ofMillis(LONGEST)) > 0) {
+      throw new Invalid(what + " is a duration from " + leastMs + " ms to 2^43 ms, not " + time);
+    }
+    return time.toNanos();
+  }
+}

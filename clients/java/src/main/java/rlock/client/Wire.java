@@ -1,0 +1,319 @@
+package rlock.client;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.codec.ByteArrayCodec;
+import io.lettuce.core.output.CommandOutput;
+import io.lettuce.core.protocol.AsyncCommand;
+import io.lettuce.core.protocol.Command;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
+import io.lettuce.core.pubsub.PubSubOutput;
+import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import rlock.client.Machine.Answer;
+import rlock.client.Machine.Count;
+import rlock.client.Machine.Failed;
+import rlock.client.Machine.Failure;
+import rlock.client.Machine.Granted;
+import rlock.client.Machine.Notice;
+import rlock.client.Machine.Waits;
+import rlock.client.RlockException.ModuleMissing;
+import rlock.client.RlockException.NotALock;
+import rlock.client.RlockException.Permission;
+import rlock.client.RlockException.QueueFull;
+import rlock.client.RlockException.Refused;
+import rlock.client.RlockException.Unreachable;
+import rlock.client.RlockException.Unsupported;
+
+/** The module's commands, replies and messages. */
+final class Wire {
+  private static final ByteArrayCodec CODEC = ByteArrayCodec.INSTANCE;
+  private static final Set<String> PASSING =
+      Set.of("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED");
+
+  private Wire() {}
+
+  enum Mode {
+    LOCK,
+    READ,
+    WRITE,
+    PERMIT;
+
+    /** As RELEASE and RENEW say it: the server knows permits by the key. */
+    List<String> words() {
+      return this == READ || this == WRITE ? List.of(name()) : List.of();
+    }
+  }
+
+  /** What is asked for. `permits`: of a semaphore, else 0. */
+  record Spec(String lock, Plan plan, Mode mode, int permits, boolean fair) {
+    Spec with(Plan plan) {
+      return new Spec(lock, plan, mode, permits, fair);
+    }
+  }
+
+  /** Whose an acquisition is. */
+  record Claim(String owner, Mode mode) {}
+
+  record Message(Notice notice, Claim claim, long token) {}
+
+  // Commands.
+
+  static List<String> acquire(Spec spec, String owner, int holds, long lease) {
+    List<String> words = new ArrayList<>();
+    words.addAll(List.of("RLOCK.ACQUIRE", spec.lock, owner, ms(lease), "HOLDS", "" + holds));
+    words.addAll(spec.mode.words());
+    if (spec.permits > 0) {
+      words.addAll(List.of("PERMITS", "" + spec.permits));
+    }
+    if (spec.fair) {
+      words.add("FAIR");
+    }
+    if (spec.plan.fenced()) {
+      words.add("FENCED");
+    }
+    return session(words, spec);
+  }
+
+  /** Leaves this number of holds. */
+  static List<String> release(Spec spec, String owner, int holds) {
+    List<String> words = new ArrayList<>(List.of("RLOCK.RELEASE", spec.lock, owner));
+    words.addAll(holds == 0 ? List.of("ALL") : List.of("HOLDS", "" + holds));
+    words.addAll(spec.mode.words());
+    return words;
+  }
+
+  static List<String> words(Machine.Send send, Spec spec, String owner, String channel) {
+    long lease = spec.plan.lease();
+    return switch (send.command()) {
+      case ACQUIRE -> acquire(spec, owner, 1, lease);
+      case ENQUEUE -> {
+        List<String> words = acquire(spec, owner, 1, lease);
+        words.addAll(List.of("ENQUEUE", "" + send.waitMs(), channel));
+        yield words;
+      }
+      case RENEW -> renew(spec, owner, send.leaseMs() > 0 ? send.leaseMs() * Machine.MS : lease);
+      case CANCEL -> List.of("RLOCK.CANCEL", spec.lock, owner);
+      case RELEASE -> release(spec, owner, 0);
+    };
+  }
+
+  static List<String> renew(Spec spec, String owner, long lease) {
+    List<String> words = new ArrayList<>(List.of("RLOCK.RENEW", spec.lock, owner, ms(lease)));
+    words.addAll(spec.mode.words());
+    return session(words, spec);
+  }
+
+  /** In each command of an owner, or in none: the last one decides. */
+  private static List<String> session(List<String> words, Spec spec) {
+    if (spec.plan.grace() > 0) {
+      words.addAll(List.of("SESSION", ms(spec.plan.grace())));
+    }
+    return words;
+  }
+
+  private static String ms(long nanos) {
+    return Long.toString(nanos / Machine.MS);
+  }
+
+  /** A command of the driver's. */
+  static AsyncCommand<byte[], byte[], ?> command(List<String> words) {
+    CommandArgs<byte[], byte[]> arguments = new CommandArgs<>(CODEC);
+    words.stream().skip(1).forEach(word -> arguments.add(word.getBytes(UTF_8)));
+    Keyword keyword = new Keyword(words.get(0));
+    // By its own output the driver knows that it is subscribed.
+    return keyword.name.equals("SUBSCRIBE")
+        ? new AsyncCommand<>(new Command<>(keyword, new PubSubOutput<>(CODEC), arguments))
+        : new AsyncCommand<>(new Command<>(keyword, new Reply(), arguments));
+  }
+
+  private record Keyword(String name) implements ProtocolKeyword {
+    @Override
+    @SuppressWarnings("deprecation") // since Lettuce 6.5; the only one before
+    public String name() {
+      return name;
+    }
+
+    @Override
+    public byte[] getBytes() {
+      return name.getBytes(UTF_8);
+    }
+
+    @Override
+    public String toString() {
+      return name;
+    }
+  }
+
+  /** Any reply: Long, byte[], List or null. */
+  private static final class Reply extends CommandOutput<byte[], byte[], Object> {
+    private record Open(List<Object> items, int size) {}
+
+    private final Deque<Open> open = new ArrayDeque<>();
+
+    Reply() {
+      super(CODEC, null);
+    }
+
+    @Override
+    public void set(ByteBuffer bytes) {
+      add(bytes == null ? null : codec.decodeValue(bytes));
+    }
+
+    @Override
+    public void set(long number) {
+      add(number);
+    }
+
+    @Override
+    public void multi(int count) {
+      List<Object> items = count < 0 ? null : new ArrayList<>();
+      add(items);
+      if (count > 0) {
+        open.push(new Open(items, count));
+      }
+    }
+
+    private void add(Object value) {
+      if (open.isEmpty()) {
+        output = value;
+      } else {
+        Open top = open.peek();
+        top.items.add(value);
+        if (top.items.size() == top.size) {
+          open.pop();
+        }
+      }
+    }
+  }
+
+  // Replies.
+
+  /** The server's own error reply, or null for another failure of a command. */
+  static String serverError(Throwable error) {
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof RedisCommandExecutionException) {
+        return String.valueOf(cause.getMessage());
+      }
+    }
+    return null;
+  }
+
+  /** What the server's refusal means. */
+  static Failed refusal(String text, String lock, Endpoint endpoint) {
+    String code = text.split(" ", 2)[0];
+    boolean moved = code.equals("MOVED") || code.equals("ASK");
+    if (PASSING.contains(code)
+        || (moved && endpoint.cluster)
+        || (code.equals("READONLY") && endpoint.follows)) {
+      return new Failed(Failure.PASSING, new Refused(text));
+    }
+    if (moved) {
+      String hint = " (this server is one of a cluster: use Client.cluster)";
+      return new Failed(Failure.FINAL, new Refused(text + hint));
+    }
+    if (text.contains("rlock.accept is no")) {
+      return new Failed(Failure.DRAINING, new Refused(text));
+    }
+    if (text.toLowerCase(Locale.ROOT).contains("unknown command")) {
+      return new Failed(Failure.FINAL, new ModuleMissing(text));
+    }
+    return switch (code) {
+      case "NOPERM", "NOAUTH", "WRONGPASS" -> new Failed(Failure.FINAL, new Permission(text));
+      case "QUEUEFULL" -> new Failed(Failure.FINAL, new QueueFull(lock, text));
+      case "WRONGTYPE", "WRONGLOCK" -> new Failed(Failure.GONE, new NotALock(lock, text));
+      default -> new Failed(Failure.FINAL, new Refused(text));
+    };
+  }
+
+  /** Why there is no connection. */
+  static RlockException connectError(Throwable error, Endpoint endpoint) {
+    String text = serverError(error);
+    if (text != null && !text.startsWith("LOADING")) {
+      return refusal(text, "", endpoint).error();
+    }
+    Throwable cause = error;
+    while (cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    return new Unreachable(cause.getMessage() == null ? cause.toString() : cause.getMessage());
+  }
+
+  /** The reply of ACQUIRE: an array that may grow, or null. */
+  static Answer acquired(Object value, Object holderLeaseMs) {
+    if (value == null) {
+      return new Machine.Null();
+    }
+    if (value instanceof List<?> list && !list.isEmpty() && list.get(0) instanceof Long holds) {
+      if (holds > 0) {
+        return new Granted(list.size() > 2 && list.get(2) instanceof Long token ? token : 0);
+      }
+      // -1 is a lock without an end, and -2 is none.
+      boolean known = holderLeaseMs instanceof Long ms && ms != -1;
+      return new Waits(known ? Math.max(0, (Long) holderLeaseMs) * Machine.MS : Machine.NEVER);
+    }
+    return new Failed(Failure.FINAL, unexpected("RLOCK.ACQUIRE", value));
+  }
+
+  /** Any reply to a lock's command. */
+  static Answer answer(Machine.Command command, Object value, Object holderLeaseMs) {
+    if (command == Machine.Command.ENQUEUE || command == Machine.Command.ACQUIRE) {
+      return acquired(value, holderLeaseMs);
+    }
+    if (value == null) {
+      return new Machine.Null();
+    }
+    return value instanceof Long count
+        ? new Count(count)
+        : new Failed(Failure.FINAL, unexpected("RLOCK." + command, value));
+  }
+
+  static RlockException unexpected(String command, Object value) {
+    String shown = value instanceof byte[] bytes ? new String(bytes, UTF_8) : String.valueOf(value);
+    return new Unsupported(
+        command + " was answered with " + shown + "; update the server's module, or this package");
+  }
+
+  // Messages.
+
+  /** Null for a message that is not understood. */
+  static Message message(byte[] payload) {
+    String[] fields = new String(payload, UTF_8).split(" ");
+    // Before the mode a grant has holds, lease and token, and a drop its reason.
+    Integer at = Map.of("granted", 7, "timeout", 4, "dropped", 5).get(fields[0]);
+    if (at == null || fields.length < 4) {
+      return null;
+    }
+    Notice notice = Notice.valueOf(fields[0].toUpperCase(Locale.ROOT));
+    String word = fields.length > at ? fields[at].toUpperCase(Locale.ROOT) : "LOCK";
+    try {
+      long token = notice == Notice.GRANTED && fields.length > 6 ? Long.parseLong(fields[6]) : 0;
+      return new Message(notice, new Claim(decoded(fields[2]), Mode.valueOf(word)), token);
+    } catch (IllegalArgumentException unknown) {
+      return null;
+    }
+  }
+
+  private static String decoded(String text) {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    byte[] all = text.getBytes(UTF_8);
+    for (int i = 0; i < all.length; i++) {
+      if (all[i] == '%' && i + 2 < all.length) {
+        bytes.write(Integer.parseInt(new String(all, i + 1, 2, UTF_8), 16));
+        i += 2;
+      } else {
+        bytes.write(all[i]);
+      }
+    }
+    return bytes.toString(UTF_8);
+  }
+}

@@ -1,0 +1,240 @@
+package rlock.client;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import rlock.client.RlockException.Closed;
+import rlock.client.RlockException.Denied;
+import rlock.client.RlockException.Invalid;
+import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.ModuleMissing;
+import rlock.client.RlockException.Timeout;
+import rlock.client.RlockException.Unflushed;
+import rlock.client.RlockException.Unreachable;
+
+/** Guards and futures; the conformance suite has the rest. */
+@org.junit.jupiter.api.Timeout(60)
+class LocksTest {
+  private static Server server;
+
+  @BeforeAll
+  static void start() {
+    server = new Server();
+  }
+
+  @AfterAll
+  static void stop() {
+    server.close();
+  }
+
+  @BeforeEach
+  void empty() {
+    server.commands.flushall();
+  }
+
+  private static Client client() {
+    return new Client(server.url, Settings.defaults().withLease(Duration.ofSeconds(2)));
+  }
+
+  @Test
+  void aBlockWhoseLockWasLostThrows() {
+    try (Client client = client()) {
+      LockLost lost =
+          assertThrows(
+              LockLost.class,
+              () ->
+                  client
+                      .lock("a")
+                      .run(
+                          held -> {
+                            server.force("a");
+                            assertEquals(LostReason.TAKEN, held.lost().join());
+                          }));
+      assertEquals(LostReason.TAKEN, lost.why());
+      // Unless another exception is on its way.
+      IllegalStateException own =
+          assertThrows(
+              IllegalStateException.class,
+              () ->
+                  client
+                      .lock("a")
+                      .run(
+                          held -> {
+                            server.force("a");
+                            held.lost().join();
+                            throw new IllegalStateException("own");
+                          }));
+      assertInstanceOf(LockLost.class, own.getSuppressed()[0]);
+    }
+  }
+
+  @Test
+  void deniedAndTimeout() throws Exception {
+    try (Client client = client();
+        Guard held = client.lock("a").acquire()) {
+      assertThrows(Denied.class, () -> client.lock("a").tryAcquire());
+      assertThrows(Timeout.class, () -> client.lock("a").acquire(Duration.ofMillis(30)));
+      assertThrows(Timeout.class, () -> client.lock("a").withWait(Duration.ofMillis(30)).acquire());
+      assertTrue(held.check().compareTo(Duration.ofSeconds(2)) < 0);
+      assertTrue(client.lock("a").locked());
+      assertEquals(held.owner(), client.lock("a").info().holders().get(0).get("owner"));
+    }
+  }
+
+  @Test
+  void aCancelledFutureLeavesNothing() throws Exception {
+    try (Client client = client()) {
+      Guard held = client.lock("a").acquire();
+      CompletableFuture<Guard> waits = client.lock("a").acquireAsync();
+      Server.until("it waits", () -> server.waiters("a") == 1);
+      waits.cancel(true);
+      Server.until("it has left", () -> server.waiters("a") == 0);
+      // At the same moment as the grant.
+      for (int i = 0; i < 50; i++) {
+        CompletableFuture<Guard> next = client.lock("a").acquireAsync();
+        CompletableFuture<Void> released = held.releaseAsync();
+        released.join();
+        if (!next.cancel(true)) {
+          // The grant was faster.
+          next.join().release();
+        }
+        held = client.lock("a").acquire(Duration.ofSeconds(5));
+      }
+      held.release();
+      assertEquals(0L, server.commands.exists("a"));
+    }
+  }
+
+  @Test
+  void aFutureThatBlocksStopsNoRenewals() throws Exception {
+    try (Client client = client()) {
+      CompletableFuture<Boolean> kept =
+          client
+              .lock("a")
+              .acquireAsync()
+              .thenApply(
+                  held -> {
+                    Server.pause(5_000);
+                    held.check();
+                    held.release();
+                    return true;
+                  });
+      assertTrue(kept.get(20, SECONDS));
+    }
+  }
+
+  @Test
+  void aReceiverThatFailsOrBlocksStopsNoRenewals() throws Exception {
+    Settings settings =
+        Settings.defaults()
+            .withLease(Duration.ofSeconds(1))
+            .withOnEvent(
+                event -> {
+                  Server.pause(event.kind() == Event.Kind.RENEWED ? 3_000 : 0);
+                  throw new IllegalStateException("a receiver that fails");
+                });
+    try (Client client = new Client(server.url, settings);
+        Guard held = client.lock("a").acquire()) {
+      Server.pause(4_000);
+      held.check();
+    }
+  }
+
+  @Test
+  void aGuardThatWasReleasedIsOver() throws Exception {
+    try (Client client = client()) {
+      Guard held = client.lock("a").acquire();
+      held.release();
+      assertEquals(LostReason.RELEASED, assertThrows(LockLost.class, held::check).why());
+      assertThrows(LockLost.class, held::release);
+      held.close();
+      assertFalse(held.lost().isDone());
+    }
+  }
+
+  @Test
+  void closeWaitsForHoldsAndLeavesNoThread() throws Exception {
+    Client client = client();
+    Guard held = client.lock("a").acquire();
+    CompletableFuture<Guard> waits = client.lock("a").acquireAsync();
+    held.lost().thenAccept(why -> held.releaseAsync());
+    client.close();
+    assertEquals(LostReason.CLOSED, held.lost().join());
+    ExecutionException error = assertThrows(ExecutionException.class, () -> waits.get(5, SECONDS));
+    assertInstanceOf(Closed.class, error.getCause());
+    assertThrows(Closed.class, () -> client.lock("a").acquire());
+    assertEquals(0L, server.commands.exists("a"));
+    Client other = client();
+    Guard forgotten = other.lock("b").acquire();
+    assertThrows(Unflushed.class, () -> other.close(Duration.ofMillis(100)));
+    assertThrows(LockLost.class, forgotten::release);
+    Set<String> names =
+        Thread.getAllStackTraces().keySet().stream()
+            .map(Thread::getName)
+            .filter(name -> name.equals("rlock-client"))
+            .collect(Collectors.toSet());
+    assertEquals(Set.of(), names);
+  }
+
+  @Test
+  void theApplicationsDriverLendsItsThreads() throws Exception {
+    RedisClient driver = RedisClient.create(server.url);
+    try (Client client =
+            new Client(RedisURI.create(server.url), Settings.defaults().withDriver(driver));
+        Guard held = client.lock("a").fenced().acquire()) {
+      assertTrue(held.token() > 0);
+    }
+    // Its own connections go on.
+    assertEquals("PONG", driver.connect().sync().ping());
+    driver.shutdown(0, 2, TimeUnit.SECONDS);
+  }
+
+  @Test
+  void badSettingsAndServers() throws Exception {
+    assertThrows(Invalid.class, () -> new Client("localhost:6399"));
+    assertThrows(Invalid.class, () -> Settings.defaults().withLease(Duration.ZERO));
+    assertThrows(Invalid.class, () -> Settings.defaults().withSessionGrace(Duration.ofMillis(99)));
+    try (Client nowhere = new Client("redis://127.0.0.1:1")) {
+      assertThrows(Unreachable.class, () -> nowhere.lock("a").acquire());
+      assertThrows(Invalid.class, () -> nowhere.lock(""));
+      assertThrows(Invalid.class, () -> nowhere.semaphore("a", 0));
+      assertThrows(Invalid.class, () -> nowhere.lock("a").withWait(Duration.ofMillis(-1)));
+    }
+    try (Server plain = new Server(false);
+        Client client = new Client(plain.url)) {
+      assertThrows(ModuleMissing.class, () -> client.lock("a").acquire());
+    }
+  }
+
+  @Test
+  void theClockCountsASuspend() {
+    long[] precise = {5_000_000_000L};
+    long[] coarse = {70_000_000_000L};
+    Clock clock = new Clock(() -> precise[0], () -> coarse[0]);
+    assertEquals(0, clock.now());
+    precise[0] += 7_000_000;
+    assertEquals(7_000_000, clock.now());
+    // A step of the coarse one is no suspend.
+    coarse[0] += 10_000_000;
+    assertEquals(7_000_000, clock.now());
+    coarse[0] += 60_000_000_000L;
+    assertTrue(clock.now() >= 60_000_000_000L);
+    assertEquals(20 * Machine.MS, clock.slack());
+  }
+}

@@ -1,0 +1,116 @@
+package rlock.client;
+
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.api.sync.RedisCommands;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/** A server with the module, in a folder of its own. */
+final class Server implements AutoCloseable {
+  final int port;
+  final String url;
+  private final Process process;
+  private final RedisClient driver;
+  final RedisCommands<String, String> commands;
+
+  Server() {
+    this(true);
+  }
+
+  Server(boolean withModule) {
+    try (ServerSocket free = new ServerSocket(0)) {
+      port = free.getLocalPort();
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+    url = "redis://127.0.0.1:" + port;
+    process = started(withModule);
+    driver = RedisClient.create(url);
+    commands = connected();
+  }
+
+  private Process started(boolean withModule) {
+    Map<String, String> env = System.getenv();
+    String module = env.getOrDefault("RLOCK_MODULE", "../../target/release/librlock.so");
+    List<String> words = new ArrayList<>();
+    words.add(env.getOrDefault("REDIS_SERVER", "redis-server"));
+    words.addAll(List.of("--port", "" + port, "--save", ""));
+    if (withModule) {
+      words.addAll(List.of("--loadmodule", Path.of(module).toAbsolutePath().toString()));
+    }
+    try {
+      Path folder = Files.createTempDirectory("rlock");
+      return new ProcessBuilder(words)
+          .directory(folder.toFile())
+          .redirectErrorStream(true)
+          .redirectOutput(folder.resolve("log").toFile())
+          .start();
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private RedisCommands<String, String> connected() {
+    long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+    while (true) {
+      try {
+        StatefulRedisConnection<String, String> connection = driver.connect();
+        return connection.sync();
+      } catch (RuntimeException error) {
+        if (System.nanoTime() > until || !process.isAlive()) {
+          throw error;
+        }
+        pause(20);
+      }
+    }
+  }
+
+  /** What RLOCK.INFO says of it. */
+  long waiters(String lock) {
+    List<?> info =
+        commands.eval(
+            "return redis.call('RLOCK.INFO', KEYS[1])",
+            io.lettuce.core.ScriptOutputType.MULTI,
+            lock);
+    return (Long) info.get(info.indexOf("waiter-count") + 1);
+  }
+
+  void force(String lock) {
+    commands.eval(
+        "return redis.call('RLOCK.FORCERELEASE', KEYS[1])",
+        io.lettuce.core.ScriptOutputType.INTEGER,
+        lock);
+  }
+
+  static void pause(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  static void until(String what, BooleanSupplier holds) {
+    long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+    while (!holds.getAsBoolean()) {
+      if (System.nanoTime() > until) {
+        throw new AssertionError("not within 20 s: " + what);
+      }
+      pause(5);
+    }
+  }
+
+  @Override
+  public void close() {
+    driver.shutdown(0, 2, TimeUnit.SECONDS);
+    process.destroyForcibly();
+  }
+}

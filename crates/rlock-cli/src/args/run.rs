@@ -1,0 +1,97 @@
+//! The arguments of `rlock run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::ValueHint;
+
+use crate::duration;
+use crate::run::{EndSignal, parse_signal};
+
+/// What `rlock run` takes.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The lock
+    pub(crate) key: OsString,
+
+    /// The lease: renewed while the command runs; the lock outlives a crash of rlock by this time at most
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
+    pub(crate) lease: Duration,
+
+    /// Wait at most this time for the lock [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
+    pub(crate) wait: Option<Duration>,
+
+    /// Do not wait: exit at once with 124 if the lock is held
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+
+    /// The signal that ends the command when the lock is lost
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
+    pub(crate) signal: EndSignal,
+
+    /// The time between that signal and KILL [default: a third of the lease, or a sixth of the session grace; at most 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Tie the lock to the connection of rlock: if rlock crashes, the lock is free after this time, not at lease end
+    #[arg(long, value_name = "TIME", value_parser = session_grace)]
+    pub(crate) session_grace: Option<Duration>,
+
+    /// Acquire with a fencing token, larger than the tokens of all earlier holders, and pass it to the command in this
+    /// variable
+    #[arg(long, value_name = "VARIABLE", value_parser = variable)]
+    pub(crate) fence_env: Option<OsString>,
+
+    /// Hold a read/write lock together with other readers
+    #[arg(long, conflicts_with_all = ["write", "fair", "fence_env"])]
+    pub(crate) read: bool,
+
+    /// Hold a read/write lock exclusively
+    #[arg(long, conflicts_with = "fair")]
+    pub(crate) write: bool,
+
+    /// Wait in one queue with the waiters of Redisson's fair lock of this name
+    #[arg(long)]
+    pub(crate) fair: bool,
+
+    /// Hold one of N permits: at most N holders run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(conflicts_with_all = ["read", "write", "fair", "fence_env"])]
+    pub(crate) permits: Option<u32>,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A name that a variable of the environment can have.
+fn variable(name: &str) -> Result<OsString, String> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err("the name of a variable is not empty and has no '='".to_string());
+    }
+    Ok(name.into())
+}
+
+/// A session's grace must leave time to notice a broken connection, and to end the command.
+fn session_grace(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        grace if grace < SHORTEST_LEASE => {
+            Err("a session grace below 1s leaves no time to end the command: set 1s or more".to_string())
+        }
+        grace => Ok(grace),
+    }
+}
+
+/// A lease must leave time to notice that it cannot be renewed, and to end the command.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+
+fn lease(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        lease if lease < SHORTEST_LEASE => {
+            Err("a lease below 1s leaves no time to end the command: set 1s or more".to_string())
+        }
+        lease => Ok(lease),
+    }
+}

@@ -1,0 +1,182 @@
+//! Serving the metrics over HTTP.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout, timeout_at};
+
+use super::scrape::Scraper;
+use super::{PATIENCE, after, text};
+use crate::command::YES;
+use crate::error::Error;
+use crate::output::{Notes, Output};
+use crate::server::Place;
+
+/// More connections than this wait until one is closed.
+const CONNECTIONS: usize = 64;
+
+/// How long a connection may be open without a request.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// The time that scrapes under way get after the signal to stop.
+const LAST_SCRAPES: Duration = Duration::from_secs(5);
+
+/// Prometheus says here how long it waits.
+const TIMEOUT_HEADER: &str = "x-prometheus-scrape-timeout-seconds";
+
+/// How much of that time is left for the way of the answer.
+const RESERVE: f64 = 0.9;
+
+/// The longest time that is taken from the header, in seconds.
+const LONGEST: f64 = 60.0;
+
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+type Shared = Arc<Mutex<Scraper>>;
+
+/// Serves metrics until SIGTERM or SIGINT.
+pub(crate) fn serve(place: Place, hot_locks: u32, listen: &str, output: Output) -> Result<u8, Error> {
+    let notes = Notes::new(output.json);
+    let scraper = Arc::new(Mutex::new(Scraper::new(place, hot_locks, notes)));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Error::System { what: "cannot start", cause })?;
+    let outcome = runtime.block_on(run(scraper, listen, notes));
+    // A scrape that hangs must not delay the end.
+    runtime.shutdown_background();
+    outcome.map(|()| YES)
+}
+
+async fn run(scraper: Shared, listen: &str, notes: Notes) -> Result<(), Error> {
+    let signals = |cause| Error::System { what: "signals cannot be handled", cause };
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let refused = |cause| Error::Listen { address: listen.to_string(), cause };
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    notes.say(&format!("serves http://{address}/metrics"));
+    let connections = GracefulShutdown::new();
+    tokio::select! {
+        () = accept(&listener, &scraper, &connections) => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    drop(listener);
+    // Later answers are cut off.
+    let _ = timeout(LAST_SCRAPES, connections.shutdown()).await;
+    Ok(())
+}
+
+/// Accepts connections for ever.
+async fn accept(listener: &TcpListener, scraper: &Shared, connections: &GracefulShutdown) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(permit) = room.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => converse(stream, scraper.clone(), permit, connections),
+            // No file descriptors are left, or the client is gone: the next one may have more luck.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn converse(
+    stream: TcpStream,
+    scraper: Shared,
+    permit: OwnedSemaphorePermit,
+    connections: &GracefulShutdown,
+) {
+    let service = service_fn(move |request| answer(request, scraper.clone()));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .serve_connection(TokioIo::new(stream), service);
+    let connection = connections.watch(connection);
+    tokio::spawn(async move {
+        // A client that breaks off has its reasons.
+        let _ = connection.await;
+        drop(permit);
+    });
+}
+
+async fn answer(request: Request<Incoming>, scraper: Shared) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, kind, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => metrics(scraper, patience(request.headers())).await,
+        (&Method::GET | &Method::HEAD, "/") => {
+            (StatusCode::OK, PLAIN, "The metrics are at /metrics.\n".to_string())
+        }
+        (&Method::GET | &Method::HEAD, _) => {
+            (StatusCode::NOT_FOUND, PLAIN, "Nothing is here: the metrics are at /metrics.\n".to_string())
+        }
+        _ => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "Use GET.\n".to_string()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    Ok(response)
+}
+
+async fn metrics(scraper: Shared, patience: Duration) -> (StatusCode, &'static str, String) {
+    let deadline = after(patience);
+    let Ok(mut scraper) = timeout_at(deadline.into(), scraper.lock_owned()).await else {
+        let text = "Another scrape is under way: scrape less often.\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, PLAIN, text.to_string());
+    };
+    let scraped = spawn_blocking(move || text::of(&scraper.scrape(deadline))).await;
+    match scraped.map_err(io::Error::from) {
+        Ok(Ok(text)) => (StatusCode::OK, TEXT, text),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
+    }
+}
+
+fn patience(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get(TIMEOUT_HEADER).and_then(|value| value.to_str().ok()?.parse::<f64>().ok());
+    match seconds.filter(|seconds| *seconds > 0.0) {
+        Some(seconds) => Duration::from_secs_f64(seconds.min(LONGEST) * RESERVE),
+        None => PATIENCE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_is_that_of_prometheus() {
+        let cases = [
+            (Some("10"), 9_000),
+            (Some("0.5"), 450),
+            (Some("1e9"), 54_000),
+            (Some("-1"), 5_000),
+            (Some("NaN"), 5_000),
+            (Some("soon"), 5_000),
+            (None, 5_000),
+        ];
+        for (value, ms) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert(TIMEOUT_HEADER, value.parse().unwrap());
+            }
+            assert_eq!(patience(&headers), Duration::from_millis(ms), "{value:?}");
+        }
+    }
+}

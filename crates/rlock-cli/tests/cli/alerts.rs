@@ -1,0 +1,99 @@
+//! The alerts, the dashboard and the table of docs/OPERATIONS.md are about the same, and about metrics that exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use rlock_testkit::TestServer;
+use rlock_testkit::waiting::Waiting;
+use serde_json::Value;
+
+use crate::support::metrics::printed;
+use crate::support::{ask, url};
+
+#[track_caller]
+fn file(path: &str) -> String {
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The words of a text that begin so.
+fn words<'a>(text: &'a str, start: &str) -> BTreeSet<&'a str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.len() > start.len() && word.starts_with(start)).collect()
+}
+
+/// The expressions of the alerts, without the texts around them.
+fn expressions() -> String {
+    let rules = file("packaging/prometheus/rlock.rules.yml");
+    let mut inside = false;
+    let mut text = String::new();
+    for line in rules.lines() {
+        // The lines of an expression are followed by its duration or its labels.
+        inside = match line.trim_start() {
+            line if line.starts_with("expr:") => true,
+            line if line.starts_with("for:") || line.starts_with("labels:") => false,
+            _ => inside,
+        };
+        if inside {
+            text.push_str(line);
+        }
+    }
+    text
+}
+
+/// The queries of the dashboard, those of its variables too.
+fn queries() -> String {
+    fn collect(value: &Value, text: &mut String) {
+        match value {
+            Value::Object(fields) => {
+                for name in ["expr", "definition"] {
+                    text.push_str(fields.get(name).and_then(Value::as_str).unwrap_or_default());
+                    text.push('\n');
+                }
+                fields.values().for_each(|value| collect(value, text));
+            }
+            Value::Array(values) => values.iter().for_each(|value| collect(value, text)),
+            _ => {}
+        }
+    }
+    let mut text = String::new();
+    collect(&serde_json::from_str(&file("packaging/grafana/rlock.json")).expect("JSON"), &mut text);
+    text
+}
+
+#[test]
+fn the_metrics_that_they_name_exist() {
+    let server = TestServer::start();
+    ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE lock alice 60000");
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "60000", "BLOCK", "20"]);
+    assert_eq!(bob.answer(), "null");
+    let (_, metrics) = printed(&url(&server), &[]);
+    let (alerts, dashboard) = (expressions(), queries());
+    let (exist, watched, shown) = (metrics.names(), words(&alerts, "rlock_"), words(&dashboard, "rlock_"));
+    let missing: Vec<_> = watched.union(&shown).filter(|name| !exist.contains(**name)).collect();
+    assert_eq!(missing, [&""; 0], "in rules or dashboard, but not served");
+    let unseen: Vec<_> = watched.difference(&shown).collect();
+    assert_eq!(unseen, [&""; 0], "watched, but not on the dashboard");
+    let unused: Vec<_> = exist.difference(&shown).collect();
+    assert_eq!(unused, [&""; 0], "served, but not on the dashboard");
+}
+
+/// Each row of the table names its alerts, and each alert is in a row.
+#[test]
+fn each_alert_is_in_the_table_for_operators() {
+    let page = file("docs/OPERATIONS.md");
+    let section =
+        page.split("\n## ").find(|section| section.starts_with("What to alert on")).expect("the section");
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+    let in_rows: BTreeSet<&str> = rows.iter().flat_map(|row| words(row, "Rlock")).collect();
+    let without: Vec<_> = rows.iter().filter(|row| words(row, "Rlock").is_empty()).collect();
+    assert_eq!(without, [&""; 0], "rows without an alert");
+    let rules = file("packaging/prometheus/rlock.rules.yml");
+    let alerts: BTreeSet<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert_eq!(in_rows, alerts);
+    let tests = file("packaging/prometheus/rlock.rules.test.yml");
+    let tested: BTreeSet<&str> =
+        tests.lines().filter_map(|line| line.trim().strip_prefix("- alertname: ")).collect();
+    assert_eq!(tested, alerts, "each has a test");
+}

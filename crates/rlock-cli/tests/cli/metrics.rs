@@ -1,0 +1,230 @@
+//! `rlock metrics`: what the metrics say of the servers.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::support::metrics::{Exporter, address, each, printed};
+use crate::support::{SOON, ask, url};
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
+
+fn replica_of(primary: &TestServer) -> ServerBuilder {
+    TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()))
+}
+
+#[test]
+fn they_count_what_happened_to_locks() {
+    let server = TestServer::builder().module_args(&["max-waiters", "7"]).start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE lock alice 60000");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE lock dave 60000");
+    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "60000", "BLOCK", "0"]);
+    bob.waits_on(Duration::from_millis(150));
+    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    ask::<redis::Value>(client, "RLOCK.RELEASE lock alice");
+    assert_eq!(bob.answer(), "[1, 60000, 0]");
+    ask::<redis::Value>(client, "DEL lock");
+    assert_eq!(carol.answer(), "[1, 60000, 0]");
+    let _erin = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "erin", "60000", "BLOCK", "0"]);
+
+    let (ended, metrics) = printed(&url(&server), &[]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let names = ["rlock_up", "rlock_module_loaded", "rlock_acquired_total", "rlock_denied_total"];
+    assert_eq!(metrics.of(&server, names), [1.0, 1.0, 1.0, 1.0]);
+    let names = ["rlock_hand_offs_total", "rlock_waiters", "rlock_max_waiters", "rlock_waiters_peak"];
+    assert_eq!(metrics.of(&server, names), [2.0, 1.0, 7.0, 2.0]);
+    let found = |cause: &str| {
+        let labels = format!("{{server=\"{}\",cause=\"{cause}\"}}", address(&server));
+        metrics.get(&format!("rlock_found_free_total{labels}"))
+    };
+    assert_eq!(["deleted", "expired"].map(found), [Some(1.0), Some(0.0)]);
+    let bucket = |bound: &str| {
+        let labels = format!("{{server=\"{}\",le=\"{bound}\"}}", address(&server));
+        metrics.get(&format!("rlock_wait_seconds_bucket{labels}")).unwrap()
+    };
+    let bounds = ["0.001", "0.1", "0.5", "1", "5", "300", "+Inf"].map(bucket);
+    assert!(bounds.is_sorted() && bounds[1] <= 1.0 && bounds[6] == 2.0, "{bounds:?}");
+    let [sum, count] = metrics.of(&server, ["rlock_wait_seconds_sum", "rlock_wait_seconds_count"]);
+    assert!(sum >= 0.15 && count == 2.0, "{sum} of {count}");
+    assert_eq!(
+        (metrics.get("rlock_discovery_up"), metrics.of(&server, ["rlock_panics_total"])),
+        (Some(1.0), [0.0])
+    );
+}
+
+/// Locks are named in labels, whatever bytes their names have; the option bounds their number for each server.
+#[test]
+fn they_name_hot_locks() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let names: [&[u8]; 3] = [b"plain", b"line\n \"q\" \\ \xff", b"other"];
+    for (name, waits) in names.into_iter().zip([3, 2, 1]) {
+        redis::cmd("RLOCK.ACQUIRE").arg(name).arg("alice").arg(60_000).exec(client).unwrap();
+        for _ in 0..waits {
+            let words: [&[u8]; 6] = [b"RLOCK.ACQUIRE", name, b"bob", b"60000", b"BLOCK", b"60"];
+            assert_eq!(Waiting::start(&server, &words).answer(), "null");
+        }
+    }
+    let _carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "plain", "carol", "60000", "BLOCK", "0"]);
+    let (_, metrics) = printed(&url(&server), &["--hot-locks", "2"]);
+    let of = |name: &str, key: &str| {
+        let labels = format!("{{server=\"{}\",db=\"0\",key=\"{key}\"}}", address(&server));
+        metrics.get(&format!("rlock_hot_lock_{name}{labels}"))
+    };
+    assert_eq!(
+        ["waits_total", "waiters", "error_seconds"].map(|name| of(name, "plain").unwrap()),
+        [3.0, 1.0, 0.0]
+    );
+    let [waited, longest] =
+        ["waited_seconds_total", "longest_wait_seconds"].map(|name| of(name, "plain").unwrap());
+    assert!((0.18..10.0).contains(&waited) && (0.06..waited).contains(&longest), "{waited} {longest}");
+    // The name as `rlock ls` shows it, with the quotes and backslashes of the text format.
+    assert_eq!(of("waits_total", r#"line\\x0a \"q\" \\\\ \\xff"#), Some(2.0), "{}", metrics.0);
+    assert_eq!(of("waits_total", "other"), None);
+    let (_, metrics) = printed(&url(&server), &["--hot-locks", "0"]);
+    assert!(!metrics.0.contains("rlock_hot_lock"));
+}
+
+/// Every server that INFO leads to, with what it is.
+#[test]
+fn they_show_replicas_and_where_the_module_is_missing() {
+    let primary = TestServer::start();
+    let with = replica_of(&primary).start();
+    let without = replica_of(&primary).without_module().conf("replica-priority", 0).start();
+    for replica in [&with, &without] {
+        wait_for_replicas_in_sync(&primary, replica);
+    }
+    for start in [&primary, &with, &without] {
+        let (ended, metrics) = printed(&url(start), &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&with, "1"), (&without, "1")]));
+        let loaded = each(&[(&primary, "1"), (&with, "1"), (&without, "0")]);
+        assert_eq!(metrics.servers("rlock_module_loaded"), loaded);
+        assert_eq!(metrics.servers("rlock_may_become_primary"), loaded, "of priority 0");
+        assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0"), (&with, "0")]));
+        let info = format!("rlock_server_info{{server=\"{}\",role=\"replica\"", address(&with));
+        assert!(metrics.0.contains(&info), "{}", metrics.0);
+    }
+}
+
+#[test]
+fn a_server_that_is_down_is_shown_as_down() {
+    let primary = TestServer::start();
+    let replica = replica_of(&primary).start();
+    wait_for_replicas_in_sync(&primary, &replica);
+    replica.signal(libc::SIGSTOP);
+    let (ended, metrics) = printed(&url(&primary), &[]);
+    replica.signal(libc::SIGCONT);
+    ended.fails(1, &["no reply within 2.0s"]);
+    assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&replica, "0")]));
+    let errors = |server: &TestServer, question: &str| {
+        let labels = format!("{{server=\"{}\",question=\"{question}\"}}", address(server));
+        metrics.get(&format!("rlock_scrape_errors_total{labels}")).unwrap()
+    };
+    assert_eq!(
+        [errors(&replica, "info"), errors(&primary, "info"), errors(&primary, "hot")],
+        [1.0, 0.0, 0.0]
+    );
+    assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0")]));
+
+    let (ended, metrics) = printed("redis://127.0.0.1:1", &[]);
+    ended.fails(1, &["no answer from 127.0.0.1:1"]);
+    assert_eq!(metrics.get("rlock_up{server=\"127.0.0.1:1\"}"), Some(0.0));
+    assert_eq!(metrics.get("rlock_discovery_up"), Some(0.0));
+    printed("nonsense", &[]).0.fails(125, &["the server's URL cannot be read"]);
+}
+
+#[test]
+fn sentinels_lead_to_the_servers() {
+    let primary = TestServer::start();
+    let replica = replica_of(&primary).start();
+    wait_for_replicas_in_sync(&primary, &replica);
+    let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
+    let sentinel = TestServer::builder().sentinel().conf("sentinel", watched).start();
+    eventually("the sentinel to know the replica", SOON, || {
+        let replicas: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL REPLICAS app");
+        (replicas.len() == 1).then_some(())
+    });
+    let both = each(&[(&primary, "1"), (&replica, "1")]);
+    let (ended, metrics) = printed(&url(&sentinel), &[]);
+    assert_eq!((ended.code, metrics.servers("rlock_up")), (Some(0), both.clone()), "{ended:?}");
+    // One of the Sentinels is out of order: not a server that locks need, but an error of the scrape.
+    let (ended, metrics) = printed(&format!("redis+sentinel://127.0.0.1:1,{}/app", address(&sentinel)), &[]);
+    ended.fails(1, &["no answer from 127.0.0.1:1"]);
+    assert_eq!(metrics.servers("rlock_up"), both);
+    assert_eq!(metrics.get("rlock_discovery_up"), Some(1.0));
+}
+
+#[test]
+fn a_node_leads_to_its_cluster() {
+    let node = || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", 1_000);
+    let (one, two) = (node().start(), node().start());
+    ask::<String>(&mut one.connect(), &format!("CLUSTER MEET 127.0.0.1 {}", two.port()));
+    eventually("the nodes to meet", SOON, || {
+        let nodes: String = ask(&mut one.connect(), "CLUSTER NODES");
+        (nodes.matches(" connected").count() == 2 && !nodes.contains("handshake")).then_some(())
+    });
+    let cluster = format!("redis+cluster://{}", address(&one));
+    for url in [url(&one), cluster.clone()] {
+        let (ended, metrics) = printed(&url, &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(metrics.servers("rlock_up"), each(&[(&one, "1"), (&two, "1")]));
+    }
+    // The others still name a node that is down.
+    let gone = address(&two);
+    two.kill9();
+    let (ended, metrics) = printed(&cluster, &[]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(metrics.get(&format!("rlock_up{{server=\"{gone}\"}}")), Some(0.0));
+}
+
+/// The permissions of docs/OPERATIONS.md, and nothing else.
+#[test]
+fn a_user_with_few_permissions_is_enough() {
+    let server = TestServer::builder().conf("cluster-enabled", "yes").start();
+    let client = &mut server.connect();
+    ask::<()>(client, "ACL SETUSER exporter on >secret -@all +info +cluster|nodes +rlock.hot");
+    let url = format!("redis://exporter:secret@{}", address(&server));
+    let (ended, metrics) = printed(&url, &[]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert_eq!(metrics.of(&server, ["rlock_up", "rlock_module_loaded"]), [1.0, 1.0]);
+    // Without the hot locks all others are there, and the missing ones are counted.
+    ask::<()>(client, "ACL SETUSER exporter -rlock.hot");
+    let (ended, metrics) = printed(&url, &[]);
+    ended.fails(1, &["NOPERM", "+rlock.hot"]);
+    assert_eq!(metrics.of(&server, ["rlock_up", "rlock_waiters"]), [1.0, 0.0]);
+    let errors = format!("rlock_scrape_errors_total{{server=\"{}\",question=\"hot\"}}", address(&server));
+    assert_eq!(metrics.get(&errors), Some(1.0));
+    let (ended, _) = printed(&url, &["--hot-locks", "0"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    ask::<()>(client, "ACL SETUSER exporter -info");
+    let (ended, metrics) = printed(&url, &[]);
+    ended.fails(1, &["NOPERM", "ACL SETUSER <user> +info"]);
+    assert_eq!(metrics.of(&server, ["rlock_up"]), [0.0]);
+}
+
+/// A scrape costs the server less than a millisecond: here of all its CPU time, with the connections.
+#[test]
+fn a_scrape_costs_a_server_less_than_a_millisecond() {
+    const SCRAPES: u32 = 200;
+    let server = TestServer::start();
+    let exporter = Exporter::of(&server);
+    exporter.scrape();
+    let used = || {
+        let info = server.info("cpu");
+        let seconds = |name: &str| info[name].parse::<f64>().unwrap();
+        seconds("used_cpu_user") + seconds("used_cpu_sys")
+    };
+    // Its idle time is subtracted.
+    let start = used();
+    sleep(Duration::from_millis(500));
+    let idle = used() - start;
+    let (start, begun) = (used(), std::time::Instant::now());
+    for _ in 0..SCRAPES {
+        exporter.scrape();
+    }
+    let cost = used() - start - idle * begun.elapsed().as_secs_f64() / 0.5;
+    let each = cost / f64::from(SCRAPES) * 1_000.0;
+    println!("a scrape costs {each:.3} ms of CPU time");
+    assert!(each < 1.0, "{each:.3} ms");
+}
