@@ -97,7 +97,7 @@ async fn a_user_who_is_not_let_in_is_told_and_does_not_wait() {
     assert!(matches!(&error, Error::Permission { message } if message.contains("WRONGPASS")), "{error}");
     // Also when it was let in before.
     let client = within("a client", Client::connect(&with("app:secret"))).await.unwrap();
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let waiting = tokio::spawn(client.lock("lock").acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     run::<()>(&mut raw, "ACL SETUSER app resetpass >other");
@@ -112,7 +112,7 @@ async fn a_signal_in_the_middle_of_a_wait_leaves_nothing_behind() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     let guard = client.lock("held").acquire().await.unwrap();
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let mut signal = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     let interrupted = async {
         eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
