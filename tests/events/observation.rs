@@ -85,8 +85,8 @@ fn the_section_counts_what_happened() {
     assert_eq!(info["rlock_version"], "0.1.0");
     assert_eq!(info["rlock_accept"], "1");
     assert_eq!(info["rlock_locks_may_be_evicted"], "0");
-    // The changes that nobody reads, sixteen counters of waiting, those who wait and the ties now, and a histogram of seven.
-    assert_eq!(info.len(), COUNTERS.len() + 3 + 1 + 16 + 2 + 7, "{info:?}");
+    // The changes without readers, sixteen counters of waits, waiters and ties with their limits, a histogram of thirteen and its sum.
+    assert_eq!(info.len(), COUNTERS.len() + 3 + 1 + 16 + 4 + 13 + 1, "{info:?}");
     for section in ["modules", "everything"] {
         assert_eq!(server.info(section)["rlock_acquired"], info["rlock_acquired"], "{section}");
     }
