@@ -16,4 +16,3 @@ mod session;
 mod settings;
 #[cfg(feature = "tls")]
 mod tls;
-mod traces;

@@ -1,4 +1,6 @@
 //! What a subscriber of `tracing` is told.
+//!
+//! A program of its own: `tracing` keeps for the whole process whether a place in the code has subscribers, as the first thread found it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
