@@ -45,6 +45,9 @@ final class Engine {
   private final Consumer<? super Event> receiver;
   private final Thread thread;
   private final AtomicLong numbers = new AtomicLong();
+  // How long a client that closes waits for connections that the driver is making, in seconds.
+  private static final long LAST_CONNECTIONS = 2;
+
   // What is posted before the close is done before it; nothing is posted after it.
   private final ReentrantLock gate = new ReentrantLock();
   private boolean closed;
@@ -344,11 +347,17 @@ final class Engine {
     if (subscription != null) {
       all.add(subscription);
     }
-    all.forEach(Link::close);
+    List<CompletableFuture<?>> lastOnes = new ArrayList<>();
+    all.forEach(link -> lastOnes.add(link.close()));
     acquisitions().forEach(Acquisition::abandon);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));
     loop.end();
     try {
+      // The driver forgets a connection that it is making when it is shut down: it would stay open.
+      CompletableFuture.allOf(lastOnes.toArray(CompletableFuture[]::new))
+          .exceptionally(error -> null)
+          .completeOnTimeout(null, LAST_CONNECTIONS, TimeUnit.SECONDS)
+          .join();
       endpoint.close();
       if (events != null) {
         events.shutdown();

@@ -7,6 +7,7 @@ import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.RedisCommand;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -67,6 +68,9 @@ abstract class Link {
   private StatefulRedisConnection<byte[], byte[]> connection;
   private List<Sent> outbox = new ArrayList<>();
   private final Set<Sent> waiting = new LinkedHashSet<>();
+  // Also those of attempts that took too long.
+  private final Set<CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>>> making =
+      new HashSet<>();
   private int attempt; // numbers connections: what concerns an older one is ignored
   private long pause = FIRST_PAUSE;
   private long beganAt;
@@ -122,19 +126,21 @@ abstract class Link {
     alarm =
         loop.at(
             engine.now() + within, () -> failed(mine, new Unreachable("no connection in time")));
-    opening(within)
-        .whenComplete(
-            (made, error) ->
-                loop.execute(
-                    () -> {
-                      if (error != null) {
-                        failed(mine, Wire.connectError(error, engine.endpoint));
-                      } else if (mine != attempt || closed) {
-                        made.closeAsync();
-                      } else {
-                        opened(mine, made);
-                      }
-                    }));
+    CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening = opening(within);
+    making.add(opening);
+    opening.whenComplete(
+        (made, error) ->
+            loop.execute(
+                () -> {
+                  making.remove(opening);
+                  if (error != null) {
+                    failed(mine, Wire.connectError(error, engine.endpoint));
+                  } else if (mine != attempt || closed) {
+                    made.closeAsync();
+                  } else {
+                    opened(mine, made);
+                  }
+                }));
   }
 
   private CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening(long within) {
@@ -231,13 +237,19 @@ abstract class Link {
     unsent.forEach(sent -> settle(sent, new Failed(Failure.UNSENT, trouble)));
   }
 
-  /** The driver closes the connection. */
-  final void close() {
+  /** The driver closes the connection, if there is one; those that it is making come after this. */
+  final CompletableFuture<?> close() {
     closed = true;
     loop.cancel(alarm);
     if (connection != null) {
       end("the client was closed");
     }
+    return CompletableFuture.allOf(
+        making.stream()
+            .map(
+                opening ->
+                    opening.thenCompose(StatefulRedisConnection::closeAsync).toCompletableFuture())
+            .toArray(CompletableFuture[]::new));
   }
 
   /** Asks now whether it lives, and then again and again; not while it is down. */
