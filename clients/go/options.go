@@ -57,7 +57,7 @@ func Fenced() WriteOption {
 	return option(func(o *order) { o.fenced = true })
 }
 
-// Fair keeps one order with the waiters of Redisson's fair lock of that name. Without Redisson clients, a lock is fair already.
+// Fair keeps one order with Redisson fair waiters of that name. Without Redisson clients, a lock is fair already.
 func Fair() LockOption {
 	return option(func(o *order) { o.fair = true })
 }

@@ -26,7 +26,7 @@ export interface WriteOptions extends ReadOptions {
 }
 
 export interface LockOptions extends WriteOptions {
-  /** One order with the waiters of Redisson's fair lock of that name. Without Redisson clients a lock is fair already. */
+  /** One order with Redisson fair waiters of that name. Without Redisson clients a lock is fair already. */
   readonly fair?: boolean;
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "fair")]
     pub(crate) write: bool,
 
-    /// Wait in one queue with the waiters of Redisson's fair lock of this name
+    /// Wait in one queue with Redisson fair waiters of this name
     #[arg(long)]
     pub(crate) fair: bool,
 

@@ -116,7 +116,7 @@ impl<K: Exclusive> Lock<K> {
 }
 
 impl Lock {
-    /// The same lock, in one order with the waiters of Redisson's fair lock of that name, which native waiters
+    /// The same lock, in one order with Redisson fair waiters of that name, which native waiters
     /// overtake otherwise. Without Redisson clients a lock is fair already.
     pub fn fair(mut self) -> Lock {
         self.spec.extras = Extras { fair: true, ..self.spec.extras };

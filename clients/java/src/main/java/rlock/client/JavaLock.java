@@ -11,7 +11,7 @@ import rlock.client.RlockException.Timeout;
 import rlock.client.Wire.Mode;
 
 /**
- * A lock as Java's own, for code that expects one, with the overloads of Redisson's {@code RLock}.
+ * A lock as Java's own, for code that expects one, with the overloads of {@code RLock} in Redisson.
  *
  * <p>A thread that holds the lock locks it again without asking the server, by any view of the same
  * client. A thread that has lost it hears so once, by the first call here after the loss; then it

@@ -17,8 +17,8 @@ public final class Lock extends Handle<Lock, Guard> {
   }
 
   /**
-   * One order with the waiters of Redisson's fair lock of that name. Without Redisson clients a
-   * lock is fair already.
+   * One order with Redisson fair waiters of that name. Without Redisson clients a lock is fair
+   * already.
    *
    * @return a copy
    */
