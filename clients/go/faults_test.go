@@ -92,15 +92,7 @@ func TestOutages(t *testing.T) {
 	}})
 	other := must[*Held](t)(connectTo(t, s.url(), Options{}).Lock("b").Acquire(ctx))
 	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
-	waits := make(chan error)
-	go func() {
-		next, err := client.Lock("b").Acquire(ctx)
-		if err == nil {
-			err = next.Release(ctx)
-		}
-		waits <- err
-	}()
-	eventually(t, "it waits", func() bool { return s.waiters(t, "b") == 1 })
+	waits := s.waitThenRelease(ctx, t, client.Lock("b"))
 	for range 3 {
 		p.cut()
 		time.Sleep(300 * time.Millisecond)

@@ -128,6 +128,21 @@ func within(t *testing.T, limit time.Duration) context.Context {
 	return ctx
 }
 
+// waitThenRelease returns when the lock has this one waiter; the channel gets the outcome of its wait and release.
+func (s *server) waitThenRelease(ctx context.Context, t *testing.T, lock *Lock) <-chan error {
+	t.Helper()
+	outcome := make(chan error)
+	go func() {
+		held, err := lock.Acquire(ctx)
+		if err == nil {
+			err = held.Release(ctx)
+		}
+		outcome <- err
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, lock.Name()) == 1 })
+	return outcome
+}
+
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(15 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

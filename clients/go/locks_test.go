@@ -251,15 +251,7 @@ func TestBadSettings(t *testing.T) {
 	// Any bytes are a name.
 	for _, name := range []string{"", " ", "a b\r\n%7E\x00\xff", "{}", strings.Repeat("long", 1000)} {
 		held := must[*Held](t)(client.Lock(name, Lease(time.Second)).Acquire(ctx))
-		waits := make(chan error)
-		go func() {
-			next, err := client.Lock(name).Acquire(ctx)
-			if err == nil {
-				err = next.Release(ctx)
-			}
-			waits <- err
-		}()
-		eventually(t, "it waits", func() bool { return s.waiters(t, name) == 1 })
+		waits := s.waitThenRelease(ctx, t, client.Lock(name))
 		check(t, held.Release(ctx) == nil, "released")
 		check(t, <-waits == nil, "the next one")
 	}

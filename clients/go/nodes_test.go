@@ -148,15 +148,7 @@ func TestAFailOver(t *testing.T) {
 	defer closeNow(client)
 	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
 	other := must[*Held](t)(client.Lock("b").Acquire(ctx))
-	waits := make(chan error)
-	go func() {
-		next, err := client.Lock("b").Acquire(ctx)
-		if err == nil {
-			err = next.Release(ctx)
-		}
-		waits <- err
-	}()
-	eventually(t, "it waits", func() bool { return first.waiters(t, "b") == 1 })
+	waits := first.waitThenRelease(ctx, t, client.Lock("b"))
 	eventually(t, "replicated", func() bool { return second.exists("a") && second.exists("b") })
 	first.stop()
 	eventually(t, "the wait is in the queue of the next primary", func() bool { return second.waiters(t, "b") == 1 })
