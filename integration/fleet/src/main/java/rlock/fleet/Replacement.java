@@ -17,7 +17,7 @@ final class Replacement {
     /** Threads for each lock. */
     private static final int MEMBERS = 6;
     /** How often every thread acquires its lock in each mix, and how long a mix lasts at least. */
-    private static final int HOLDS = 10;
+    private static final int HOLDS = 6;
     private static final Duration MIX = Duration.ofMillis(1_000);
     /** Longer than a lease: see Service.LEASE. */
     private static final Member.Load LOAD = new Member.Load(Duration.ofSeconds(15), 2_000, 10_000);
