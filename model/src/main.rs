@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documentation_tells_of_every_scene_and_its_depth() {
+    fn the_documentation_has_every_scene_and_its_depth() {
         let doc = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOF.md");
         let doc = std::fs::read_to_string(doc).expect("docs/PROOF.md");
         for scene in SCENES {
