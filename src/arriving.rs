@@ -20,7 +20,7 @@ pub(crate) fn tear_down() {
 
 /// The keys of these slots begin to come.
 pub(crate) fn begin(ranges: &[SlotRange]) {
-    ARRIVING.with(|arriving| arriving.add(SlotSet::of(ranges)));
+    ARRIVING.with(|arriving| arriving.add(&SlotSet::of(ranges)));
 }
 
 /// These slots have come, or do not come after all.

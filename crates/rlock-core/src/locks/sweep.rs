@@ -46,7 +46,7 @@ impl Sweeps {
     fn add(&mut self, sweep: Sweep) {
         match sweep {
             Sweep::Elsewhere(slots) => match self.to_come.iter_mut().find_map(Sweep::slots) {
-                Some(others) => others.add(slots),
+                Some(others) => others.add(&slots),
                 None => self.to_come.push_back(Sweep::Elsewhere(slots)),
             },
             sweep if self.to_come.contains(&sweep) => {}
