@@ -92,7 +92,7 @@ fn words(cells: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
     ends.filter(|(_, word)| !word.is_empty())
 }
 
-/// A text in which each number is `#`, a time with its units too, each bar is `█`, and blanks are one: such a text is the same in
+/// A text in which each number is `#`, a time with its units too, each bar is `█`, and blanks are one: the rest is the same in
 /// each run.
 pub fn without_numbers(text: &str) -> String {
     let mut plain = String::new();
