@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clients::Clients;
+use crate::redisson::Redissons;
 use crate::spread::Spread;
 
 /// The version of this layout; a reader of another one refuses the file.
@@ -26,6 +27,9 @@ pub(crate) struct Results {
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clients: Option<Clients>,
+    /// Nothing where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) redisson: Option<Redissons>,
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stalls: Option<Stalls>,
