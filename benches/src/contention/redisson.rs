@@ -44,8 +44,13 @@ impl<'a> Redisson<'a> {
     pub(crate) fn start(clients: usize, imitation: &'a Imitation, fleet: &mut Fleet) -> Redisson<'a> {
         let process = |number| Process { state: State::Trying, subscribed: false, calls: 0, number };
         let processes = (0..clients).map(process).collect();
-        let redisson =
-            Redisson { imitation, tally: Tally::new(clients), processes, channel: channel(LOCK), begun: false };
+        let redisson = Redisson {
+            imitation,
+            tally: Tally::new(clients),
+            processes,
+            channel: channel(LOCK),
+            begun: false,
+        };
         redisson.try_acquire(0, fleet);
         redisson
     }

@@ -17,6 +17,9 @@ use crate::wire::Wire;
 /// Acquisitions without contention in one round.
 const PAIRS: u64 = 500;
 
+/// Rounds that warm up.
+const WARM_UP: usize = 2;
+
 /// How long the lock is handed around in one round, in ms.
 const SPAN_MS: u64 = 300;
 
@@ -100,14 +103,18 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
     let wire = Wire::connect(server.port()).expect("a connection");
     let mut bed = Bed { server, wire, workers: workers.into(), rng: Rng::new(plan.seed) };
     let rounds = plan.process_rounds;
-    let pairs = bed.rounds(rounds, "pairs", progress, Bed::pair);
     let mut fields = Vec::new();
     for field in FIELDS.into_iter().filter(|field| !plan.is_quick() || field.waiters <= 100) {
         let how = if field.each { "each" } else { "one" };
         let what = format!("{} waiters, {how}", field.waiters);
         progress.show(&format!("Redisson: {what}: they come"));
         for (program, worker) in Java::ALL.into_iter().zip(&mut bed.workers) {
-            worker.tell(&format!("field {} {how} field:{}:{how}:{}", field.waiters, program.name(), field.waiters));
+            worker.tell(&format!(
+                "field {} {how} field:{}:{how}:{}",
+                field.waiters,
+                program.name(),
+                field.waiters
+            ));
             worker.answer();
         }
         fields.push((field, bed.rounds(rounds, &what, progress, Bed::span)));
@@ -116,11 +123,13 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
             worker.answer();
         }
     }
+    // Last, when the processes have compiled what they use.
+    let pairs = bed.rounds(rounds, "pairs", progress, Bed::pair);
     Some(summary(environment, &pairs, &fields))
 }
 
 impl Bed {
-    /// Has all programs take turns, in random order; the first round warms up. The figures of each program.
+    /// Has all programs take turns, in random order; the first rounds warm up. The figures of each program.
     fn rounds(
         &mut self,
         rounds: usize,
@@ -129,13 +138,13 @@ impl Bed {
         measure: fn(&mut Bed, usize) -> Figures,
     ) -> Vec<Vec<Figures>> {
         let mut all = vec![Vec::new(); self.workers.len()];
-        for round in 0..=rounds {
-            progress.show(&format!("Redisson: {what}: round {round} of {rounds}"));
+        for round in 0..WARM_UP + rounds {
+            progress.show(&format!("Redisson: {what}: round {} of {}", round + 1, WARM_UP + rounds));
             let mut order: Vec<usize> = (0..self.workers.len()).collect();
             self.rng.shuffle(&mut order);
             for index in order {
                 let figures = measure(self, index);
-                if round > 0 {
+                if round >= WARM_UP {
                     all[index].push(figures);
                 }
             }

@@ -15,9 +15,9 @@ use rlock_testkit::TestServer;
 
 use crate::progress::Progress;
 pub(crate) use imitation::{Imitation, channel, request};
+pub(crate) use measure::run;
 #[cfg(test)]
 pub(crate) use measure::{FIELDS, Field};
-pub(crate) use measure::run;
 pub(crate) use process::{Java, build, java};
 pub(crate) use results::{Field as FieldCosts, Pairs, Redissons};
 

@@ -131,10 +131,16 @@ fn profile(stored: &Stored) -> Option<String> {
     let rest = plain.rlock - plain.own - counted.two_commands;
     let others = stored.others.iter().filter_map(|results| {
         let way = stored.instructions(results)?.way("plain")?;
-        Some(format!("{}: {} to {}", results.environment.server, thousands(way.rlock), thousands(way.set_del)))
+        Some(format!(
+            "{}: {} to {}",
+            results.environment.server,
+            thousands(way.rlock),
+            thousands(way.set_del)
+        ))
     });
     let others: Vec<String> = others.collect();
-    let others = if others.is_empty() { String::new() } else { format!(" On other servers: {}.", others.join("; ")) };
+    let others =
+        if others.is_empty() { String::new() } else { format!(" On other servers: {}.", others.join("; ")) };
     Some(format!(
         "**Acquire and release** take {} instructions of the server, SET NX PX and DEL {} (callgrind, {}, {} in flight, {}, rlock {}). \
          {} % are rlock's own code, {} % are the cost of any two commands, and {} % are the server's functions by which a module \

@@ -28,7 +28,8 @@ fn pairs(results: &[Pairs]) -> String {
     );
     for one in results {
         let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own].map(figure);
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
+                .map(figure);
         let commands = number(one.commands.median);
         let _ = writeln!(text, "| {} | {} | {commands} |", label(&one.library), figures.join(" | "));
     }
@@ -42,7 +43,8 @@ fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
     );
     for one in results {
         let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own].map(figure);
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
+                .map(figure);
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} |",

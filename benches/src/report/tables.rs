@@ -89,7 +89,8 @@ pub(crate) fn uncontended(results: &Uncontended) -> String {
     }
     text.push_str("\n|---|---|---|---|---|\n");
     for cost in &results.costs {
-        let label = Contender::named(&cost.contender).map_or("?", Contender::label);
+        let label =
+            Contender::named(&cost.contender).map_or(cost.contender.clone(), |one| one.label().into());
         let _ = write!(text, "| {label} | {} |", figure(cost.cpu_us));
         for base in BASES {
             let ratio = match cost.to(base.name()) {
@@ -149,9 +150,9 @@ pub(crate) fn latency(results: &[Contention]) -> String {
     text
 }
 
-fn label(protocol: &str) -> &'static str {
+fn label(protocol: &str) -> String {
     let found = Protocol::ALL.into_iter().find(|one| one.name() == protocol);
-    found.map_or("?", Protocol::label)
+    found.map_or(protocol.into(), |one| one.label().into())
 }
 
 /// Bytes.
