@@ -181,7 +181,7 @@ fn a_plain_lock_costs_what_it_did_before_the_others_came() {
     let stores = std::env::var_os("RLOCK_COST_STORE").is_some_and(|value| !value.is_empty());
     assert!(
         known || stores,
-        "what it was is known for Redis 7.0, and not for {version:?}: set RLOCK_TEST_SERVER to one, or STORE=1"
+        "the earlier cost is known for Redis 7.0, and not for {version:?}: set RLOCK_TEST_SERVER to one, or STORE=1"
     );
     let owner = "8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1";
     let set = format!("SET lock:one {owner} NX PX 30000");

@@ -45,7 +45,7 @@ impl Instructions {
         self.ways.iter().find(|way| way.way == name)
     }
 
-    /// Among so many other permits.
+    /// Among this number of other permits.
     pub(crate) fn permit(&self, others: usize) -> Option<f64> {
         self.permits.iter().find(|permits| permits.others == others).map(|permits| permits.rlock)
     }

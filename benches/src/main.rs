@@ -88,6 +88,26 @@ fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// The parts of a run in which the load generator imitates Redisson.
+fn imitated(plan: &Plan, progress: &Progress, results: &mut Results) -> Result<(), String> {
+    let imitates = ["uncontended", "contention", "memory", "readers"].iter().any(|one| plan.wants(one));
+    let redisson = if imitates { redisson::imitations(progress)? } else { Vec::new() };
+    let newest = redisson.iter().find(|imitation| imitation.release == Release::Newest);
+    if plan.wants("uncontended") {
+        results.uncontended = uncontended::run(plan, &redisson, progress);
+    }
+    if plan.wants("contention") {
+        results.contention = contention::run(plan, newest, progress);
+    }
+    if plan.wants("memory") {
+        results.memory = memory::run(plan, newest, progress);
+    }
+    if plan.wants("readers") {
+        results.readers = readers::run(plan, newest, progress);
+    }
+    Ok(())
+}
+
 fn measure(plan: &Plan) -> Result<Results, String> {
     let (begin, progress) = (Instant::now(), Progress::start());
     let mut environment = Environment::now(plan.seed);
@@ -103,23 +123,9 @@ fn measure(plan: &Plan) -> Result<Results, String> {
         stalls: None,
         environment: environment.clone(),
     };
-    let imitates = ["uncontended", "contention", "memory", "readers"].iter().any(|one| plan.wants(one));
-    let redisson = if imitates { redisson::imitations(&progress)? } else { Vec::new() };
+    imitated(plan, &progress, &mut results)?;
     if plan.wants("redisson") {
         results.redisson = redisson::run(plan, &environment, &progress);
-    }
-    let newest = redisson.iter().find(|imitation| imitation.release == Release::Newest);
-    if plan.wants("uncontended") {
-        results.uncontended = uncontended::run(plan, &redisson, &progress);
-    }
-    if plan.wants("contention") {
-        results.contention = contention::run(plan, newest, &progress);
-    }
-    if plan.wants("memory") {
-        results.memory = memory::run(plan, newest, &progress);
-    }
-    if plan.wants("readers") {
-        results.readers = readers::run(plan, newest, &progress);
     }
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));

@@ -23,7 +23,7 @@ fn latch(lock: &str, request: &str) -> String {
     format!("redisson_unlock_latch:{{{lock}}}:{request}")
 }
 
-/// The id of a request, as long as Redisson's.
+/// The id of a request, of the length that Redisson uses.
 pub(crate) fn request(number: usize) -> String {
     format!("{number:032x}")
 }
@@ -101,7 +101,7 @@ impl Imitation {
         self.unlock.call(&words)
     }
 
-    /// What follows a release, if anything does; the answer is 1.
+    /// The command that follows a release; the answer is 1.
     pub(crate) fn forget(&self, lock: &str, request: &str) -> Option<Command> {
         self.release.has_latch().then(|| vec!["DEL".into(), latch(lock, request)])
     }

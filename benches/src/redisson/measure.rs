@@ -23,7 +23,7 @@ const WARM_UP: usize = 2;
 /// How long the lock is handed around in one round, in ms.
 const SPAN_MS: u64 = 300;
 
-/// So many waiters, as threads of one process or each with connections of its own.
+/// A number of waiters, as threads of one process or each with connections of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) each: bool,

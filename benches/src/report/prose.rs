@@ -1,4 +1,4 @@
-//! The parts of the page whose sentences have figures: what is won, and why a target is missed.
+//! The parts of the page whose sentences have figures: the gains, and why a target is missed.
 
 use super::stalls;
 use super::tables::{grouped, number};
@@ -14,14 +14,14 @@ use crate::spread::Spread;
 use crate::store::Stored;
 use crate::uncontended::Setting;
 
-/// What is won, as a list.
+/// The gains, as a list.
 pub(super) fn won(stored: &Stored) -> String {
     let main = &stored.main;
     let lines = [hand_offs(main), herd(main), pair(main), real(main), waiters(main), stall(main)];
     lines.into_iter().flatten().map(|line| format!("- {line}\n")).collect()
 }
 
-fn largest<'a>(results: &'a Results, protocol: Protocol) -> Option<&'a Contention> {
+fn largest(results: &Results, protocol: Protocol) -> Option<&Contention> {
     results.protocol(protocol.name()).into_iter().rfind(|one| one.waiters == 1_000)
 }
 
@@ -56,7 +56,7 @@ fn pair(results: &Results) -> Option<String> {
     let rlock = costs.cost(Contender::Rlock.name())?;
     let to = |contender: Contender| rlock.to(contender.name()).map(|ratio| number(ratio.median));
     Some(format!(
-        "**An acquire and a release that nobody contends** take {} of the server CPU of SET NX PX with a compare-and-delete \
+        "**An acquire and a release without contention** take {} of the server CPU of SET NX PX with a compare-and-delete \
          script, and {} of what Redisson 3.46 to 4.7 sends.",
         to(Contender::SetScript)?,
         to(Contender::Redisson(Release::Newest))?,

@@ -49,7 +49,7 @@ const HAND_OFF: f64 = 2.2;
 /// Percent of a core for the renewal of all locks that are measured.
 const RENEWAL: f64 = 1.0;
 
-/// What a target is about, where a miss is explained.
+/// The subject of a target whose miss is explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Pair,
