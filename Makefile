@@ -76,8 +76,8 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 	@$(ENV) $(if $(SCENARIO)$(MIXED),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls or clients is stored beside the other
-# results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, clients or redisson is stored beside
+# the other results of its server. SERVER names another server, of which ONLY=uncontended is stored as well.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
@@ -85,8 +85,11 @@ bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
 	@$(ENV) RLOCK_LEAK_CYCLES="$${RLOCK_LEAK_CYCLES:-1000000}" ./scripts/in_valgrind.sh leaks
 
+# STORE=1 stores them for docs/BENCHMARKS.md; SERVER names another server.
+STORE ?=
 cost: build ## Count a plain lock's instructions, against what they were
-	@$(ENV) ./scripts/in_valgrind.sh cost
+	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_COST_STORE='$(STORE)' ./scripts/in_valgrind.sh cost
+	@$(ENV) $(if $(STORE),$(CARGO) run --quiet --release --locked -p rlock-bench -- render,:)
 
 older: build ## Restart servers with the module of an older commit, and back
 	@$(ENV) ./scripts/older.sh

@@ -2,8 +2,13 @@
 //! lock does not pay for readers, writers and queues of other locks.
 //!
 //! Times say little on a machine that is shared; instructions are the same in each run, but for one in a thousand.
+//! `make cost STORE=1` stores them for docs/BENCHMARKS.md, on any server.
 
+use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use redis::Value;
 use rlock_testkit::valgrind;
@@ -20,8 +25,12 @@ const TOGETHER: usize = 50;
 
 /// A way to take a lock and to give it back.
 struct Way {
+    /// Its name in the stored figures.
+    name: &'static str,
     what: &'static str,
     conf: &'static [(&'static str, &'static str)],
+    /// Whether the server has a replica.
+    replica: bool,
     /// The words that each ends with.
     words: [&'static str; 2],
     /// Commands that precede the measurement.
@@ -31,18 +40,33 @@ struct Way {
     before: f64,
 }
 
-const PLAIN: Way = Way { what: "acquire + release", conf: &[], words: ["", ""], beside: &[], before: 1.659 };
+const PLAIN: Way = Way {
+    name: "plain",
+    what: "acquire + release",
+    conf: &[],
+    replica: false,
+    words: ["", ""],
+    beside: &[],
+    before: 1.659,
+};
 
-const WAYS: [Way; 5] = [
+const AOF: &[(&str, &str)] =
+    &[("appendonly", "yes"), ("appendfsync", "no"), ("repl-diskless-sync-delay", "0")];
+
+const WAYS: [Way; 6] = [
     PLAIN,
-    Way { what: "with HOLDS", words: [" HOLDS 1", " HOLDS 0"], before: 1.831, ..PLAIN },
+    Way { name: "holds", what: "with HOLDS", words: [" HOLDS 1", " HOLDS 0"], before: 1.831, ..PLAIN },
+    Way { name: "aof", what: "with an AOF", conf: AOF, before: 2.042, ..PLAIN },
     Way {
-        what: "with an AOF",
-        conf: &[("appendonly", "yes"), ("appendfsync", "no")],
-        before: 2.042,
+        name: "aof-replica",
+        what: "with an AOF and a replica",
+        conf: AOF,
+        replica: true,
+        before: 2.33,
         ..PLAIN
     },
     Way {
+        name: "waiter",
         what: "a waiter on another lock",
         beside: &[
             "RLOCK.ACQUIRE lock:other bob 3600000",
@@ -52,6 +76,7 @@ const WAYS: [Way; 5] = [
         ..PLAIN
     },
     Way {
+        name: "reader",
         what: "a reader on another lock",
         beside: &["RLOCK.ACQUIRE lock:other bob 3600000 READ"],
         before: 1.827,
@@ -66,75 +91,167 @@ const LIMIT: f64 = 1.03;
 /// one later than others do: the least counts.
 const SERVERS: usize = 4;
 
-/// Instructions of a server for two commands, one after the other, after others that are not counted.
-#[track_caller]
-fn instructions(builder: impl Fn() -> ServerBuilder, beside: &[&str], pair: [&str; 2]) -> f64 {
-    (0..SERVERS).map(|_| count(builder(), beside, pair)).fold(f64::INFINITY, f64::min)
+/// Instructions for two commands.
+#[derive(Clone, Copy)]
+struct Counted {
+    all: f64,
+    /// Those of the module's own code.
+    own: f64,
 }
 
-#[track_caller]
-fn count(builder: ServerBuilder, beside: &[&str], pair: [&str; 2]) -> f64 {
-    let server = valgrind::start(builder, OPTIONS);
-    let mut client = server.connect();
-    for line in beside {
-        let answer: Value =
-            redis::Cmd::new().arg(line.split(' ').collect::<Vec<_>>()).query(&mut client).unwrap();
-        assert!(answer != Value::Nil, "{line}");
+/// A server, and what was sent to it before the pairs.
+struct Ground<'a> {
+    builder: &'a dyn Fn() -> ServerBuilder,
+    replica: bool,
+    beside: &'a [&'a str],
+}
+
+impl Ground<'_> {
+    /// Of two commands, one after the other: the least of several servers.
+    #[track_caller]
+    fn instructions(&self, pair: [&str; 2]) -> Counted {
+        let counted = (0..SERVERS).map(|_| self.count(pair));
+        counted.min_by(|a, b| a.all.total_cmp(&b.all)).expect("several servers")
     }
-    for _ in 0..PAIRS / TOGETHER {
-        let mut pipe = redis::pipe();
-        for line in (0..TOGETHER).flat_map(|_| pair) {
-            let mut words = line.split(' ');
-            let command = pipe.cmd(words.next().unwrap());
-            for word in words {
-                command.arg(word);
+
+    #[track_caller]
+    fn count(&self, pair: [&str; 2]) -> Counted {
+        let server = valgrind::start((self.builder)(), OPTIONS);
+        let replica = self.replica.then(|| TestServer::builder().without_module().start());
+        if let Some(replica) = &replica {
+            replica.replicate_from(&server);
+        }
+        let mut client = server.connect();
+        for line in self.beside {
+            let answer: Value =
+                redis::Cmd::new().arg(line.split(' ').collect::<Vec<_>>()).query(&mut client).unwrap();
+            assert!(answer != Value::Nil, "{line}");
+        }
+        for _ in 0..PAIRS / TOGETHER {
+            let mut pipe = redis::pipe();
+            for line in (0..TOGETHER).flat_map(|_| pair) {
+                let mut words = line.split(' ');
+                let command = pipe.cmd(words.next().unwrap());
+                for word in words {
+                    command.arg(word);
+                }
+            }
+            let answers: Vec<Value> = pipe.query(&mut client).unwrap();
+            for answer in answers.chunks(2) {
+                assert!(answer[0] != Value::Nil && answer[1] == Value::Int(1), "{pair:?}: {answer:?}");
             }
         }
-        let answers: Vec<Value> = pipe.query(&mut client).unwrap();
-        for answer in answers.chunks(2) {
-            assert!(answer[0] != Value::Nil && answer[1] == Value::Int(1), "{pair:?}: {answer:?}");
+        drop(client);
+        let text = fs::read_to_string(server.shutdown().data.path().join("counted")).unwrap();
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("callgrind's total");
+        let per_pair = |count: f64| count / PAIRS as f64;
+        Counted { all: per_pair(total.parse().unwrap()), own: per_pair(of_module(&text)) }
+    }
+}
+
+/// The instructions of the module's code in what callgrind wrote.
+fn of_module(text: &str) -> f64 {
+    let mut names: HashMap<&str, bool> = HashMap::new();
+    let (mut is_module, mut is_call, mut sum) = (false, false, 0.0);
+    for line in text.lines() {
+        if let Some(object) = line.strip_prefix("ob=") {
+            let (id, name) = object.split_once(' ').unwrap_or((object, ""));
+            let named = names.entry(id).or_default();
+            *named |= name.contains("rlock");
+            is_module = *named;
+        } else if line.starts_with("calls=") {
+            // The next line has the cost of the called function.
+            is_call = true;
+        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            let cost = line.split(' ').nth(1).and_then(|cost| cost.parse::<f64>().ok());
+            sum += cost.filter(|_| is_module && !is_call).unwrap_or(0.0);
+            is_call = false;
+        } else if let Some((id, name)) = line.strip_prefix("cob=").and_then(|object| object.split_once(' ')) {
+            names.insert(id, name.contains("rlock"));
         }
     }
-    drop(client);
-    let counted = fs::read_to_string(server.shutdown().data.path().join("counted")).unwrap();
-    let total = counted.lines().find_map(|line| line.strip_prefix("totals: ")).expect("callgrind's total");
-    total.parse::<f64>().unwrap() / PAIRS as f64
+    sum
 }
 
 #[test]
 #[ignore = "needs valgrind: make cost"]
 fn a_plain_lock_costs_what_it_did_before_the_others_came() {
     let version = TestServer::start().version();
+    let known = (version.name, version.major, version.minor) == (ServerName::Redis, 7, 0);
+    let stores = std::env::var_os("RLOCK_COST_STORE").is_some_and(|value| !value.is_empty());
     assert!(
-        (version.name, version.major, version.minor) == (ServerName::Redis, 7, 0),
-        "what it was is known for Redis 7.0, and not for {version:?}: set RLOCK_TEST_SERVER to one"
+        known || stores,
+        "the earlier cost is known for Redis 7.0, and not for {version:?}: set RLOCK_TEST_SERVER to one, or STORE=1"
     );
     let owner = "8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1";
     let set = format!("SET lock:one {owner} NX PX 30000");
     let mut table = format!(
-        "{:24} {:>12} {:>9} {:>6} {:>6} {:>6}\n",
+        "{:26} {:>12} {:>9} {:>6} {:>6} {:>6}\n",
         "way", "instructions", "SET + DEL", "stored", "now", "ratio"
     );
-    let mut dearer = Vec::new();
-    for Way { what, conf, words: [taking, giving], beside, before } in WAYS {
-        let builder =
+    let (mut dearer, mut stored) = (Vec::new(), Vec::new());
+    for Way { name, what, conf, replica, words: [taking, giving], beside, before } in WAYS {
+        let plain =
             || conf.iter().fold(TestServer::builder(), |builder, (name, value)| builder.conf(name, value));
+        let [module, without] = [&|| plain().module(module_path()), &|| plain().without_module()]
+            as [&dyn Fn() -> ServerBuilder; 2];
         let acquire = format!("RLOCK.ACQUIRE lock:one {owner} 30000{taking}");
         let release = format!("RLOCK.RELEASE lock:one {owner}{giving}");
-        let lock = instructions(|| builder().module(module_path()), beside, [&acquire, &release]);
-        let key = instructions(|| builder().without_module(), &[], [&set, "DEL lock:one"]);
-        let (ratio, more) = (lock / key, lock / key / before);
-        table += &format!("{what:24} {lock:12.0} {key:9.0} {before:6.3} {ratio:6.3} {more:6.3}\n");
-        if more.is_nan() || more > LIMIT {
+        let lock = Ground { builder: module, replica, beside }.instructions([&acquire, &release]);
+        let key = Ground { builder: without, replica, beside: &[] }.instructions([&set, "DEL lock:one"]);
+        let (ratio, more) = (lock.all / key.all, lock.all / key.all / before);
+        table +=
+            &format!("{what:26} {:12.0} {:9.0} {before:6.3} {ratio:6.3} {more:6.3}\n", lock.all, key.all);
+        if known && (more.is_nan() || more > LIMIT) {
             dearer.push(format!("{what}: {more:.3}"));
         }
+        stored.push(format!(
+            "    {{ \"way\": \"{name}\", \"rlock\": {:.0}, \"own\": {:.0}, \"set_del\": {:.0} }}",
+            lock.all, lock.own, key.all
+        ));
     }
     println!("\n{table}");
+    if stores {
+        store(&stored);
+    }
     assert!(dearer.is_empty(), "a plain lock costs more than {LIMIT} of what it did: {dearer:?}");
+}
+
+/// Writes docs/bench/instructions/<server>.json: the ways, two commands that do next to nothing, and permits.
+fn store(ways: &[String]) {
+    let version = TestServer::builder().without_module().start().version();
+    let server = format!("{:?} {}.{}.{}", version.name, version.major, version.minor, version.patch);
+    let builder = || TestServer::builder().module(module_path());
+    let ground = Ground { builder: &builder, replica: false, beside: &["SET slots 1"] };
+    let two = ground.instructions(["ECHO 1", "EXISTS slots"]).all;
+    let mut permits = String::new();
+    for others in PERMITS {
+        let comma = if permits.is_empty() { "" } else { "," };
+        let _ = write!(permits, "{comma} {{ \"others\": {others}, \"rlock\": {:.0} }}", permit_among(others));
+    }
+    let output = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    };
+    let text = format!(
+        "{{\n  \"server\": \"{server}\",\n  \"commit\": \"{}\",\n  \"date\": \"{}\",\n  \"in_flight\": {TOGETHER},\n  \
+         \"ways\": [\n{}\n  ],\n  \"two_commands\": {two:.0},\n  \"permits\": [{permits} ]\n}}\n",
+        output("git", &["rev-parse", "--short=12", "HEAD"]),
+        output("date", &["-u", "+%Y-%m-%d"]),
+        ways.join(",\n"),
+    );
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/bench/instructions");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(format!("{}.json", server.to_lowercase().replace(' ', "-")));
+    fs::write(&path, text).unwrap();
+    println!("stored in {}", path.display());
 }
 
 /// How much more a permit may cost among a hundred thousand than among a thousand.
 const PERMITS_LIMIT: f64 = 1.5;
+
+/// Among so many others a permit is counted.
+const PERMITS: [usize; 3] = [100, 1_000, 100_000];
 
 /// Instructions to acquire and release a permit while so many others are out.
 #[track_caller]
@@ -151,18 +268,19 @@ fn permit_among(others: usize) -> f64 {
     let beside: Vec<&str> = lines.iter().map(String::as_str).collect();
     let acquire = format!("RLOCK.ACQUIRE slots {owner} 30000 PERMITS {most}");
     let release = format!("RLOCK.RELEASE slots {owner}");
-    let with = count(TestServer::builder().module(module_path()), &beside, [&acquire, &release]);
+    let builder = || TestServer::builder().module(module_path());
+    let among = |beside: &[&str], pair| Ground { builder: &builder, replica: false, beside }.count(pair).all;
+    let with = among(&beside, [&acquire, &release]);
     // The other commands are counted too: without the pairs they are all.
-    let without = count(TestServer::builder().module(module_path()), &beside, ["ECHO 1", "EXISTS slots"]);
-    let echo =
-        count(TestServer::builder().module(module_path()), &["SET slots 1"], ["ECHO 1", "EXISTS slots"]);
+    let without = among(&beside, ["ECHO 1", "EXISTS slots"]);
+    let echo = among(&["SET slots 1"], ["ECHO 1", "EXISTS slots"]);
     with - without + echo
 }
 
 #[test]
 #[ignore = "needs valgrind: make cost"]
 fn a_permit_costs_little_more_among_a_hundred_thousand() {
-    let [few, more, many] = [100, 1_000, 100_000].map(permit_among);
+    let [few, more, many] = PERMITS.map(permit_among);
     println!(
         "\nacquire + release of a permit: {few:.0} among 100, {more:.0} among 1,000, {many:.0} among 100,000"
     );

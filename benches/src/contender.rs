@@ -1,7 +1,7 @@
 //! Who is compared without contention: what each sends for one acquire and release, and what it must be
 //! answered.
 
-use crate::redisson;
+use crate::redisson::{Imitation, Release, request};
 use crate::resp::{Reply, append};
 use crate::wire::Wire;
 
@@ -10,6 +10,13 @@ const LEASE: &str = "30000";
 
 /// An owner as Redisson and the examples make it: the process and a number.
 const OWNER: &str = "285475da-9152-4c83-822a-67ee2f116a79:52";
+
+/// The usual release of a simple lock. KEYS: the lock. ARGV: the value that the caller has set.
+pub(crate) const COMPARE_AND_DELETE: &str = "\
+if redis.call('get', KEYS[1]) == ARGV[1] then
+    return redis.call('del', KEYS[1])
+end
+return 0";
 
 /// One way to lock and unlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +29,8 @@ pub(crate) enum Contender {
     SetScript,
     /// SET NX PX and the server's own compare-and-delete.
     SetOwn,
-    /// Redisson's version 3 scripts, by EVALSHA.
-    Redisson3,
-    /// Redisson's version 4 scripts as it sends them: by EVAL, and with a latch that it deletes afterwards.
-    Redisson4,
+    /// What a release of Redisson sends.
+    Redisson(Release),
     /// RLOCK.ACQUIRE and RLOCK.RELEASE.
     Rlock,
     /// The same with HOLDS, which makes them safe to repeat.
@@ -34,13 +39,14 @@ pub(crate) enum Contender {
 
 impl Contender {
     /// All of them, in the order of the tables.
-    pub(crate) const ALL: [Contender; 8] = [
+    pub(crate) const ALL: [Contender; 9] = [
         Contender::Pings,
         Contender::SetDel,
         Contender::SetScript,
         Contender::SetOwn,
-        Contender::Redisson3,
-        Contender::Redisson4,
+        Contender::Redisson(Release::NoLatch),
+        Contender::Redisson(Release::Eval),
+        Contender::Redisson(Release::Newest),
         Contender::Rlock,
         Contender::RlockHolds,
     ];
@@ -52,8 +58,7 @@ impl Contender {
             Contender::SetDel => "set-del",
             Contender::SetScript => "set-script",
             Contender::SetOwn => "set-own",
-            Contender::Redisson3 => "redisson-3",
-            Contender::Redisson4 => "redisson-4",
+            Contender::Redisson(release) => release.name(),
             Contender::Rlock => "rlock",
             Contender::RlockHolds => "rlock-holds",
         }
@@ -66,8 +71,7 @@ impl Contender {
             Contender::SetDel => "SET NX PX + DEL",
             Contender::SetScript => "SET NX PX + compare-and-delete script",
             Contender::SetOwn => "SET NX PX + the server's own compare-and-delete",
-            Contender::Redisson3 => "Redisson 3 scripts, EVALSHA",
-            Contender::Redisson4 => "Redisson 4: EVAL, latch",
+            Contender::Redisson(release) => release.label(),
             Contender::Rlock => "RLOCK.ACQUIRE + RLOCK.RELEASE",
             Contender::RlockHolds => "the same with HOLDS",
         }
@@ -80,11 +84,10 @@ impl Contender {
 }
 
 /// What the commands need of the server they go to.
-pub(crate) struct Dialect {
-    acquire: String,
-    release: String,
+pub(crate) struct Dialect<'a> {
     compare_and_delete: String,
     own: Option<OwnDelete>,
+    redisson: &'a [Imitation],
 }
 
 /// A server's own compare-and-delete.
@@ -96,9 +99,9 @@ enum OwnDelete {
     Delifeq,
 }
 
-impl Dialect {
+impl Dialect<'_> {
     /// Loads the scripts and looks for the server's own compare-and-delete.
-    pub(crate) fn of(wire: &mut Wire) -> Dialect {
+    pub(crate) fn of<'a>(wire: &mut Wire, redisson: &'a [Imitation]) -> Dialect<'a> {
         let mut known = |name| {
             wire.ask(&["COMMAND", "INFO", name], |reply| {
                 matches!(reply, Reply::Array(items) if matches!(items.first(), Some(Reply::Array(_))))
@@ -109,18 +112,18 @@ impl Dialect {
             (_, true) => Some(OwnDelete::Delifeq),
             _ => None,
         };
-        let mut load = |script| wire.text(&["SCRIPT", "LOAD", script]);
-        Dialect {
-            acquire: load(redisson::ACQUIRE),
-            release: load(redisson::RELEASE_3),
-            compare_and_delete: load(redisson::COMPARE_AND_DELETE),
-            own,
-        }
+        redisson.iter().for_each(|imitation| imitation.load(wire));
+        let compare_and_delete = wire.text(&["SCRIPT", "LOAD", COMPARE_AND_DELETE]);
+        Dialect { compare_and_delete, own, redisson }
     }
 
     /// Who can be measured on this server.
     pub(crate) fn contenders(&self) -> Vec<Contender> {
-        let there = |contender: &Contender| *contender != Contender::SetOwn || self.own.is_some();
+        let there = |contender: &Contender| match contender {
+            Contender::SetOwn => self.own.is_some(),
+            Contender::Redisson(release) => self.redisson.iter().any(|one| one.release == *release),
+            _ => true,
+        };
         Contender::ALL.into_iter().filter(there).collect()
     }
 
@@ -129,7 +132,6 @@ impl Dialect {
         let set = (words(&["SET", lock, OWNER, "NX", "PX", LEASE]), b"+OK\r\n".as_slice());
         let acquired = b"*3\r\n:1\r\n:30000\r\n:0\r\n".as_slice();
         let (null, one) = (b"$-1\r\n".as_slice(), b":1\r\n".as_slice());
-        let channel = redisson::channel(lock);
         match contender {
             Contender::Pings => vec![(words(&["PING"]), b"+PONG\r\n"); 2],
             Contender::SetDel => vec![set, (words(&["DEL", lock]), one)],
@@ -141,17 +143,13 @@ impl Dialect {
                 OwnDelete::Delex => vec![set, (words(&["DELEX", lock, "IFEQ", OWNER]), one)],
                 OwnDelete::Delifeq => vec![set, (words(&["DELIFEQ", lock, OWNER]), one)],
             },
-            Contender::Redisson3 => {
-                let acquire = ["EVALSHA", &self.acquire, "1", lock, LEASE, OWNER];
-                let release = ["EVALSHA", &self.release, "2", lock, &channel, "0", LEASE, OWNER];
-                vec![(words(&acquire), null), (words(&release), one)]
-            }
-            Contender::Redisson4 => {
-                let latch = redisson::latch(lock, "5d41402abc4b2a76b9719d911017c592");
-                let acquire = ["EVAL", redisson::ACQUIRE, "1", lock, LEASE, OWNER];
-                let mut release = words(&["EVAL", redisson::RELEASE_4, "3", lock, &channel, &latch]);
-                release.extend(words(&["0", LEASE, OWNER, "publish", redisson::LATCH_MS]));
-                vec![(words(&acquire), null), (release, one), (words(&["DEL", &latch]), one)]
+            Contender::Redisson(release) => {
+                let imitation = self.redisson.iter().find(|one| one.release == release);
+                let (imitation, request) = (imitation.expect("measured only if recorded"), request(1));
+                let release = imitation.release(lock, OWNER, &request);
+                let commands = vec![(imitation.acquire(lock, OWNER), null), (release, one)];
+                let forget = imitation.forget(lock, &request).map(|words| (words, one));
+                commands.into_iter().chain(forget).collect()
             }
             Contender::Rlock => vec![
                 (words(&["RLOCK.ACQUIRE", lock, OWNER, LEASE]), acquired),
@@ -177,7 +175,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// For `depth` locks.
-    pub(crate) fn new(dialect: &Dialect, contender: Contender, depth: usize) -> Batch {
+    pub(crate) fn new(dialect: &Dialect<'_>, contender: Contender, depth: usize) -> Batch {
         let mut steps: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for slot in 0..depth {
             let commands = dialect.commands(contender, &format!("lock:invoice:{slot:08}"));

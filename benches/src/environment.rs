@@ -15,6 +15,12 @@ pub(crate) fn root() -> PathBuf {
     own.parent().unwrap_or(own).to_path_buf()
 }
 
+/// Where the programs of other projects are built.
+pub(crate) fn peers_target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty());
+    root().join(target.as_deref().map_or(Path::new("target"), Path::new)).join("peers")
+}
+
 impl Environment {
     /// As it is now; what only the end can tell is still 0.
     pub(crate) fn now(seed: u64) -> Environment {

@@ -11,6 +11,7 @@ mod contender;
 mod contention;
 mod cpu;
 mod environment;
+mod instructions;
 mod memory;
 mod placement;
 mod plan;
@@ -33,6 +34,7 @@ use std::time::{Instant, SystemTime};
 use clients::Clients;
 use plan::{Plan, Task};
 use progress::Progress;
+use redisson::Release;
 use report::tables;
 use results::{Environment, Results, SCHEMA, Stalls};
 
@@ -66,15 +68,18 @@ fn seed() -> u64 {
 
 fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
-    let results = measure(plan);
+    let results = measure(plan)?;
     print!("{}", tables::everything(&results));
     let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results) {
         store::save(results)?
-    } else if plan.is_alone("stalls") || plan.is_alone("clients") && results.clients.is_some() {
+    } else if plan.is_alone("stalls")
+        || plan.is_alone("clients") && results.clients.is_some()
+        || plan.is_alone("redisson") && results.redisson.is_some()
+    {
         store::save_beside(results)?
     } else {
         println!(
-            "\nnot stored: only a run of everything is, of stalls, of clients, or of uncontended on another server"
+            "\nnot stored: only a run of everything is, or of stalls, clients or redisson, or of uncontended on another server"
         );
         return Ok(());
     };
@@ -83,7 +88,27 @@ fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn measure(plan: &Plan) -> Results {
+/// The parts of a run in which the load generator imitates Redisson.
+fn imitated(plan: &Plan, progress: &Progress, results: &mut Results) -> Result<(), String> {
+    let imitates = ["uncontended", "contention", "memory", "readers"].iter().any(|one| plan.wants(one));
+    let redisson = if imitates { redisson::imitations(progress)? } else { Vec::new() };
+    let newest = redisson.iter().find(|imitation| imitation.release == Release::Newest);
+    if plan.wants("uncontended") {
+        results.uncontended = uncontended::run(plan, &redisson, progress);
+    }
+    if plan.wants("contention") {
+        results.contention = contention::run(plan, newest, progress);
+    }
+    if plan.wants("memory") {
+        results.memory = memory::run(plan, newest, progress);
+    }
+    if plan.wants("readers") {
+        results.readers = readers::run(plan, newest, progress);
+    }
+    Ok(())
+}
+
+fn measure(plan: &Plan) -> Result<Results, String> {
     let (begin, progress) = (Instant::now(), Progress::start());
     let mut environment = Environment::now(plan.seed);
     let mut results = Results {
@@ -94,20 +119,13 @@ fn measure(plan: &Plan) -> Results {
         readers: Vec::new(),
         client: None,
         clients: None,
+        redisson: None,
         stalls: None,
         environment: environment.clone(),
     };
-    if plan.wants("uncontended") {
-        results.uncontended = uncontended::run(plan, &progress);
-    }
-    if plan.wants("contention") {
-        results.contention = contention::run(plan, &progress);
-    }
-    if plan.wants("memory") {
-        results.memory = memory::run(plan, &progress);
-    }
-    if plan.wants("readers") {
-        results.readers = readers::run(plan, &progress);
+    imitated(plan, &progress, &mut results)?;
+    if plan.wants("redisson") {
+        results.redisson = redisson::run(plan, &environment, &progress);
     }
     if plan.wants("client") {
         results.client = Some(client::run(plan, &progress));
@@ -119,7 +137,10 @@ fn measure(plan: &Plan) -> Results {
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
     results.clients = clients.map(|rows| Clients { environment: environment.clone(), rows });
+    if let Some(releases) = &mut results.redisson {
+        releases.environment = environment.clone();
+    }
     results.stalls = stalls.map(|rows| Stalls { environment: environment.clone(), rows });
     results.environment = environment;
-    results
+    Ok(results)
 }

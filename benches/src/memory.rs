@@ -8,7 +8,7 @@ use rlock_testkit::{Subscriber, TestServer, eventually};
 
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::redisson;
+use crate::redisson::Imitation;
 use crate::resp::{append, command};
 use crate::results::Memory;
 use crate::spread::Spread;
@@ -86,12 +86,13 @@ impl What {
 }
 
 /// Measures all of them, on a fresh server in each round.
-pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Memory> {
-    let mut bytes = What::ALL.map(|what| (what, Vec::new()));
+pub(crate) fn run(plan: &Plan, redisson: Option<&Imitation>, progress: &Progress) -> Vec<Memory> {
+    let whats = What::ALL.into_iter().filter(|what| *what != What::HeldRedisson || redisson.is_some());
+    let mut bytes: Vec<(What, Vec<f64>)> = whats.map(|what| (what, Vec::new())).collect();
     for round in 1..=plan.memory_rounds {
         for (what, bytes) in &mut bytes {
             progress.show(&format!("memory, {}: round {round} of {}", what.name(), plan.memory_rounds));
-            bytes.push(one(*what));
+            bytes.push(one(*what, redisson));
         }
     }
     let memory = |(what, bytes): (What, Vec<f64>)| Memory {
@@ -104,25 +105,25 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Memory> {
 }
 
 /// The bytes that one of them takes.
-fn one(what: What) -> f64 {
+fn one(what: What, redisson: Option<&Imitation>) -> f64 {
     let server = TestServer::start();
     let mut wire = Wire::connect(server.port()).expect("a connection");
     let grown = match what {
-        What::HeldSet | What::HeldRedisson | What::HeldRlock => held(what, &mut wire),
+        What::HeldSet | What::HeldRedisson | What::HeldRlock => held(what, redisson, &mut wire),
         What::Enqueued | What::EnqueuedUuid | What::EnqueuedApart => enqueued(what, &server, &mut wire),
         What::BlockedPop | What::Blocked => blocked(what, server.port(), &mut wire),
     };
     grown as f64 / what.count() as f64
 }
 
-fn held(what: What, wire: &mut Wire) -> i64 {
-    // The script is stored at its first use, which is no part of a lock.
-    let script = wire.text(&["SCRIPT", "LOAD", redisson::ACQUIRE]);
+fn held(what: What, redisson: Option<&Imitation>, wire: &mut Wire) -> i64 {
+    // A script is stored at its first use, which is no part of a lock.
+    redisson.into_iter().for_each(|imitation| imitation.load(wire));
     fill(wire, what.count(), |index| {
         let (lock, owner) = (format!("lock:{index:05}"), format!("{UUID}:{index:05}"));
-        match what {
-            What::HeldSet => (words(&["SET", &lock, &owner, "NX", "PX", LEASE]), "+OK\r\n"),
-            What::HeldRedisson => (words(&["EVALSHA", &script, "1", &lock, LEASE, &owner]), "$-1\r\n"),
+        match (what, redisson) {
+            (What::HeldSet, _) => (words(&["SET", &lock, &owner, "NX", "PX", LEASE]), "+OK\r\n"),
+            (What::HeldRedisson, Some(imitation)) => (imitation.acquire(&lock, &owner), "$-1\r\n"),
             _ => (words(&["RLOCK.ACQUIRE", &lock, &owner, LEASE]), "*3\r\n:1\r\n:3600000\r\n:0\r\n"),
         }
     })

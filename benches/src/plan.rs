@@ -3,13 +3,13 @@
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
-pub(crate) const BENCHMARKS: [&str; 7] =
-    ["uncontended", "contention", "memory", "readers", "client", "clients", "stalls"];
+pub(crate) const BENCHMARKS: [&str; 8] =
+    ["uncontended", "contention", "redisson", "memory", "readers", "client", "clients", "stalls"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
-benchmarks: uncontended, contention, memory, readers, client, clients, stalls; without any: all, and the results are stored,
-            as are those of uncontended alone on another server than the one that the targets are about, and those of
-            clients or stalls alone beside the results of its server
+benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
+            are stored, as are those of uncontended alone on another server than the one that the targets are about, and
+            those of redisson, clients or stalls alone beside the results of its server
 render: make docs/BENCHMARKS.md and its plots from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
@@ -26,6 +26,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) uncontended_rounds: usize,
     pub(crate) contention_rounds: usize,
+    pub(crate) process_rounds: usize,
     pub(crate) memory_rounds: usize,
     pub(crate) readers_rounds: usize,
     pub(crate) stalls_rounds: usize,
@@ -53,7 +54,7 @@ impl Task {
             if BENCHMARKS.contains(&argument.as_str()) {
                 plan.benchmarks.push(argument.clone());
             } else if argument == "--quick" {
-                plan.set_rounds(8, 1, 1, 10, 1);
+                plan.set_rounds(8, 1, 1, 1, 10, 1);
                 plan.quick = true;
             } else {
                 plan.option(argument, rest.next())
@@ -75,6 +76,7 @@ impl Plan {
             seed,
             uncontended_rounds: 0,
             contention_rounds: 0,
+            process_rounds: 0,
             memory_rounds: 0,
             readers_rounds: 0,
             stalls_rounds: 0,
@@ -82,7 +84,7 @@ impl Plan {
             quick: false,
             alone: false,
         };
-        plan.set_rounds(150, 8, 3, 60, 3);
+        plan.set_rounds(100, 8, 5, 3, 60, 3);
         plan
     }
 
@@ -90,12 +92,14 @@ impl Plan {
         &mut self,
         uncontended: usize,
         contention: usize,
+        process: usize,
         memory: usize,
         readers: usize,
         stalls: usize,
     ) {
         self.uncontended_rounds = uncontended;
         self.contention_rounds = contention;
+        self.process_rounds = process;
         self.memory_rounds = memory;
         self.readers_rounds = readers;
         self.stalls_rounds = stalls;
@@ -106,7 +110,7 @@ impl Plan {
         match name {
             "--rounds" => {
                 let rounds = value.parse().ok().filter(|rounds| *rounds > 0)?;
-                self.set_rounds(rounds, rounds, rounds, rounds, rounds);
+                self.set_rounds(rounds, rounds, rounds, rounds, rounds, rounds);
             }
             "--setting" => {
                 let known = Setting::ALL.iter().any(|setting| setting.name() == value);

@@ -6,6 +6,7 @@ use crate::cpu::CpuMeter;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::redisson::{Imitation, request};
 use crate::resp::append;
 use crate::results::Readers;
 use crate::rng::Rng;
@@ -30,7 +31,7 @@ const LEASE: &str = "3600000";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Rlock,
-    /// Equivalents of Redisson's scripts, written for this project.
+    /// Redisson's newest release.
     Redisson,
 }
 
@@ -52,30 +53,6 @@ impl Way {
     }
 }
 
-/// What a reader of Redisson's does to come in.
-const COME: &str = "
-    local hold = redis.call('hincrby', KEYS[1], ARGV[2], 1)
-    local lease = KEYS[2] .. ':' .. hold
-    redis.call('set', lease, 1)
-    redis.call('pexpire', lease, ARGV[1])
-    redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), ARGV[1]))
-    return nil";
-
-/// And to go: it looks for the latest end of all readers' leases.
-const GO: &str = "
-    local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)
-    if left == 0 then redis.call('hdel', KEYS[1], ARGV[2]) end
-    redis.call('del', KEYS[2] .. ':' .. (left + 1))
-    local latest = -3
-    for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
-        local holds = tonumber(redis.call('hget', KEYS[1], reader))
-        for hold = holds or 0, 1, -1 do
-            latest = math.max(latest, redis.call('pttl', '{lock}:' .. reader .. ':rwlock_timeout:' .. hold))
-        end
-    end
-    if latest > 0 then redis.call('pexpire', KEYS[1], latest) end
-    return 0";
-
 /// A server with so many readers of one lock, and what a pair cost in each round, in µs.
 struct Bed {
     readers: usize,
@@ -93,13 +70,13 @@ struct Lane {
 }
 
 /// Measures all sizes, in turns.
-pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Readers> {
+pub(crate) fn run(plan: &Plan, redisson: Option<&Imitation>, progress: &Progress) -> Vec<Readers> {
     let mut rng = Rng::new(plan.seed);
     let mut beds: Vec<Bed> = SIZES
         .into_iter()
         .map(|readers| {
             progress.show(&format!("readers: {readers} come in"));
-            Bed::start(readers)
+            Bed::start(readers, redisson)
         })
         .collect();
     for round in 1..=plan.readers_rounds {
@@ -110,8 +87,7 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Readers> {
         }
     }
     beds.sort_by_key(|bed| bed.readers);
-    let first = |way| beds[0].costs(way).to_vec();
-    let first = Way::ALL.map(first);
+    let first = Way::ALL.map(|way| beds[0].costs(way).to_vec());
     let result = |bed: &Bed, way: Way, first: &[f64]| Readers {
         way: way.name().into(),
         readers: bed.readers,
@@ -120,14 +96,14 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Readers> {
         to_fewest: Spread::of(bed.costs(way).iter().zip(first).map(|(cost, first)| cost / first).collect()),
     };
     let of_way = |(way, first): (Way, Vec<f64>)| {
-        let beds = beds.iter().filter(move |bed| way.has(bed.readers));
+        let beds = beds.iter().filter(move |bed| !bed.costs(way).is_empty());
         beds.map(move |bed| result(bed, way, &first)).collect::<Vec<_>>()
     };
     Way::ALL.into_iter().zip(first).flat_map(of_way).collect()
 }
 
 impl Bed {
-    fn start(readers: usize) -> Bed {
+    fn start(readers: usize, redisson: Option<&Imitation>) -> Bed {
         let server = TestServer::start();
         let mut wire = Wire::connect(server.port()).expect("a connection");
         let indices: Vec<usize> = (0..readers).collect();
@@ -139,11 +115,11 @@ impl Bed {
             }
             wire.exchange(&request, &answer);
         }
-        let scripts = [COME, GO].map(|script| wire.text(&["SCRIPT", "LOAD", script]));
+        redisson.into_iter().for_each(|imitation| imitation.load(&mut wire));
         let lanes = Way::ALL.into_iter().filter(|way| way.has(readers));
-        let lanes = lanes.map(|way| {
-            let (request, answer) = batch(way, &scripts);
-            Lane { way, request, answer, costs: Vec::new() }
+        let lanes = lanes.filter_map(|way| {
+            let (request, answer) = batch(way, redisson)?;
+            Some(Lane { way, request, answer, costs: Vec::new() })
         });
         Bed { readers, lanes: lanes.collect(), server, wire }
     }
@@ -174,9 +150,8 @@ fn owner(index: usize) -> String {
 }
 
 /// A reader that comes and goes, and what the server says to that.
-fn batch(way: Way, [come, go]: &[String; 2]) -> (Vec<u8>, Vec<u8>) {
+fn batch(way: Way, redisson: Option<&Imitation>) -> Option<(Vec<u8>, Vec<u8>)> {
     let (me, mut request, mut answer) = (owner(999_999), Vec::new(), Vec::new());
-    let leases = format!("{{lock}}:{me}:rwlock_timeout");
     for _ in 0..DEPTH {
         match way {
             Way::Rlock => {
@@ -185,11 +160,15 @@ fn batch(way: Way, [come, go]: &[String; 2]) -> (Vec<u8>, Vec<u8>) {
                 answer.extend_from_slice(b"*3\r\n:1\r\n:3600000\r\n:0\r\n:1\r\n");
             }
             Way::Redisson => {
-                append(&mut request, &["EVALSHA", come, "2", "lock", &leases, LEASE, &me]);
-                append(&mut request, &["EVALSHA", go, "2", "lock", &leases, LEASE, &me]);
-                answer.extend_from_slice(b"$-1\r\n:0\r\n");
+                let (imitation, id) = (redisson?, self::request(1));
+                append(&mut request, &imitation.read("lock", &me, &id));
+                answer.extend_from_slice(b"$-1\r\n");
+                for (words, reply) in imitation.unread("lock", &me, &id).iter().zip([":0\r\n", ":1\r\n"]) {
+                    append(&mut request, words);
+                    answer.extend_from_slice(reply.as_bytes());
+                }
             }
         }
     }
-    (request, answer)
+    Some((request, answer))
 }

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clients::Clients;
+use crate::redisson::Redissons;
 use crate::spread::Spread;
 
-/// The version of this layout; a reader of another one refuses the file.
-pub(crate) const SCHEMA: u32 = 1;
+/// The version of this layout. Results of version 1 are shown as well: they have other contenders in the place of Redisson's
+/// releases.
+pub(crate) const SCHEMA: u32 = 2;
 
 /// One run of all benchmarks on one server.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,6 +28,9 @@ pub(crate) struct Results {
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clients: Option<Clients>,
+    /// Nothing where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) redisson: Option<Redissons>,
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stalls: Option<Stalls>,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::environment::root;
+use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
 use crate::results::{Results, SCHEMA};
 
@@ -19,6 +20,19 @@ pub(crate) fn is_main(results: &Results) -> bool {
 pub(crate) struct Stored {
     pub(crate) main: Results,
     pub(crate) others: Vec<Results>,
+    instructions: Vec<Instructions>,
+}
+
+impl Stored {
+    /// Of all servers, the main one first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Results> {
+        std::iter::once(&self.main).chain(&self.others)
+    }
+
+    /// The counted instructions of a server that was measured.
+    pub(crate) fn instructions(&self, results: &Results) -> Option<&Instructions> {
+        self.instructions.iter().find(|counted| counted.server == results.environment.server)
+    }
 }
 
 fn folder() -> PathBuf {
@@ -30,20 +44,21 @@ fn path_of(results: &Results) -> PathBuf {
     folder().join(format!("{name}.json"))
 }
 
-/// Stores the results of a server in place of earlier ones. Stalls and clients stay where they were not measured anew: they
-/// can be measured without the others.
+/// Stores the results of a server in place of earlier ones. Stalls, clients and Redisson's releases stay where they
+/// were not measured anew: they can be measured without the others.
 pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
     // A file of another layout, or none, has nothing to keep.
     if let Ok(stored) = read(&path) {
         results.stalls = results.stalls.or(stored.stalls);
         results.clients = results.clients.or(stored.clients);
+        results.redisson = results.redisson.or(stored.redisson);
     }
     write_results(&path, &results)?;
     Ok(path)
 }
 
-/// Stores the stalls or the clients of a server beside its other results.
+/// Stores the stalls, the clients or Redisson's releases of a server beside its other results.
 pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
     if !path.exists() {
@@ -55,6 +70,7 @@ pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     let mut stored = read(&path)?;
     stored.stalls = results.stalls.or(stored.stalls);
     stored.clients = results.clients.or(stored.clients);
+    stored.redisson = results.redisson.or(stored.redisson);
     write_results(&path, &stored)?;
     Ok(path)
 }
@@ -74,7 +90,7 @@ pub(crate) fn load() -> Result<Stored, String> {
     let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
     let main = all.iter().position(is_main);
     let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
-    Ok(Stored { main: all.remove(main), others: all })
+    Ok(Stored { main: all.remove(main), others: all, instructions: instructions::load()? })
 }
 
 fn read(path: &Path) -> Result<Results, String> {
@@ -82,8 +98,8 @@ fn read(path: &Path) -> Result<Results, String> {
     let text = fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
     let results: Results = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
     match results.schema {
-        SCHEMA => Ok(results),
-        other => Err(of_file(format!("version {other} of the layout, not {SCHEMA}"))),
+        1..=SCHEMA => Ok(results),
+        other => Err(of_file(format!("version {other} of the layout, at most {SCHEMA} is known"))),
     }
 }
 
@@ -118,6 +134,7 @@ mod tests {
     use crate::memory::What;
     use crate::placement::Placement;
     use crate::readers::{SIZES, Way};
+    use crate::redisson::{FIELDS, Field, Java};
     use crate::stalls::Scenario;
     use crate::uncontended::{DEPTHS, Setting};
 
@@ -132,8 +149,9 @@ mod tests {
 
     #[test]
     fn the_results_have_every_benchmark_and_no_other() {
-        let Stored { main, others } = load().unwrap();
-        for results in [main].iter().chain(&others) {
+        let stored = load().unwrap();
+        // Older ones have other contenders.
+        for results in stored.all().filter(|results| results.schema == SCHEMA) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
             if !is_main(results) && results.contention.is_empty() {
@@ -168,9 +186,17 @@ mod tests {
 
     #[test]
     fn what_is_measured_alone_is_whole() {
-        let Stored { main, others } = load().unwrap();
-        for results in [main].iter().chain(&others) {
+        let stored = load().unwrap();
+        for results in stored.all() {
             let server = &results.environment.server;
+            if let Some(redisson) = &results.redisson {
+                let pairs = redisson.pairs.iter().map(|one| one.library.clone());
+                assert!(pairs.eq(Java::ALL.map(Java::name)), "{server}: run `make bench ONLY=redisson`");
+                let fields = redisson.fields.iter().map(|one| (one.each, one.waiters, one.library.clone()));
+                let of = |field: Field| Java::ALL.map(|program| (field.each, field.waiters, program.name()));
+                let expected = FIELDS.into_iter().flat_map(of);
+                assert!(fields.eq(expected), "{server}: other waiters; run `make bench ONLY=redisson`");
+            }
             if let Some(stalls) = &results.stalls {
                 let rows = stalls.rows.iter().map(|one| (one.scenario.as_str(), one.waiters));
                 let sizes = |one: Scenario| one.sizes().iter().map(move |size| (one.name(), *size));
@@ -179,7 +205,8 @@ mod tests {
             }
             if let Some(clients) = &results.clients {
                 let rows = clients.rows.iter().map(|one| one.library.as_str());
-                assert!(rows.eq(Library::ALL.map(Library::name)), "{server}: run `make bench ONLY=clients`");
+                let whole = rows.eq(Library::ALL.map(Library::name));
+                assert!(whole || results.schema < SCHEMA, "{server}: run `make bench ONLY=clients`");
             }
         }
     }

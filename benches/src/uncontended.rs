@@ -7,13 +7,15 @@ use crate::cpu::CpuMeter;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::redisson::{Imitation, Release};
 use crate::results::{Cost, Ratio, Uncontended};
 use crate::rng::Rng;
 use crate::spread::Spread;
 use crate::wire::Wire;
 
 /// Whom everybody is compared with.
-pub(crate) const BASES: [Contender; 3] = [Contender::SetDel, Contender::SetScript, Contender::Redisson4];
+pub(crate) const BASES: [Contender; 3] =
+    [Contender::SetDel, Contender::SetScript, Contender::Redisson(Release::Newest)];
 
 /// After so many rounds a server is started anew: how its memory happens to lie counts as spread, and its
 /// append-only file does not fill the disk.
@@ -84,12 +86,17 @@ struct Lane {
 }
 
 /// Measures the settings and depths that the plan names.
-pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Uncontended> {
+pub(crate) fn run(plan: &Plan, redisson: &[Imitation], progress: &Progress) -> Vec<Uncontended> {
     let settings = Setting::ALL.into_iter().filter(|setting| plan.wants_setting(*setting));
-    settings.flat_map(|setting| in_setting(setting, plan, progress)).collect()
+    settings.flat_map(|setting| in_setting(setting, plan, redisson, progress)).collect()
 }
 
-fn in_setting(setting: Setting, plan: &Plan, progress: &Progress) -> Vec<Uncontended> {
+fn in_setting(
+    setting: Setting,
+    plan: &Plan,
+    redisson: &[Imitation],
+    progress: &Progress,
+) -> Vec<Uncontended> {
     let depths: Vec<_> = DEPTHS.into_iter().filter(|(depth, _)| plan.wants_depth(*depth)).collect();
     let mut rng = Rng::new(plan.seed);
     let (total, mut done) = (plan.uncontended_rounds, 0);
@@ -98,7 +105,7 @@ fn in_setting(setting: Setting, plan: &Plan, progress: &Progress) -> Vec<Unconte
         let rounds = ROUNDS_PER_SERVER.min(total - done);
         let bed = Bed::start(setting);
         let mut wire = Wire::connect(bed.primary.port()).expect("a connection");
-        let dialect = Dialect::of(&mut wire);
+        let dialect = Dialect::of(&mut wire, redisson);
         if lanes.is_empty() {
             lanes = all_lanes(&dialect, &depths);
         }
@@ -119,7 +126,7 @@ fn in_setting(setting: Setting, plan: &Plan, progress: &Progress) -> Vec<Unconte
     Placement::ALL.into_iter().flat_map(summaries).collect()
 }
 
-fn all_lanes(dialect: &Dialect, depths: &[(usize, usize)]) -> Vec<Lane> {
+fn all_lanes(dialect: &Dialect<'_>, depths: &[(usize, usize)]) -> Vec<Lane> {
     let mut lanes = Vec::new();
     for placement in Placement::ALL {
         for (depth, pairs) in depths.iter().copied() {
@@ -158,14 +165,13 @@ fn summary(setting: Setting, placement: Placement, depth: usize, lanes: &[Lane])
     let find = |contender| lanes.iter().filter(here).find(|lane| lane.contender == contender);
     let costs = Contender::ALL.into_iter().filter_map(find).map(|lane| {
         let against = |base: Contender| {
-            let base_lane = find(base).expect("the bases are on every server");
-            let ratios = lane.costs.iter().zip(&base_lane.costs).map(|(cost, base)| cost / base);
-            Ratio { to: base.name().into(), ratio: Spread::of(ratios.collect()) }
+            let ratios = lane.costs.iter().zip(&find(base)?.costs).map(|(cost, base)| cost / base);
+            Some(Ratio { to: base.name().into(), ratio: Spread::of(ratios.collect()) })
         };
         Cost {
             contender: lane.contender.name().into(),
             cpu_us: Spread::of(lane.costs.clone()),
-            ratios: BASES.into_iter().map(against).collect(),
+            ratios: BASES.into_iter().filter_map(against).collect(),
         }
     });
     Uncontended {

@@ -88,9 +88,14 @@ impl Worker {
         writeln!(self.input, "{work}").expect("a process that reads");
     }
 
+    /// The next line.
+    pub(crate) fn line(&mut self) -> String {
+        self.output.next().expect("a process that lives").expect("its output")
+    }
+
     /// The two numbers of the next line.
     pub(crate) fn answer(&mut self) -> (u64, u64) {
-        let line = self.output.next().expect("a process that lives").expect("its output");
+        let line = self.line();
         let (first, second) = line.split_once(' ').expect("two numbers");
         (first.parse().expect("a number"), second.parse().expect("a number"))
     }

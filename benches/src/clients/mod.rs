@@ -1,4 +1,4 @@
-//! The cost of the clients for Python and Node, against the libraries that are used there without the module.
+//! The cost of the clients for other languages, against the libraries that are used there without the module.
 
 mod process;
 mod results;
@@ -48,8 +48,8 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
     let mut rng = Rng::new(plan.seed);
     let start = |library: Library| [library.start(server.port()), library.start(server.port())];
     let mut lanes = Library::ALL.map(|library| (library, start(library), Figures::default()));
-    for round in 0..=plan.contention_rounds {
-        progress.show(&format!("clients: round {round} of {}", plan.contention_rounds));
+    for round in 0..=plan.process_rounds {
+        progress.show(&format!("clients: round {round} of {}", plan.process_rounds));
         let mut order: Vec<usize> = (0..lanes.len()).collect();
         rng.shuffle(&mut order);
         for index in order {

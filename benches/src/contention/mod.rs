@@ -14,6 +14,7 @@ use rlock_testkit::TestServer;
 
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::redisson::{Imitation, Release};
 use crate::results::{Contention, Latency};
 use crate::rng::Rng;
 use crate::spread::{Spread, quantile, rounded};
@@ -32,7 +33,7 @@ pub(crate) enum Protocol {
     EnqueueShared,
     /// RPUSH and BLPOP: the server's own blocking.
     Pop,
-    /// Redisson's messages and scripts.
+    /// Redisson's messages and scripts, as its newest release sends them.
     Redisson,
     /// SET NX PX every 100 ms.
     Polling,
@@ -58,7 +59,7 @@ impl Protocol {
             Protocol::Enqueue => "enqueue",
             Protocol::EnqueueShared => "enqueue-shared",
             Protocol::Pop => "blpop",
-            Protocol::Redisson => "redisson-4",
+            Protocol::Redisson => Release::Newest.name(),
             Protocol::Polling => "polling",
         }
     }
@@ -71,7 +72,7 @@ impl Protocol {
             Protocol::Enqueue => "ENQUEUE",
             Protocol::EnqueueShared => "ENQUEUE, one process",
             Protocol::Pop => "a token by BLPOP",
-            Protocol::Redisson => "Redisson 4",
+            Protocol::Redisson => "Redisson 3.46 to 4.7",
             Protocol::Polling => "polling, 100 ms",
         }
     }
@@ -97,7 +98,9 @@ struct Lane {
 }
 
 /// Measures all protocols and sizes.
-pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Contention> {
+pub(crate) fn run(plan: &Plan, redisson: Option<&Imitation>, progress: &Progress) -> Vec<Contention> {
+    let is_there = |protocol: &Protocol| *protocol != Protocol::Redisson || redisson.is_some();
+    let protocols = Protocol::ALL.into_iter().filter(is_there);
     let lane = |protocol: Protocol, waiters| Lane {
         protocol,
         waiters,
@@ -106,7 +109,7 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Contention> {
         to_publish_busy: vec![],
     };
     let sizes = |protocol: Protocol| protocol.sizes().iter().map(move |waiters| lane(protocol, *waiters));
-    let mut lanes: Vec<Lane> = Protocol::ALL.into_iter().flat_map(sizes).collect();
+    let mut lanes: Vec<Lane> = protocols.flat_map(sizes).collect();
     let mut sizes = Protocol::EnqueueShared.sizes().to_vec();
     let mut rng = Rng::new(plan.seed);
     for round in 1..=plan.contention_rounds {
@@ -114,15 +117,22 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Contention> {
         rng.shuffle(&mut sizes);
         for size in &sizes {
             let what = format!("contention, {size} waiters: round {round} of {}", plan.contention_rounds);
-            one_size(&server, *size, &mut lanes, &mut rng, &mut || progress.show(&what));
+            one_size(&server, redisson, *size, &mut lanes, &mut rng, &mut || progress.show(&what));
         }
     }
     lanes.into_iter().map(summary).collect()
 }
 
 /// All protocols with so many waiters, in random order, and PUBLISH among them.
-fn one_size(server: &TestServer, size: usize, lanes: &mut [Lane], rng: &mut Rng, show: &mut dyn FnMut()) {
-    let mut ground = Ground::of(server);
+fn one_size(
+    server: &TestServer,
+    redisson: Option<&Imitation>,
+    size: usize,
+    lanes: &mut [Lane],
+    rng: &mut Rng,
+    show: &mut dyn FnMut(),
+) {
+    let mut ground = Ground::of(server, redisson);
     let takes_part = |lane: &&mut Lane| lane.protocol == Protocol::Publish || lane.waiters == size;
     let mut here: Vec<&mut Lane> = lanes.iter_mut().filter(takes_part).collect();
     rng.shuffle(&mut here);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fleet::{Clients, Fleet};
 use super::tally::{LEASE, LOCK, Tally, owner};
-use crate::redisson::COMPARE_AND_DELETE;
+use crate::contender::COMPARE_AND_DELETE;
 use crate::resp::{Reply, command};
 use crate::rng::Rng;
 

@@ -6,8 +6,8 @@
 //! unsubscribes; who releases it deletes the latch and tries again.
 
 use super::fleet::{Clients, Fleet};
-use super::tally::{LEASE, LOCK, Tally, owner};
-use crate::redisson::{ACQUIRE, LATCH_MS, RELEASE_4, channel, latch};
+use super::tally::{LOCK, Tally, owner};
+use crate::redisson::{Imitation, channel, request};
 use crate::resp::{Reply, command};
 
 /// What a process is doing.
@@ -31,27 +31,33 @@ struct Process {
 }
 
 /// The processes: connection 2n is for commands, 2n + 1 for messages.
-pub(crate) struct Redisson {
+pub(crate) struct Redisson<'a> {
+    imitation: &'a Imitation,
     tally: Tally,
     processes: Vec<Process>,
     channel: String,
     begun: bool,
 }
 
-impl Redisson {
+impl<'a> Redisson<'a> {
     /// So many processes, of which the first takes the lock.
-    pub(crate) fn start(clients: usize, fleet: &mut Fleet) -> Redisson {
+    pub(crate) fn start(clients: usize, imitation: &'a Imitation, fleet: &mut Fleet) -> Redisson<'a> {
         let process = |number| Process { state: State::Trying, subscribed: false, calls: 0, number };
         let processes = (0..clients).map(process).collect();
-        let redisson =
-            Redisson { tally: Tally::new(clients), processes, channel: channel(LOCK), begun: false };
+        let redisson = Redisson {
+            imitation,
+            tally: Tally::new(clients),
+            processes,
+            channel: channel(LOCK),
+            begun: false,
+        };
         redisson.try_acquire(0, fleet);
         redisson
     }
 
     fn try_acquire(&self, client: usize, fleet: &mut Fleet) {
         let owner = owner(self.processes[client].number);
-        fleet.send(2 * client, &command(&["EVAL", ACQUIRE, "1", LOCK, LEASE, &owner]));
+        fleet.send(2 * client, &command(&self.imitation.acquire(LOCK, &owner)));
     }
 
     fn denied(&mut self, client: usize, fleet: &mut Fleet) {
@@ -103,12 +109,18 @@ impl Redisson {
         }
     }
 
-    fn latch(&self, client: usize) -> String {
-        latch(LOCK, &format!("{:032x}", client))
+    /// Tries again, after it has deleted the latch if there is one.
+    fn released(&mut self, client: usize, fleet: &mut Fleet) {
+        let Some(forget) = self.imitation.forget(LOCK, &request(client)) else {
+            self.processes[client].state = State::Trying;
+            return self.try_acquire(client, fleet);
+        };
+        self.processes[client].state = State::DeletingLatch;
+        fleet.send(2 * client, &command(&forget));
     }
 }
 
-impl Clients for Redisson {
+impl Clients for Redisson<'_> {
     fn on_reply(&mut self, connection: usize, reply: &Reply<'_>, fleet: &mut Fleet) {
         let client = connection / 2;
         if let (1, Reply::Array(items)) = (connection % 2, reply) {
@@ -117,10 +129,7 @@ impl Clients for Redisson {
         match (self.processes[client].state, reply) {
             (State::Trying, Reply::Null) => self.acquired(client, fleet),
             (State::Trying, Reply::Int(_)) => self.denied(client, fleet),
-            (State::Releasing, Reply::Int(1)) => {
-                self.processes[client].state = State::DeletingLatch;
-                fleet.send(2 * client, &command(&["DEL", &self.latch(client)]));
-            }
+            (State::Releasing, Reply::Int(1)) => self.released(client, fleet),
             (State::DeletingLatch, Reply::Int(1)) => {
                 self.processes[client].state = State::Trying;
                 self.try_acquire(client, fleet);
@@ -130,10 +139,8 @@ impl Clients for Redisson {
     }
 
     fn on_timer(&mut self, client: usize, fleet: &mut Fleet) {
-        let (channel, latch) = (self.channel.clone(), self.latch(client));
         let owner = owner(self.processes[client].number);
-        let words = ["EVAL", RELEASE_4, "3", LOCK, &channel, &latch, "0", LEASE, &owner, "publish", LATCH_MS];
-        let release = command(&words);
+        let release = command(&self.imitation.release(LOCK, &owner, &request(client)));
         self.processes[client].state = State::Releasing;
         self.tally.releases();
         fleet.send(2 * client, &release);

@@ -15,6 +15,7 @@ use super::redisson::Redisson;
 use super::tally::Tally;
 use crate::cpu::CpuMeter;
 use crate::placement::Placement;
+use crate::redisson::Imitation;
 use crate::wire::Wire;
 
 /// How long the lock is handed around: longer where that gives too few hand-offs.
@@ -58,18 +59,23 @@ pub(crate) struct Span {
 }
 
 /// A server to measure on.
-pub(crate) struct Ground {
+pub(crate) struct Ground<'a> {
+    /// What its processes send, where that was recorded.
+    redisson: Option<&'a Imitation>,
     port: u16,
     pid: u32,
     control: Wire,
     cpu: CpuMeter,
 }
 
-impl Ground {
+impl<'a> Ground<'a> {
     /// The control connection is the only one that stays.
-    pub(crate) fn of(server: &TestServer) -> Ground {
-        let control = Wire::connect(server.port()).expect("a connection");
-        Ground { port: server.port(), pid: server.pid(), control, cpu: CpuMeter::of(server.pid()) }
+    pub(crate) fn of(server: &TestServer, redisson: Option<&'a Imitation>) -> Ground<'a> {
+        let mut control = Wire::connect(server.port()).expect("a connection");
+        if let Some(imitation) = redisson {
+            imitation.load(&mut control);
+        }
+        Ground { redisson, port: server.port(), pid: server.pid(), control, cpu: CpuMeter::of(server.pid()) }
     }
 
     /// Measures a protocol with so many waiters besides the holder.
@@ -105,7 +111,8 @@ impl Ground {
             }
             Protocol::Redisson => {
                 let mut fleet = connect(2 * clients);
-                let redisson = Redisson::start(clients, &mut fleet);
+                let imitation = self.redisson.expect("measured only if recorded");
+                let redisson = Redisson::start(clients, imitation, &mut fleet);
                 self.observe(redisson, &mut fleet, Pace::Steady)
             }
             Protocol::Polling => {

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{client, clients, stalls, tables, targets};
+use super::{client, clients, prose, redisson, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
+use crate::redisson::Release;
 use crate::results::{Environment, Results};
 use crate::store::Stored;
 use crate::uncontended::Setting;
@@ -17,11 +18,15 @@ pub(crate) fn page(stored: &Stored) -> String {
     let mut text = TEMPLATE.to_string();
     let parts = [
         ("environment", environment(&main.environment)),
-        ("targets", targets::table(main)),
+        ("won", prose::won(stored)),
+        ("targets", targets::table(stored)),
+        ("missed", prose::missed(stored)),
+        ("permits", prose::permits(stored)),
         ("uncontended", uncontended(main)),
         ("contention", tables::contention(&main.contention)),
         ("contention-rounds", main.contention.iter().map(|one| one.rounds).min().unwrap_or(0).to_string()),
         ("latency", tables::latency(&main.contention)),
+        ("redisson", redisson::tables(main.redisson.as_ref())),
         ("memory", tables::memory(&main.memory)),
         ("readers", tables::readers(&main.readers)),
         ("client", of_client(main)),
@@ -71,12 +76,13 @@ fn of_client(results: &Results) -> String {
     let rounds = |count: Option<usize>| count.unwrap_or(0);
     format!(
         "### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next guard\n\n{} rounds.\n\n{}\n\
-         ### Renewal\n\n{}",
+         ### Renewal\n\n{}\n### Targets\n\n{}",
         rounds(costs.pairs.first().map(|one| one.rounds)),
         client::pairs(costs),
         rounds(costs.hand_offs.first().map(|one| one.rounds)),
         client::hand_offs(costs),
         client::renewal(&costs.renewal),
+        targets::of_client(costs),
     )
 }
 
@@ -86,7 +92,7 @@ fn others(results: &[Results]) -> String {
         return "None are stored.".into();
     }
     let mut text = String::from(
-        "| | two PINGs | SET NX PX + own compare-and-delete | RLOCK.ACQUIRE + RLOCK.RELEASE | the same, ratio to Redisson 4 |\n\
+        "| | two PINGs | SET NX PX + own compare-and-delete | RLOCK.ACQUIRE + RLOCK.RELEASE | the same, ratio to Redisson 3.46 to 4.7 |\n\
          |---|---|---|---|---|\n",
     );
     for one in results {
@@ -105,7 +111,7 @@ fn others(results: &[Results]) -> String {
             ratio(Contender::Pings, Contender::SetDel),
             ratio(Contender::SetOwn, Contender::SetDel),
             ratio(Contender::Rlock, Contender::SetDel),
-            ratio(Contender::Rlock, Contender::Redisson4),
+            ratio(Contender::Rlock, Contender::Redisson(Release::Newest)),
         );
     }
     text

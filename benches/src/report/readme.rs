@@ -1,4 +1,4 @@
-//! README's plot: what a hand-off costs, rlock beside Redisson's protocol.
+//! README's plot: what a hand-off costs and how long it takes, rlock beside Redisson's protocol.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -28,19 +28,19 @@ pub(super) fn hand_offs(results: &Results) -> Result<String, Fault> {
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.draw(&Text::new(
-            "The cost of a hand-off",
+            "Cost and time of a hand-off",
             (24, 16),
             ("sans-serif", 22, FontStyle::Bold).into_font().color(&TEXT),
         ))?;
         let environment = &results.environment;
         let conditions = format!(
-            "by the number of waiters for one lock; {}, one core, {}",
+            "by the number of waiters for one lock; {}, {}; Redisson: what 3.46 to 4.7 send",
             environment.server, environment.date
         );
         area.draw(&Text::new(conditions, (24, 44), FONT.into_font().color(&GREY)))?;
         let (left, right) = area.margin(68, 8, 8, 8).split_horizontally(376);
-        panel(&left, results, "commands that clients send", |one| one.commands.median)?;
-        panel(&right, results, "CPU of the server, µs", |one| one.cpu_us.median)?;
+        panel(&left, results, "CPU of the server, µs", |one| one.cpu_us.median)?;
+        panel(&right, results, "from the release to the next holder, µs", |one| one.latency.p50)?;
         area.present()?;
     }
     Ok(svg)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{client, clients, stalls};
+use super::{client, clients, redisson, stalls, targets};
 use crate::contender::Contender;
 use crate::contention::Protocol;
 use crate::memory::What;
@@ -45,7 +45,7 @@ pub(crate) fn readers(results: &[Readers]) -> String {
         return "No results are stored.".into();
     }
     let mut text = String::from(
-        "| other readers | rlock, µs | ratio to 10 others | Redisson's scripts, µs |\n|---|---|---|---|\n",
+        "| other readers | rlock, µs | ratio to 10 others | Redisson 3.46 to 4.7, µs |\n|---|---|---|---|\n",
     );
     let of = |way: Way, readers: usize| {
         results.iter().find(move |one| one.way == way.name() && one.readers == readers)
@@ -57,6 +57,10 @@ pub(crate) fn readers(results: &[Readers]) -> String {
         let scripts = of(Way::Redisson, readers).map(|one| one.cpu_us);
         let others = grouped(readers as u64);
         let _ = writeln!(text, "| {others} | {} | {} | {} |", shown(ours_us), shown(ratio), shown(scripts));
+    }
+    if let Some(most) = results.iter().rfind(|one| one.way == Way::Rlock.name()) {
+        let verdict = if most.to_fewest.median <= targets::GROWTH { "met" } else { "**missed**" };
+        let _ = write!(text, "\nThe target for the last ratio is at most {}: {verdict}.\n", targets::GROWTH);
     }
     text
 }
@@ -85,11 +89,15 @@ pub(crate) fn uncontended(results: &Uncontended) -> String {
     }
     text.push_str("\n|---|---|---|---|---|\n");
     for cost in &results.costs {
-        let label = Contender::named(&cost.contender).map_or("?", Contender::label);
+        let label =
+            Contender::named(&cost.contender).map_or(cost.contender.clone(), |one| one.label().into());
         let _ = write!(text, "| {label} | {} |", figure(cost.cpu_us));
         for base in BASES {
-            let ratio = cost.to(base.name()).filter(|_| base.name() != cost.contender);
-            let _ = write!(text, " {} |", ratio.map_or("1".into(), figure));
+            let ratio = match cost.to(base.name()) {
+                _ if base.name() == cost.contender => "1".into(),
+                ratio => ratio.map_or("-".into(), figure),
+            };
+            let _ = write!(text, " {ratio} |");
         }
         text.push('\n');
     }
@@ -142,9 +150,9 @@ pub(crate) fn latency(results: &[Contention]) -> String {
     text
 }
 
-fn label(protocol: &str) -> &'static str {
+fn label(protocol: &str) -> String {
     let found = Protocol::ALL.into_iter().find(|one| one.name() == protocol);
-    found.map_or("?", Protocol::label)
+    found.map_or(protocol.into(), |one| one.label().into())
 }
 
 /// Bytes.
@@ -183,9 +191,12 @@ pub(crate) fn everything(results: &Results) -> String {
     if results.clients.is_some() {
         let _ = write!(
             text,
-            "\nthe clients for Python and Node\n\n{}",
+            "\nthe clients for other languages\n\n{}",
             clients::tables(results.clients.as_ref())
         );
+    }
+    if results.redisson.is_some() {
+        let _ = write!(text, "\nRedisson itself\n\n{}", redisson::tables(results.redisson.as_ref()));
     }
     if let Some(measured) = &results.stalls {
         let _ = write!(text, "\nmany waits that end at one moment\n\n{}", stalls::tables(measured));

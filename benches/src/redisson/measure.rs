@@ -1,0 +1,251 @@
+//! The cost of Redisson's releases, as they are: pairs, hand-offs and herds, beside this project's client for Java.
+
+use rlock_testkit::TestServer;
+
+use super::results::{Field as Costs, Pairs, Redissons};
+use super::{Java, Release, build, java};
+use crate::client::Worker;
+use crate::cpu::CpuMeter;
+use crate::placement::Placement;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::results::Environment;
+use crate::rng::Rng;
+use crate::spread::Spread;
+use crate::wire::Wire;
+
+/// Acquisitions without contention in one round.
+const PAIRS: u64 = 500;
+
+/// Rounds that warm up.
+const WARM_UP: usize = 2;
+
+/// How long the lock is handed around in one round, in ms.
+const SPAN_MS: u64 = 300;
+
+/// A number of waiters, as threads of one process or each with connections of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) each: bool,
+    pub(crate) waiters: usize,
+}
+
+const fn field(each: bool, waiters: usize) -> Field {
+    Field { each, waiters }
+}
+
+/// What is measured. A thousand with connections of their own are too many for one machine's Redisson: each of them has a
+/// thread for its timers.
+pub(crate) const FIELDS: [Field; 7] = [
+    field(false, 2),
+    field(false, 10),
+    field(false, 100),
+    field(false, 1_000),
+    field(true, 2),
+    field(true, 10),
+    field(true, 100),
+];
+
+impl Java {
+    /// All, in the order of the tables.
+    pub(crate) const ALL: [Java; 4] = [
+        Java::Rlock,
+        Java::Redisson(Release::Newest),
+        Java::Redisson(Release::Eval),
+        Java::Redisson(Release::NoLatch),
+    ];
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Java::Rlock => "rlock-client".into(),
+            Java::Redisson(release) => format!("redisson-{}", release.version()),
+        }
+    }
+
+    /// Its name for readers.
+    pub(crate) fn label(self) -> String {
+        match self {
+            Java::Rlock => "rlock-client for Java".into(),
+            Java::Redisson(release) => format!("Redisson {}", release.version()),
+        }
+    }
+}
+
+/// One measurement, each figure for one pair or one hand-off.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    us: f64,
+    server_us: f64,
+    client_us: f64,
+    commands: f64,
+    again_percent: f64,
+}
+
+/// A server, and a process of each program.
+struct Bed {
+    server: TestServer,
+    wire: Wire,
+    workers: Vec<Worker>,
+    rng: Rng,
+}
+
+/// Measures all of them; nothing where they cannot be built.
+pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -> Option<Redissons> {
+    progress.show("Redisson: building its releases");
+    if let Err(why) = build() {
+        eprintln!("\nRedisson is left out, since it could not be built: {why}");
+        return None;
+    }
+    let server = TestServer::start();
+    Placement::TwoCores.apply(server.pid(), None);
+    let workers = Java::ALL.map(|program| Worker::spawn(java(program, server.port())));
+    let wire = Wire::connect(server.port()).expect("a connection");
+    let mut bed = Bed { server, wire, workers: workers.into(), rng: Rng::new(plan.seed) };
+    let rounds = plan.process_rounds;
+    let mut fields = Vec::new();
+    for field in FIELDS.into_iter().filter(|field| !plan.is_quick() || field.waiters <= 100) {
+        let how = if field.each { "each" } else { "one" };
+        let what = format!("{} waiters, {how}", field.waiters);
+        progress.show(&format!("Redisson: {what}: they come"));
+        for (program, worker) in Java::ALL.into_iter().zip(&mut bed.workers) {
+            worker.tell(&format!(
+                "field {} {how} field:{}:{how}:{}",
+                field.waiters,
+                program.name(),
+                field.waiters
+            ));
+            worker.answer();
+        }
+        fields.push((field, bed.rounds(rounds, &what, progress, Bed::span)));
+        for worker in &mut bed.workers {
+            worker.tell("end");
+            worker.answer();
+        }
+    }
+    // Last, when the processes have compiled what they use.
+    let pairs = bed.rounds(rounds, "pairs", progress, Bed::pair);
+    Some(summary(environment, &pairs, &fields))
+}
+
+impl Bed {
+    /// Has all programs take turns, in random order; the first rounds warm up. The figures of each program.
+    fn rounds(
+        &mut self,
+        rounds: usize,
+        what: &str,
+        progress: &Progress,
+        measure: fn(&mut Bed, usize) -> Figures,
+    ) -> Vec<Vec<Figures>> {
+        let mut all = vec![Vec::new(); self.workers.len()];
+        for round in 0..WARM_UP + rounds {
+            progress.show(&format!("Redisson: {what}: round {} of {}", round + 1, WARM_UP + rounds));
+            let mut order: Vec<usize> = (0..self.workers.len()).collect();
+            self.rng.shuffle(&mut order);
+            for index in order {
+                let figures = measure(self, index);
+                if round >= WARM_UP {
+                    all[index].push(figures);
+                }
+            }
+        }
+        all
+    }
+
+    fn pair(&mut self, index: usize) -> Figures {
+        let work = format!("pairs {PAIRS} pairs:{}", Java::ALL[index].name());
+        let (numbers, server_us, commands) = self.counted(index, &work);
+        let per = |total: f64| total / PAIRS as f64;
+        let [wall, cpu] = numbers[..] else { panic!("{work}: {numbers:?}") };
+        Figures {
+            us: per(wall / 1e3),
+            server_us: per(server_us),
+            client_us: per(cpu / 1e3),
+            commands: per(commands),
+            again_percent: 0.0,
+        }
+    }
+
+    fn span(&mut self, index: usize) -> Figures {
+        let work = format!("span {SPAN_MS}");
+        let (numbers, server_us, commands) = self.counted(index, &work);
+        let [hand_offs, again, _, cpu, median] = numbers[..] else { panic!("{work}: {numbers:?}") };
+        assert!(hand_offs > 0.0, "the lock was not handed on once");
+        Figures {
+            us: median / 1e3,
+            server_us: server_us / hand_offs,
+            client_us: cpu / 1e3 / hand_offs,
+            commands: commands / hand_offs,
+            again_percent: again * 100.0 / hand_offs,
+        }
+    }
+
+    /// What the work answers, and what it costs the server: CPU in µs, and commands, those inside scripts too.
+    fn counted(&mut self, index: usize, work: &str) -> (Vec<f64>, f64, f64) {
+        let meter = CpuMeter::of(self.server.pid());
+        let executed = self.wire.info("stats", "total_commands_processed");
+        let used = meter.used();
+        self.workers[index].tell(work);
+        let line = self.workers[index].line();
+        let used = meter.used().saturating_sub(used);
+        // INFO counts itself only after it has looked.
+        let executed = self.wire.info("stats", "total_commands_processed") - executed - 1;
+        let numbers = line.split(' ').map(|word| word.parse().unwrap_or_else(|_| panic!("{work}: {line}")));
+        (numbers.collect(), used.as_secs_f64() * 1e6, executed as f64)
+    }
+}
+
+fn summary(
+    environment: &Environment,
+    pairs: &[Vec<Figures>],
+    fields: &[(Field, Vec<Vec<Figures>>)],
+) -> Redissons {
+    let pair = |(program, own): (Java, &Vec<Figures>)| {
+        let base = &pairs[0];
+        Pairs {
+            library: program.name(),
+            rounds: own.len(),
+            us: spread(own, |one| one.us),
+            to_own: ratio(own, base, |one| one.us),
+            server_us: spread(own, |one| one.server_us),
+            server_to_own: ratio(own, base, |one| one.server_us),
+            client_us: spread(own, |one| one.client_us),
+            client_to_own: ratio(own, base, |one| one.client_us),
+            commands: spread(own, |one| one.commands),
+        }
+    };
+    let of_field = |(field, all): &(Field, Vec<Vec<Figures>>)| {
+        let costs = |(program, own): (Java, &Vec<Figures>)| costs(program, *field, own, &all[0]);
+        Java::ALL.into_iter().zip(all).map(costs).collect::<Vec<_>>()
+    };
+    Redissons {
+        environment: environment.clone(),
+        pairs: Java::ALL.into_iter().zip(pairs).map(pair).collect(),
+        fields: fields.iter().flat_map(of_field).collect(),
+    }
+}
+
+fn costs(program: Java, field: Field, own: &[Figures], base: &[Figures]) -> Costs {
+    Costs {
+        library: program.name(),
+        each: field.each,
+        waiters: field.waiters,
+        rounds: own.len(),
+        us: spread(own, |one| one.us),
+        to_own: ratio(own, base, |one| one.us),
+        server_us: spread(own, |one| one.server_us),
+        server_to_own: ratio(own, base, |one| one.server_us),
+        client_us: spread(own, |one| one.client_us),
+        client_to_own: ratio(own, base, |one| one.client_us),
+        commands: spread(own, |one| one.commands),
+        again_percent: spread(own, |one| one.again_percent),
+    }
+}
+
+fn spread(own: &[Figures], figure: fn(&Figures) -> f64) -> Spread {
+    Spread::of(own.iter().map(figure).collect())
+}
+
+fn ratio(own: &[Figures], base: &[Figures], figure: fn(&Figures) -> f64) -> Spread {
+    Spread::of(own.iter().zip(base).map(|(own, base)| figure(own) / figure(base)).collect())
+}

@@ -1,0 +1,197 @@
+//! The parts of the page whose sentences have figures: the gains, and why a target is missed.
+
+use super::stalls;
+use super::tables::{grouped, number};
+use super::targets::{Goal, missed as missed_goals};
+use crate::contender::Contender;
+use crate::contention::Protocol;
+use crate::instructions::Way;
+use crate::memory::What;
+use crate::placement::Placement;
+use crate::redisson::{Java, Release};
+use crate::results::{Contention, Results};
+use crate::spread::Spread;
+use crate::store::Stored;
+use crate::uncontended::Setting;
+
+/// The gains, as a list.
+pub(super) fn won(stored: &Stored) -> String {
+    let main = &stored.main;
+    let lines = [hand_offs(main), herd(main), pair(main), real(main), waiters(main), stall(main)];
+    lines.into_iter().flatten().map(|line| format!("- {line}\n")).collect()
+}
+
+fn largest(results: &Results, protocol: Protocol) -> Option<&Contention> {
+    results.protocol(protocol.name()).into_iter().rfind(|one| one.waiters == 1_000)
+}
+
+fn hand_offs(results: &Results) -> Option<String> {
+    let of = |protocol: Protocol| largest(results, protocol);
+    let (block, enqueue, redisson) =
+        (of(Protocol::Block)?, of(Protocol::EnqueueShared)?, of(Protocol::Redisson)?);
+    let commands = |one: &Contention| number(one.commands.median).replace(".00", "");
+    Some(format!(
+        "**A hand-off among {} waiters** takes {} commands with BLOCK and {} with ENQUEUE; Redisson's protocol takes {}, \
+         because each process tries.",
+        grouped(block.waiters as u64),
+        commands(block),
+        commands(enqueue),
+        commands(redisson),
+    ))
+}
+
+fn herd(results: &Results) -> Option<String> {
+    let (block, redisson) = (largest(results, Protocol::Block)?, largest(results, Protocol::Redisson)?);
+    Some(format!(
+        "**Server CPU for it**: {} µs with BLOCK, {} µs with Redisson's protocol. The next holder knows after {} and {} µs.",
+        number(block.cpu_us.median),
+        number(redisson.cpu_us.median),
+        number(block.latency.p50),
+        number(redisson.latency.p50),
+    ))
+}
+
+fn pair(results: &Results) -> Option<String> {
+    let costs = results.uncontended(Setting::Plain.name(), Placement::OneCore.name(), 50)?;
+    let rlock = costs.cost(Contender::Rlock.name())?;
+    let to = |contender: Contender| rlock.to(contender.name()).map(|ratio| number(ratio.median));
+    Some(format!(
+        "**An acquire and a release without contention** take {} of the server CPU of SET NX PX with a compare-and-delete \
+         script, and {} of what Redisson 3.46 to 4.7 sends.",
+        to(Contender::SetScript)?,
+        to(Contender::Redisson(Release::Newest))?,
+    ))
+}
+
+/// Redisson itself, in its process.
+fn real(results: &Results) -> Option<String> {
+    let measured = results.redisson.as_ref()?;
+    let newest = Java::Redisson(Release::Newest);
+    let most = measured.fields.iter().rfind(|one| one.each && one.library == newest.name())?;
+    let ratio = |spread: Spread| number(spread.median);
+    Some(format!(
+        "**{} itself**, with {} waiters that have connections of their own, takes {} times the server CPU and {} times the \
+         client CPU of rlock-client for Java for a hand-off, and {} times as long.",
+        newest.label(),
+        grouped(most.waiters as u64),
+        ratio(most.server_to_own),
+        ratio(most.client_to_own),
+        ratio(most.to_own),
+    ))
+}
+
+fn waiters(results: &Results) -> Option<String> {
+    let bytes = results.memory.iter().find(|one| one.what == What::Enqueued.name())?.bytes;
+    Some(format!("**An enqueued waiter** takes {} bytes.", number(bytes.median)))
+}
+
+fn stall(results: &Results) -> Option<String> {
+    let measured = results.stalls.as_ref()?;
+    let longest = stalls::cases(measured).iter().map(stalls::Case::longest).fold(0.0, f64::max);
+    let most = measured.rows.iter().map(|one| one.waiters).max()?;
+    Some(format!(
+        "**No stall**: while {} waits end at one moment, no other client waits longer than {} ms.",
+        grouped(most as u64),
+        number(longest),
+    ))
+}
+
+/// Why targets are missed, a paragraph for each.
+pub(super) fn missed(stored: &Stored) -> String {
+    let goals = missed_goals(stored);
+    if goals.is_empty() {
+        return "None is missed.".into();
+    }
+    let mut paragraphs: Vec<String> = Vec::new();
+    for (goal, what) in goals {
+        let text = match goal {
+            Goal::Pair | Goal::Script | Goal::Redisson => profile(stored),
+            Goal::PairWithReplica => with_replica(stored),
+            Goal::BlockGrowth => Some(BLOCK.into()),
+            Goal::Other => None,
+        };
+        let text = text.unwrap_or_else(|| format!("**{what}**: not explained yet."));
+        if !paragraphs.contains(&text) {
+            paragraphs.push(text);
+        }
+    }
+    paragraphs.join("\n\n")
+}
+
+const BLOCK: &str = "\
+**By BLOCK**, the CPU per hand-off grows with the number of blocked clients, as it does for the server's own BLPOP, which has neither
+owners nor leases: a thousand connections outgrow the memory caches. By ENQUEUE it does not grow, because the waiters are entries
+of a queue and not connections.";
+
+/// Where the instructions of an acquire and a release go.
+fn profile(stored: &Stored) -> Option<String> {
+    let counted = stored.instructions(&stored.main)?;
+    let plain = counted.way("plain")?;
+    let percent = |part: f64| number(part / plain.rlock * 100.0);
+    let rest = plain.rlock - plain.own - counted.two_commands;
+    let others = stored.others.iter().filter_map(|results| {
+        let way = stored.instructions(results)?.way("plain")?;
+        Some(format!(
+            "{}: {} to {}",
+            results.environment.server,
+            thousands(way.rlock),
+            thousands(way.set_del)
+        ))
+    });
+    let others: Vec<String> = others.collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!(" On other servers: {}.", others.join("; ")) };
+    Some(format!(
+        "**Acquire and release** take {} instructions of the server, SET NX PX and DEL {} (callgrind, {}, {} in flight, {}, rlock {}). \
+         {} % are rlock's own code, {} % are the cost of any two commands, and {} % are the server's functions by which a module \
+         reads and writes keys and reports changes. These are not built into a module: SET and DEL call none of them.{others}",
+        thousands(plain.rlock),
+        thousands(plain.set_del),
+        counted.server,
+        counted.in_flight,
+        counted.date,
+        counted.commit,
+        percent(plain.own),
+        percent(counted.two_commands),
+        percent(rest),
+    ))
+}
+
+fn with_replica(stored: &Stored) -> Option<String> {
+    let counted = stored.instructions(&stored.main)?;
+    let (plain, replica) = (counted.way("plain")?, counted.way("aof-replica")?);
+    let more = |figure: fn(&Way) -> f64| thousands(figure(replica) - figure(plain));
+    Some(format!(
+        "**With an AOF and a replica** it is {} to {} instructions: {} more than without for rlock, {} more for SET NX PX and DEL. The \
+         server writes the effects: an acquire goes out as MULTI, HSET, PEXPIREAT, EXEC and a release as MULTI, DEL, PUBLISH, EXEC, \
+         whereas SET and DEL are one effect each. No single command sets a field and the key's expiry: RESTORE would, but makes the AOF \
+         unreadable. Sending the PUBLISH for the replicas' subscribers later, together with others, would save a part, but the message \
+         would arrive after the next hand-off; rlock does not do that.",
+        thousands(replica.rlock),
+        thousands(replica.set_del),
+        more(|way| way.rlock),
+        more(|way| way.set_del),
+    ))
+}
+
+/// What permits cost by the same count.
+pub(super) fn permits(stored: &Stored) -> String {
+    let figures = stored.instructions(&stored.main).and_then(|counted| {
+        let of = |others: usize| counted.permit(others);
+        Some((of(100)?, of(1_000)?, of(100_000)?))
+    });
+    let Some((few, some, many)) = figures else { return "No results are stored.".into() };
+    format!(
+        "By counted instructions (`make cost`), an acquire and a release take {} among 1,000 permits and {} among 100,000, which is {} of \
+         the former. Among 100 with short owners, where the server keeps a listpack, they take {}.",
+        thousands(some),
+        thousands(many),
+        number(many / some),
+        thousands(few),
+    )
+}
+
+/// To the next hundred.
+fn thousands(value: f64) -> String {
+    grouped((value / 100.0).round() as u64 * 100)
+}

@@ -1,0 +1,93 @@
+//! What Redisson's releases cost as they are, as Markdown tables.
+
+use std::fmt::Write;
+
+use super::doc::environment;
+use super::tables::{figure, grouped, number};
+use crate::redisson::{FieldCosts, Java, Pairs, Redissons};
+
+/// All tables.
+pub(super) fn tables(results: Option<&Redissons>) -> String {
+    let Some(results) = results else { return "No results are stored.".into() };
+    let rounds = results.pairs.first().map_or(0, |one| one.rounds);
+    let of = |each: bool| fields(results.fields.iter().filter(|one| one.each == each));
+    format!(
+        "{}\nEach figure is of {rounds} rounds.\n\n### Acquire and release by a Java process\n\n{}\n\
+         ### Hand-offs among the threads of one Java process\n\n{}\n\
+         ### Hand-offs among waiters with connections of their own\n\n{}",
+        environment(&results.environment),
+        pairs(&results.pairs),
+        of(false),
+        of(true),
+    )
+}
+
+fn pairs(results: &[Pairs]) -> String {
+    let mut text = String::from(
+        "| | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in results {
+        let figures =
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
+                .map(figure);
+        let commands = number(one.commands.median);
+        let _ = writeln!(text, "| {} | {} | {commands} |", label(&one.library), figures.join(" | "));
+    }
+    text
+}
+
+fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
+    let mut text = String::from(
+        "| | waiters | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last holder, % |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in results {
+        let figures =
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
+                .map(figure);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            label(&one.library),
+            grouped(one.waiters as u64),
+            figures.join(" | "),
+            number(one.commands.median),
+            number(one.again_percent.median),
+        );
+    }
+    text
+}
+
+fn label(library: &str) -> String {
+    let found = Java::ALL.into_iter().find(|program| program.name() == library);
+    found.map_or("?".into(), Java::label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spread::Spread;
+    use crate::store;
+
+    #[test]
+    fn the_tables_have_the_cpu_of_server_and_client() {
+        let of = |median: f64| Spread { median, p10: 1.0, p90: 9.0 };
+        let pairs = Java::ALL.map(|program| Pairs {
+            library: program.name(),
+            rounds: 5,
+            us: of(2.0),
+            to_own: of(3.0),
+            server_us: of(4.0),
+            server_to_own: of(5.0),
+            client_us: of(6.0),
+            client_to_own: of(7.0),
+            commands: of(8.0),
+        });
+        let environment = store::load().unwrap().main.environment;
+        let text = tables(Some(&Redissons { environment, pairs: pairs.into(), fields: vec![] }));
+        let line = "| Redisson 4.7.0 | 2.00 (1.00 to 9.00) | 3.00 (1.00 to 9.00) | 4.00 (1.00 to 9.00) | 5.00 (1.00 to 9.00) | \
+                    6.00 (1.00 to 9.00) | 7.00 (1.00 to 9.00) | 8.00 |";
+        assert!(text.contains(line), "{line}\n{text}");
+        assert_eq!(tables(None), "No results are stored.");
+    }
+}
