@@ -8,4 +8,4 @@ mod readme;
 mod stalls;
 pub(crate) mod tables;
 mod targets;
-mod theme;
+pub(crate) mod theme;
