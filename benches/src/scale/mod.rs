@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::results::Environment;
 use crate::stalls::raise_file_limit;
 use crate::store;
-use checks::{Check, Comparison, comparisons};
+use checks::{Check, comparisons};
 pub(crate) use plot::picture;
 pub(crate) use report::{page, section};
 pub(crate) use results::Scale;

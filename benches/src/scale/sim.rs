@@ -4,12 +4,15 @@
 //! arrived, executes them one after the other, and sends all replies at the end. Time is in nanoseconds. The same seed
 //! gives the same events.
 
+mod outage;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::outcome::Outcome;
 use super::workload::{Demand, Profile, Step};
 use crate::rng::Rng;
+pub(crate) use outage::Outage;
 
 /// What a primary's work takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,15 +25,6 @@ pub(crate) struct Costs {
     pub(crate) wake_ns: u64,
     /// From a process to the primary, or back.
     pub(crate) hop_ns: u64,
-}
-
-/// A primary's end, and its replica's promotion.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Outage {
-    pub(crate) at_ns: u64,
-    pub(crate) stop_ns: u64,
-    /// Its clients try again at random within this time.
-    pub(crate) retry_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,14 +121,6 @@ impl Simulation {
             process.asked_ns -= u64::from(gathered.processes - ahead) * gathered.interval_ns;
         }
         simulation
-    }
-
-    /// The first primary fails.
-    pub(crate) fn fails(&mut self, outage: Outage) {
-        self.retry_ns = outage.retry_ns;
-        let at = BEGIN_NS + outage.at_ns;
-        self.schedule(at, Event::Fails(0));
-        self.schedule(at + outage.stop_ns, Event::Returns(0));
     }
 
     /// What happens between these times after the beginning.
@@ -274,36 +260,6 @@ impl Simulation {
         it.doing = Doing::Release;
         let arrives = at + it.step.hold_ns + self.costs.hop_ns;
         self.schedule(arrives, Event::Arrives(process));
-    }
-
-    /// Held locks are replicated, queues are not: their waiters ask again.
-    fn goes_down(&mut self, primary: u32) {
-        let mut lost = Vec::new();
-        let places = &self.places;
-        self.queues.retain(|lock, queue| {
-            let stays = u32::from(places[*lock as usize]) != primary;
-            if !stays {
-                lost.extend(queue.drain(..).map(Input::Command));
-            }
-            stays
-        });
-        let it = &mut self.primaries[primary as usize];
-        it.is_down = true;
-        it.inbox.append(&mut lost);
-    }
-
-    fn returns(&mut self, primary: u32) {
-        let it = &mut self.primaries[primary as usize];
-        it.is_down = false;
-        for input in std::mem::take(&mut it.inbox) {
-            match input {
-                Input::Expired(lock) => self.schedule(self.now, Event::Expires(lock)),
-                Input::Command(process) => {
-                    let again = self.now + self.retries.below(self.retry_ns.max(1));
-                    self.schedule(again, Event::Arrives(process));
-                }
-            }
-        }
     }
 }
 
