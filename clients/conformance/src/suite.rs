@@ -50,7 +50,10 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     if client == "rust" {
         return Ok(Launch { command: vec![own.display().to_string()], dir: home() });
     }
-    let dir = home().join("..").join(client);
+    let dir = match client {
+        "redisson" => home().join("../../integration/redisson"),
+        _ => home().join("..").join(client),
+    };
     let file = dir.join("conformance.json");
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let read: ClientFile =
@@ -66,7 +69,7 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     Ok(Launch { command: read.command, dir })
 }
 
-/// The clients that have a driver program, the reference first.
+/// The clients that have a driver program, the reference first. Redisson has one for the mixed run only.
 pub fn clients() -> Vec<String> {
     let found = fs::read_dir(home().join("..")).into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<String> = found

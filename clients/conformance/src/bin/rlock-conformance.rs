@@ -49,6 +49,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     }
     if options.names.is_empty() {
         options.names = clients();
+        options.names.extend(options.mixed.map(|_| "redisson".to_string()));
     }
     Ok(options)
 }
